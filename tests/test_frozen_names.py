@@ -27,7 +27,7 @@ from codriver.app.workspace_settings import settings_model
 from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
-from codriver.log.output_log import LOG_SOURCES, Category
+from codriver.log.output_log import BASE_QUERY_SOURCES, Category
 from codriver.protocol import prompts, resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
@@ -41,7 +41,9 @@ from codriver.tools.calls.tool import Tool
 from codriver_relay import command_line, hook, own_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
-ASKED = LOG_SOURCES.with_sources([(source, None) for hooks in server_hooks() for source, _ in hooks.query_sources])
+ASKED = BASE_QUERY_SOURCES.with_sources(
+    [(source, None) for hooks in server_hooks() for source, _ in hooks.query_sources]
+)
 ROOT = Path(__file__).parents[1]
 SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
 Names = Mapping[str, frozenset[str]]
@@ -106,9 +108,16 @@ def exit_statuses() -> Iterator[str]:
         found += kind.__subclasses__()
         yield str(kind.exit_status)
     yield from map(
-        str, (0, cli.FAILED, all_servers.NO_SERVER_STATUS, log.INTERRUPTED, mistaken_client.MISTAKEN_CLIENT_STATUS)
+        str,
+        (
+            0,
+            cli.FAILED_STATUS,
+            all_servers.NO_SERVER_STATUS,
+            log.INTERRUPTED_STATUS,
+            mistaken_client.MISTAKEN_CLIENT_STATUS,
+        ),
     )
-    yield from map(str, (call.TIMED_OUT, call.WRONG_USAGE, *call.STATUS_OF.values()))
+    yield from map(str, (call.TIMED_OUT, call.WRONG_USAGE, *call.STATUS_BY_REASON.values()))
 
 
 def fields_of(schema: Any, path: str = "") -> Iterator[str]:
@@ -230,7 +239,7 @@ def worker_operations() -> frozenset[str]:
     return frozenset(
         keys
         | of_features
-        | {op for ops in probe.OP_NAMES.values() for op in ops}
+        | {op for ops in probe.OPS_BY_CAPABILITY.values() for op in ops}
         | {op for one in features.adapter_hooks().capabilities for op in one.ops}
     )
 
@@ -284,11 +293,11 @@ def derived() -> Names:
             *adapter_values.CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),
             *(need for tool in TOOLS for need in tool.needs),
         },
-        "tools.dialects": {one for kind in kinds.KINDS for one in (kind.dialect, kind.file_dialect) if one},
-        "tools.repl_words": (word for kind in kinds.KINDS for word in kind.words),
+        "tools.dialects": {one for kind in kinds.REPL_KINDS for one in (kind.dialect, kind.file_dialect) if one},
+        "tools.repl_words": (word for kind in kinds.REPL_KINDS for word in kind.words),
         "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
-        "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.IGNORED_ARGUMENTS},
-        "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
+        "backseat_driver.arguments": {*manifest.ARGUMENT_NAMES, *manifest.IGNORED_ARGUMENTS},
+        "backseat_driver.skills": {*manifest.SKILL_NAMES, *manifest.PAGE_PATHS},
         "callers.reserved": caller_slugs.RESERVED_SLUGS - {""},
         "settings.names": map(model.name_in_files, settings_model().model_fields),
         "settings.toolset": settings_choices("toolset"),
@@ -308,11 +317,11 @@ def derived() -> Names:
         "log.categories": get_args(Category),
         "log.sources": tuple(name for name, _ in ASKED.schema.sources),
         "resources.uris": uris(),
-        "resources.prompts": (prompt.name for prompt in (*prompts.PROMPTS, *features.prompts())),
+        "resources.prompts": (prompt.name for prompt in (*prompts.BASE_PROMPTS, *features.prompts())),
         "resources.skills": (path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")),
         "relay.options": re.findall(r"^  (--[a-z-]+)", command_line.USAGE, re.MULTILINE),
-        "hook.clients": hook.CLIENTS,
-        "hook.events": hook.EVENTS,
+        "hook.clients": hook.EVENT_NAMES_BY_CLIENT,
+        "hook.events": hook.EVENT_KINDS,
         "state.files": state_files(),
         "seam.python": seam_functions(),
         "seam.clojure": clojure_seam(),

@@ -23,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from codriver.setup.agent_files import skill_files
-from codriver.setup.clients import RELAY
+from codriver.setup.clients import RELAY_COMMAND
 
 ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"
@@ -84,7 +84,7 @@ def as_json(document: dict[str, Any]) -> str:
 
 def command_line(*more: str) -> dict[str, Any]:
     """The relay's command line in the shape that most clients share."""
-    command, *words = RELAY
+    command, *words = RELAY_COMMAND
     return {"command": command, "args": [*words, *more]}
 
 
@@ -150,7 +150,7 @@ def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
 
     Source: MCP bundles, MANIFEST.md, 0.4.
     """
-    words = ["run", "--directory", "${__dirname}", "--extra", "lisp", RELAY[0]]
+    words = ["run", "--directory", "${__dirname}", "--extra", "lisp", RELAY_COMMAND[0]]
     config = {"command": "uv", "args": [*words, "--workspace", "${user_config.workspace}", "--start"]}
     workspace = {
         "type": "directory",
@@ -176,7 +176,7 @@ def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
 
 def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
     """The entry for the MCP registry. A client makes `uvx codriver==VERSION relay --workspace auto --start` of it."""
-    _, option, value, flag = RELAY
+    _, option, value, flag = RELAY_COMMAND
     package = {
         "registryType": "pypi",
         "identifier": about["name"],

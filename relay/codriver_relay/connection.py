@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from codriver_relay.streams import Output
 
 
-LOST = (
+LOST_CONNECTION_TEMPLATE = (
     "{} before this request was answered. It is not sent again, but a tool call may have run completely or in part. "
     'Check what ran before you repeat it: status with about: "activity" lists it, even after a new server has started. '
     "The relay reconnects automatically"
 )
-"""The error for a request whose connection was lost, with a slot for the cause."""
+"""Template of the error for a request whose connection was lost. Its slot is for the cause."""
 
 
 class Connection:
@@ -134,15 +134,15 @@ class Connection:
         """Remove the requests that the server will not answer, and return an error response for each."""
         lost = list(self.in_flight.values())
         self.in_flight.clear()
-        return [encode_error(message, LOST.format(cause), reason) for message in lost]
+        return [encode_error(message, LOST_CONNECTION_TEMPLATE.format(cause), reason) for message in lost]
 
 
-LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
-"""The notification that makes a client list the tools of a new server."""
-LEVEL_ID = "codriver-relay-level"
-"""The id of the relay's own request for log messages."""
-LEVEL_KEY = b'"codriver-relay-level"'
-"""The key of that request."""
+LIST_CHANGED_NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+"""Notification after which a client lists the tools again, because the server is a new one."""
+LEVEL_REQUEST_ID = "codriver-relay-level"
+"""The id of the relay's own request that sets the level of log messages."""
+LEVEL_REQUEST_KEY = b'"codriver-relay-level"'
+"""The same id as JSON."""
 
 
 class Handshake:
@@ -209,7 +209,7 @@ class Handshake:
         if self.initialized is not None:
             server.sendall(self.initialized.line)
             self.repeat_level(server)
-            output.write(LIST_CHANGED)
+            output.write(LIST_CHANGED_NOTIFICATION)
 
     def await_answer(
         self, request: Message, server: socket.socket, connection: Connection, output: Output, end: float
@@ -247,7 +247,7 @@ class Handshake:
         if self.level is None:
             return
         try:
-            request = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
+            request = {"jsonrpc": "2.0", "id": LEVEL_REQUEST_ID, "method": "logging/setLevel"}
             line = json.dumps({**request, "params": json.loads(self.level)["params"]}).encode()
         except (ValueError, LookupError, TypeError):  # the previous server did not understand it either
             return
@@ -261,7 +261,7 @@ class Handshake:
         passed = []
         for line in lines:
             message = survey(line)
-            if message.is_response and message.key == LEVEL_KEY:
+            if message.is_response and message.key == LEVEL_REQUEST_KEY:
                 self.awaits_level = False
             else:
                 passed.append(line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-GIVEN = "CODRIVER_RELAY_DURATIONS"
+DURATIONS_VARIABLE = "CODRIVER_RELAY_DURATIONS"
 """The environment variable that overrides durations."""
 GIVE_UP_VARIABLE = "CODRIVER_RELAY_GIVE_UP_S"
 """The environment variable with the seconds after which the relay gives up connecting."""
@@ -54,8 +54,8 @@ class Durations:
         for word in given.split():
             name, _, value = word.partition("=")
             if not name.endswith("_s") or not hasattr(Durations, name):
-                raise WrongDurationError(f"{GIVEN} has no duration {word}")
-            setattr(self, name, seconds(value, GIVEN))
+                raise WrongDurationError(f"{DURATIONS_VARIABLE} has no duration {word}")
+            setattr(self, name, seconds(value, DURATIONS_VARIABLE))
 
 
 def from_environment() -> Durations:
@@ -64,7 +64,7 @@ def from_environment() -> Durations:
     Raises:
         WrongDurationError: a variable is invalid.
     """
-    durations = Durations(os.environ.get(GIVEN, ""))
+    durations = Durations(os.environ.get(DURATIONS_VARIABLE, ""))
     given = os.environ.get(GIVE_UP_VARIABLE)
     if given is not None:
         durations.give_up_s = seconds(given, GIVE_UP_VARIABLE)

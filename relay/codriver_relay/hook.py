@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-__all__ = ["CLIENTS", "EVENTS", "MARK", "main", "render", "tool_arguments"]
+__all__ = ["EVENT_KINDS", "EVENT_NAMES_BY_CLIENT", "HOOK_CLIENT_NAME", "main", "render", "tool_arguments"]
 
-EVENTS = ("started", "writing", "edited", "stopping")
-CLIENTS: Mapping[str, Mapping[str, str]] = {
+EVENT_KINDS = ("started", "writing", "edited", "stopping")
+EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
     "codex": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
     "qwen": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
@@ -49,37 +49,37 @@ CLIENTS: Mapping[str, Mapping[str, str]] = {
     "opencode": {"started": "started", "writing": "writing", "edited": "edited", "stopping": "stopping"},
 }
 """The names of the events that each client supports. Source: the programs, observed; Cursor's and Cline's pages."""
-CALLERS = {"copilot": "copilot-cli"}
+CALLER_NAMES = {"copilot": "copilot-cli"}
 """The caller's name for clients where it differs from the id. Source: `codriver.tools.calls.call`, `who`."""
-MARK = "codriver-hook"
+HOOK_CLIENT_NAME = "codriver-hook"
 """The name with which the program identifies itself as a client."""
 
 DEADLINE_S = 1.5
-"""Seconds after which the hook prints an empty answer."""
+"""Seconds after the start at which the hook prints an empty answer."""
 MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
-"""Seconds for the end of a turn, when tests may run. The server limits those to 20 s."""
+"""Deadline at the end of a turn, in seconds. Tests may run then, which the server limits to 20 s."""
 MAX_INPUT_BYTES = 8 << 20
 """Maximum size of the input."""
 MAX_ANSWER_BYTES = 1 << 16
 """Maximum size of the server's answer."""
-READ_BYTES = 1 << 16
-PATH_CHARACTERS = 4096
+READ_CHUNK_BYTES = 1 << 16
+MAX_PATH_CHARACTERS = 4096
 """Maximum length of a path."""
-FORGOTTEN = ("compact", "resume")
-"""The sources of a session start after which an agent may not remember what it did before."""
-MAX_DIRECTORIES = 64
+CONTEXT_LOSS_SOURCES = ("compact", "resume")
+"""Sources of a session start after which an agent may have forgotten its earlier work."""
+MAX_SEARCHED_PARENTS = 64
 """Maximum number of parent directories that are searched for a server."""
 
-PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+PATH_FIELDS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 """The names under which clients pass a file's path."""
 CONTENT_FIELDS = ("content", "file_text")
-"""The names under which clients pass a file's whole content."""
-OLD_FIELDS = ("old_string", "oldString", "old_str")
-"""The names under which clients pass the text that an edit replaces."""
-NEW_FIELDS = ("new_string", "newString", "new_str")
-"""The names under which clients pass the replacement text of an edit."""
+"""The names of the fields in which clients pass a file's whole content."""
+OLD_TEXT_FIELDS = ("old_string", "oldString", "old_str")
+"""The names of the fields in which clients pass the text that an edit replaces."""
+NEW_TEXT_FIELDS = ("new_string", "newString", "new_str")
+"""The names of the fields in which clients pass the replacement text of an edit."""
 
 
 class Ending:
@@ -108,8 +108,12 @@ class Ending:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the hook. It exits the process with status 0, unless the command line is invalid."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if len(words) != 2 or words[0] not in CLIENTS or words[1] not in CLIENTS[words[0]]:
-        os.write(2, f"usage: {MARK} CLIENT EVENT\n  {', '.join(CLIENTS)}; {', '.join(EVENTS)}\n".encode())
+    if len(words) != 2 or words[0] not in EVENT_NAMES_BY_CLIENT or words[1] not in EVENT_NAMES_BY_CLIENT[words[0]]:
+        os.write(
+            2,
+            f"usage: {HOOK_CLIENT_NAME} CLIENT EVENT\n  {', '.join(EVENT_NAMES_BY_CLIENT)}; "
+            f"{', '.join(EVENT_KINDS)}\n".encode(),
+        )
         return 2
     client, event = words
     open_streams()
@@ -154,7 +158,7 @@ def read_input() -> bytes:
     """
     chunks: list[bytes] = []
     size = 0
-    while data := os.read(0, READ_BYTES):
+    while data := os.read(0, READ_CHUNK_BYTES):
         size += len(data)
         if size > MAX_INPUT_BYTES:
             raise ValueError(f"the input is longer than {MAX_INPUT_BYTES} bytes")
@@ -170,7 +174,7 @@ def find_served_workspace() -> str | None:
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
         directory = os.path.realpath(start) if os.path.isabs(start) else ""
-        for _ in range(MAX_DIRECTORIES if directory else 0):
+        for _ in range(MAX_SEARCHED_PARENTS if directory else 0):
             if is_search_boundary(directory):
                 break
             if os.path.lexists(os.path.join(directory, *SERVER_DIRECTORY, "port")):
@@ -183,16 +187,16 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
     """Return the arguments of `note_edit` for a hook's input, or None for input that does not concern Codriver."""
     if not isinstance(given, dict):
         return None
-    named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
-    if named != CLIENTS[client][event]:
+    named = given.get("hook_event_name", given.get("hookName", EVENT_NAMES_BY_CLIENT[client][event]))
+    if named != EVENT_NAMES_BY_CLIENT[client][event]:
         return None
-    arguments: dict[str, object] = {"event": event, "who": CALLERS.get(client, client)}
-    cwd = text_of(given, ("cwd",), PATH_CHARACTERS)
+    arguments: dict[str, object] = {"event": event, "who": CALLER_NAMES.get(client, client)}
+    cwd = text_of(given, ("cwd",), MAX_PATH_CHARACTERS)
     if cwd:
         arguments["cwd"] = cwd
     if event == "started":
         source = given.get("source")
-        return {**arguments, "source": source} if source in FORGOTTEN else arguments
+        return {**arguments, "source": source} if source in CONTEXT_LOSS_SOURCES else arguments
     if event == "stopping":
         loops = given.get("loop_count", 0)
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
@@ -219,7 +223,7 @@ def extract_edit(client: str, given: Json) -> dict[str, object] | None:
     patch = made.get("command", made.get("patchText"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
         return {"patch": patch} if len(patch) <= MAX_INPUT_BYTES else None
-    path = text_of(made, PATHS, PATH_CHARACTERS)
+    path = text_of(made, PATH_FIELDS, MAX_PATH_CHARACTERS)
     if not path:
         return None
     edit: dict[str, object] = {"filePaths": [path]}
@@ -242,7 +246,7 @@ def extract_replacement(edit: object) -> list[str] | None:
     """Return the text that an edit removes and its replacement, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
-    old, new = text_of(edit, OLD_FIELDS, MAX_INPUT_BYTES), text_of(edit, NEW_FIELDS, MAX_INPUT_BYTES)
+    old, new = text_of(edit, OLD_TEXT_FIELDS, MAX_INPUT_BYTES), text_of(edit, NEW_TEXT_FIELDS, MAX_INPUT_BYTES)
     return None if old is None or new is None else [old, new]
 
 
@@ -262,11 +266,11 @@ def request_of(arguments: Json) -> dict[str, object]:
     """Return a `tools/call` request for `note_edit` that works without a handshake. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
+        "io.modelcontextprotocol/clientInfo": {"name": HOOK_CLIENT_NAME, "version": "0"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     params = {"name": "note_edit", "arguments": arguments, "_meta": about}
-    return {"jsonrpc": "2.0", "id": MARK, "method": "tools/call", "params": params}
+    return {"jsonrpc": "2.0", "id": HOOK_CLIENT_NAME, "method": "tools/call", "params": params}
 
 
 def call_server(workspace: str, request: bytes) -> Json:
@@ -282,13 +286,13 @@ def call_server(workspace: str, request: bytes) -> Json:
     connection.sendall(request + b"\n")
     received = b""
     while len(received) <= MAX_ANSWER_BYTES:
-        data = connection.recv(READ_BYTES)
+        data = connection.recv(READ_CHUNK_BYTES)
         if not data:
             raise UnreachableError("it hung up")
         *lines, received = (received + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
-            if message.get("id") == MARK:
+            if message.get("id") == HOOK_CLIENT_NAME:
                 fields: Json = json.loads(message["result"]["content"][0]["text"])
                 return fields if fields["ok"] is True else {}
     raise ValueError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
@@ -300,7 +304,7 @@ def render(client: str, event: str, answer: Json) -> dict[str, object]:
     The answer has `context`, which is text for the agent, or `block`, the reason why the client should not continue.
     """
     context, block = answer.get("context"), answer.get("block")
-    event_name = CLIENTS[client].get(event, "")
+    event_name = EVENT_NAMES_BY_CLIENT[client].get(event, "")
     if client == "opencode":
         return {name: text for name, text in (("context", context), ("block", block)) if isinstance(text, str) and text}
     if isinstance(block, str) and block:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from codriver_relay.connection import LIST_CHANGED
-from codriver_relay.messages import META, Message, encode, encode_answer, normalize_json_scalar, survey
+from codriver_relay.connection import LIST_CHANGED_NOTIFICATION
+from codriver_relay.messages import META_PREFIX, Message, encode, encode_answer, normalize_json_scalar, survey
 from codriver_relay.own_files import (
     OTHERS,
     close_directory,
@@ -143,7 +143,7 @@ class StoredAnswers:
                 self.note_stream(message)
             elif answered.differs(line):
                 if answered is self.of_session:
-                    passed.append(LIST_CHANGED)
+                    passed.append(LIST_CHANGED_NOTIFICATION)
                 else:
                     self.owes_change = True
             passed += self.notify_streams(in_flight) if self.owes_change else []
@@ -158,7 +158,7 @@ class StoredAnswers:
         try:
             params = json.loads(message.line)["params"]
             if params["notifications"].get("toolsListChanged"):
-                stream = params["_meta"][META + "subscriptionId"]
+                stream = params["_meta"][META_PREFIX + "subscriptionId"]
                 self.streams[normalize_json_scalar(json.dumps(stream).encode())] = stream
         except (ValueError, LookupError, TypeError, AttributeError):
             return
@@ -168,7 +168,7 @@ class StoredAnswers:
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"
-        return [encode(method=method, params={"_meta": {META + "subscriptionId": stream}}) for stream in streams]
+        return [encode(method=method, params={"_meta": {META_PREFIX + "subscriptionId": stream}}) for stream in streams]
 
 
 class StoredEra:
@@ -209,10 +209,10 @@ def is_stateless(line: bytes) -> bool:
     """Return whether a request describes its client, and thus belongs to no session."""
     import json
 
-    if META.encode() not in line:
+    if META_PREFIX.encode() not in line:
         return False
     try:
-        return META + "protocolVersion" in json.loads(line)["params"]["_meta"]
+        return META_PREFIX + "protocolVersion" in json.loads(line)["params"]["_meta"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
 
@@ -231,7 +231,7 @@ def read_stored(
 
     try:
         about = json.loads(line)["params"] if is_handshake else client_metadata(line)
-        prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
+        prefix, shape = ("", "protocolVersion") if is_handshake else (META_PREFIX, "supportedVersions")
         name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)
         directory = open_directory(state_directory("lists"))
@@ -272,7 +272,9 @@ def client_metadata(line: bytes) -> dict[str, Any]:
     import json
 
     meta = json.loads(line)["params"]["_meta"]
-    return {META + name: meta[META + name] for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
+    return {
+        META_PREFIX + name: meta[META_PREFIX + name] for name in ("protocolVersion", "clientInfo", "clientCapabilities")
+    }
 
 
 def stamp_of(path: str) -> list[int] | None:

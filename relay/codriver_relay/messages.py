@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 MAX_SURVEYED_BYTES = 1 << 16
 """Maximum number of bytes of a line that are scanned in Python. For longer lines, `json` is faster."""
-BACKLOG_BYTES = 64 << 20
+MAX_BACKLOG_BYTES = 64 << 20
 """Number of queued bytes above which stdin is not read, so that the client waits in its own write."""
-MESSAGE_BYTES = 256
+MESSAGE_OVERHEAD_BYTES = 256
 """Number of bytes added to the length of each queued message, so that the number of empty lines is limited too."""
-CONNECTION_CLOSED = -32000
+CONNECTION_CLOSED_CODE = -32000
 """The error code that MCP clients use for a closed connection. Source: the TypeScript SDK, `ErrorCode`."""
-NAMES = (b"id", b"method", b"result", b"error")
+DISTINGUISHING_MEMBERS = (b"id", b"method", b"result", b"error")
 """The members that distinguish requests, responses and notifications."""
-META = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 """The prefix of the names in `_meta` with which requests describe a client without a handshake.
 
 Source: MCP 2026-07-28.
@@ -116,17 +116,17 @@ class Backlog:
     @property
     def is_full(self) -> bool:
         """Return whether reading from the client should stop until messages were sent."""
-        return self.bytes >= BACKLOG_BYTES
+        return self.bytes >= MAX_BACKLOG_BYTES
 
     def add(self, message: Message) -> None:
         """Queue a message."""
         self.messages.append(message)
-        self.bytes += len(message.line) + MESSAGE_BYTES
+        self.bytes += len(message.line) + MESSAGE_OVERHEAD_BYTES
 
     def put_back(self, messages: list[Message]) -> None:
         """Queue messages before all others."""
         self.messages[:0] = messages
-        self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
+        self.bytes += sum([len(message.line) + MESSAGE_OVERHEAD_BYTES for message in messages])
 
     def pop(self, most: int) -> list[Message]:
         """Remove and return messages from the front until their lines have at least `most` bytes in total."""
@@ -137,7 +137,7 @@ class Backlog:
                 break
         removed = self.messages[:count]
         del self.messages[:count]
-        self.bytes -= size + MESSAGE_BYTES * count
+        self.bytes -= size + MESSAGE_OVERHEAD_BYTES * count
         return removed
 
     def pop_all(self) -> list[Message]:
@@ -148,7 +148,7 @@ class Backlog:
     def drop(self, is_dropped: Callable[[Message], bool]) -> None:
         """Remove the messages for which `is_dropped` returns True."""
         self.messages = [message for message in self.messages if not is_dropped(message)]
-        self.bytes = sum([len(message.line) + MESSAGE_BYTES for message in self.messages])
+        self.bytes = sum([len(message.line) + MESSAGE_OVERHEAD_BYTES for message in self.messages])
 
 
 def survey(line: bytes) -> Message:
@@ -210,7 +210,7 @@ def walk(line: bytes) -> Message | None:
             continue
         if b"\\" in name:
             return None
-        if name in NAMES:
+        if name in DISTINGUISHING_MEMBERS:
             scalar, comma, _ = behind.strip()[1:].replace(b"}", b",").partition(b",")
             is_string = not scalar.strip() and index + 4 < len(parts)
             value = b'"' + parts[index + 3] + b'"' if is_string else scalar.strip()
@@ -249,7 +249,9 @@ def encode(**members: object) -> bytes:
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
     """Return an error response to `request`."""
-    return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
+    return encode_answer(
+        request, error={"code": CONNECTION_CLOSED_CODE, "message": message, "data": {"reason": reason}}
+    )
 
 
 def encode_answer(request: Message, **members: object) -> bytes:

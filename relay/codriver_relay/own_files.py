@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-RECORD_BYTES = 4096
+MAX_RECORD_BYTES = 4096
 """Maximum size of the record that a server writes next to its port file, about ten times the usual size."""
 SERVER_DIRECTORY = (".calva", "mcp-server")
 """The directory of the port file, relative to the workspace.
@@ -16,7 +16,7 @@ SERVER_DIRECTORY = (".calva", "mcp-server")
 Links in this path are not followed, because a checkout may contain some.
 """
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
-DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
+DIRECTORY_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 """Flags for opening a directory."""
 SAFE_OPEN_FLAGS = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
 """Flags for opening a file without following a link, waiting for the other end of a pipe, or acquiring a terminal."""
@@ -25,7 +25,7 @@ KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 inode(7).
 """
 TOKENS_DIRECTORY = "doors"
-"""The directory of tokens by the port of their servers, in Codriver's state directory."""
+"""The directory in Codriver's state directory with the tokens of servers, by port."""
 TOKEN_CHARACTERS = 43
 """The length of a server's token. Text of any other length is not a token, but may be somebody's key."""
 
@@ -53,7 +53,7 @@ else:
 
         With `above`, `path` is a name in that directory and not a link.
         """
-        return os.open(path, DIRECTORY_FLAGS if above is None else DIRECTORY_FLAGS | NOFOLLOW, dir_fd=above)
+        return os.open(path, DIRECTORY_OPEN_FLAGS if above is None else DIRECTORY_OPEN_FLAGS | NOFOLLOW, dir_fd=above)
 
     def status_in(directory: int, name: str) -> os.stat_result:
         """Return the status of an entry in a directory, without following links."""
@@ -148,7 +148,7 @@ def require_private_file(status: os.stat_result) -> None:
         raise OSError(1, "it belongs to another user, others can write to it, or it has another hard link")
 
 
-def read_file(directory: Directory, name: str, most: int = RECORD_BYTES) -> bytes:
+def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> bytes:
     """Return the first bytes of a file of the user. Raises like `open_file`."""
     file = open_file(directory, name)
     try:

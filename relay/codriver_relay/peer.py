@@ -9,17 +9,17 @@ import _socket as socket
 import os
 import sys
 
-from codriver_relay.own_files import RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
+from codriver_relay.own_files import MAX_RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
 
-GONE = (-1, 0)
+UNOWNED_SOCKET = (-1, 0)
 """The user and inode of a socket without a process.
 
 The kernel reports user 0 for such a socket, so a stranger who sends data and closes it at once would look like root.
 """
 IS_LINUX = sys.platform == "linux"
-DIAG_S = 1
+DIAG_TIMEOUT_S = 1
 """Seconds to wait for the kernel's reply, in case a socket filter drops the request."""
-LOCKS = "/proc/locks"
+LOCKS_FILE = "/proc/locks"
 """The kernel's table of file locks. Source: proc(5)."""
 MAX_TABLE_READS = 3
 """Maximum number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
@@ -40,14 +40,14 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
             (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
         ]
     except OSError:
-        return GONE  # the peer has disconnected
+        return UNOWNED_SOCKET  # the peer has disconnected
     anywhere = bytes(len(address))
     listening = find(address, port, anywhere, 0)
     other = find(address, port, peer_address, peer_port)
     if other is None:
         return None
     if not other[1]:
-        return listening or GONE
+        return listening or UNOWNED_SOCKET
     return other[0], (listening or other)[1]
 
 
@@ -94,9 +94,9 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
     head = b"".join([number.to_bytes(size, sys.byteorder) for number, size in numbers])
     kernel = socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
     try:
-        kernel.settimeout(DIAG_S)
+        kernel.settimeout(DIAG_TIMEOUT_S)
         kernel.send(head + request)
-        answer = kernel.recv(RECORD_BYTES)
+        answer = kernel.recv(MAX_RECORD_BYTES)
     finally:
         kernel.close()
     kind, code = native(answer[4:6]), native(answer[16:20])
@@ -176,7 +176,7 @@ def owns_lock(directory: Directory, inode: int) -> bool:
 
 
 def holder_of(
-    lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS
+    lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS_FILE
 ) -> int | None:
     """Return the process that holds the lock on a file and has the socket `inode`, or None.
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver_relay.starter import Starter
     from codriver_relay.target import Target
 
-FIRST = (b"initialize", b"server/discover")
+START_METHODS = (b"initialize", b"server/discover")
 """The methods with which clients start. If one of them is refused, a client rarely tries again."""
 
 
@@ -246,7 +246,9 @@ class Conversation:
 
     def pop_requests(self) -> list[Message]:
         """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
-        requests = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
+        requests = [
+            message for message in self.backlog.messages if message.is_request and message.method not in START_METHODS
+        ]
         self.backlog.drop(lambda message: any(message is request for request in requests))
         return requests
 

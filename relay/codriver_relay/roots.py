@@ -17,12 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOTS_KEY = b'"codriver-relay-roots"'
+ROOTS_REQUEST_KEY = b'"codriver-relay-roots"'
 """The id of the relay's request for roots, as JSON."""
-ROOTS_REQUEST = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
-MAX_ROOTS = 100
+ROOTS_REQUEST = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_REQUEST_KEY
+MAX_CONSIDERED_ROOTS = 100
 """Maximum number of roots that are considered."""
-METHOD_NOT_FOUND = -32601
+METHOD_NOT_FOUND_CODE = -32601
 """The error code for an unknown method. Source: JSON-RPC 2.0."""
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The protocol versions with a handshake, newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
@@ -100,7 +100,7 @@ class RootsTalk:
         elif message.method == b"ping" and message.is_request:
             self.output.write(encode_answer(message, result={}))
         elif message.is_response:
-            if message.key == ROOTS_KEY:
+            if message.key == ROOTS_REQUEST_KEY:
                 self.read_roots(message.line)
         elif message.method == b"notifications/roots/list_changed":
             self.request_roots()
@@ -163,7 +163,7 @@ class RootsTalk:
         why = why or self.failure or "the client can only be asked for its roots in a handshake"
         for request in message.parts or (message,):
             if request.method == b"server/discover":
-                error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace_message(why)}"}
+                error = {"code": METHOD_NOT_FOUND_CODE, "message": f"Method not found: {no_workspace_message(why)}"}
                 self.output.write(encode_answer(request, error=error))
             elif request.is_request:
                 self.output.write(encode_error(request, no_workspace_message(why), "no-workspace"))
@@ -187,7 +187,7 @@ def workspace_of_roots(answer: bytes) -> str | None:
     import json
 
     try:
-        roots = json.loads(answer)["result"]["roots"][:MAX_ROOTS]
+        roots = json.loads(answer)["result"]["roots"][:MAX_CONSIDERED_ROOTS]
         directories = [resolve_workspace(path_of(root["uri"])) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

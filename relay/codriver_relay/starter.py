@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from subprocess import Popen
 
-STOPPED_FOR_GOOD = 5
+STOPPED_FOR_GOOD_STATUS = 5
 """The exit status of a started server whose user has stopped it for good, so that no other will appear."""
-CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+CLIENT_PYTHONPATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
 """The environment variable with the client's original PYTHONPATH, for a server that was started with only a part of it.
 """
 
@@ -142,7 +142,7 @@ class Starter:
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it
             tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.why_silent()
-            is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
+            is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD_STATUS
             prefix = "" if is_final else f"the server that the relay started ended with status {status}: "
             self.fail(prefix + tail, is_final=is_final)
 
@@ -198,7 +198,7 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 
     The base is `given_environ`, or the environment of this process. PYTHONPATH loses entries that are empty, relative,
     or in the workspace or its main checkout, because each of them may contain a `sitecustomize`. Its previous value is
-    stored in `CLIENTS_PATH`, for the REPLs of a workspace that the user has accepted.
+    stored in `CLIENT_PYTHONPATH_VARIABLE`, for the REPLs of a workspace that the user has accepted.
     """
     environ = dict(os.environ if given_environ is None else given_environ)
     given = environ.get("PYTHONPATH")
@@ -214,7 +214,7 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
         [entry for entry in given.split(os.pathsep) if os.path.isabs(entry) and is_outside(entry)]
     )
     if entries != given:
-        environ[CLIENTS_PATH] = given
+        environ[CLIENT_PYTHONPATH_VARIABLE] = given
         environ["PYTHONPATH"] = entries
         if not entries:
             del environ["PYTHONPATH"]  # an empty value would name the current directory

@@ -38,7 +38,7 @@ CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.envir
 Without polling, threads read stdin and write output.
 """
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
-PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
+MAX_PIPE_WRITE_BYTES = getattr(select, "PIPE_BUF", 512)
 """Maximum number of bytes that a pipe with free space accepts in one write."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
 """The size of a pipe's buffer, and the number of bytes to read at once of a long line."""
@@ -66,7 +66,7 @@ class Output:
         if len(data) <= READ_BYTES:
             # A pipe with free space accepts this much.
             while data and self.writable and self.writable.poll(0):
-                data = data[write_available(data[:PIPE_BYTES]) :]
+                data = data[write_available(data[:MAX_PIPE_WRITE_BYTES]) :]
         if data:
             self.is_busy = True
             start_new_thread(run_or_exit, (lambda: self.write_rest(data),))

@@ -6,8 +6,8 @@ import _socket as socket
 import os
 
 from codriver_relay.own_files import (
+    MAX_RECORD_BYTES,
     OTHERS,
-    RECORD_BYTES,
     SERVER_DIRECTORY,
     Directory,
     close_directory,
@@ -205,8 +205,8 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
         UnreachableError: it serves another workspace, or closed the connection.
     """
     received = b""
-    while len(received) < RECORD_BYTES and not received.endswith(b"\n"):
-        data = connection.recv(RECORD_BYTES)
+    while len(received) < MAX_RECORD_BYTES and not received.endswith(b"\n"):
+        data = connection.recv(MAX_RECORD_BYTES)
         if not data:
             raise UnreachableError("it closed the connection after receiving the workspace, so it serves another one")
         received += data

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-LOCKED_BYTE = 1 << 30
-"""The byte that is locked, beyond the end of the file because other processes cannot read a locked byte."""
+LOCKED_BYTE_OFFSET = 1 << 30
+"""Offset of the byte that is locked. It is beyond the end of the file, because others cannot read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
 """Seconds to retry opening a file that is in use, as virus scanners open each new one, and between attempts."""
-LOCK_VIOLATION = 33
+LOCK_VIOLATION_ERROR = 33
 """Error code for a locked region of a file. Source: Microsoft, System Error Codes."""
-IN_USE = (5, 32, LOCK_VIOLATION, 145)
+IN_USE_ERRORS = (5, 32, LOCK_VIOLATION_ERROR, 145)
 """Error codes for denied access, sharing and lock violations, and a directory with a file that is being deleted.
 
 Source: Microsoft, System Error Codes.
 """
-REPARSE_POINT = 0x400
+REPARSE_POINT_ATTRIBUTE = 0x400
 """The attribute of a link or junction. Source: Microsoft, File Attribute Constants."""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
@@ -48,7 +48,7 @@ if sys.platform == "win32":
         """
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
-        if above is not None and status.st_file_attributes & REPARSE_POINT:
+        if above is not None and status.st_file_attributes & REPARSE_POINT_ATTRIBUTE:
             raise OSError(1, "it is a link, and links are not followed")
         if not os.path.isdir(path):
             raise NotADirectoryError(20, "it is no folder")
@@ -73,7 +73,7 @@ if sys.platform == "win32":
                 return act()
             except OSError as error:
                 # Opening a file gives the same POSIX error for all of these.
-                is_in_use = error.errno == 13 if error.winerror is None else error.winerror in IN_USE
+                is_in_use = error.errno == 13 if error.winerror is None else error.winerror in IN_USE_ERRORS
                 if not is_in_use or time.monotonic() >= deadline:
                     raise
             time.sleep(PAUSE_S)
@@ -113,10 +113,10 @@ if sys.platform == "win32":
         """
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
-        if kernel.LockFile(handle, LOCKED_BYTE, 0, 1, 0):
+        if kernel.LockFile(handle, LOCKED_BYTE_OFFSET, 0, 1, 0):
             return True
         error = ctypes.get_last_error()
-        if error == LOCK_VIOLATION:
+        if error == LOCK_VIOLATION_ERROR:
             return False
         raise ctypes.WinError(error)
 

@@ -21,11 +21,11 @@ from typing import Any, Literal
 from codriver_datalog.errors import InvalidPatternError, QueryError
 from codriver_datalog.regexes import Pattern, compile_pattern
 
-MAX_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
+MAX_TEXT_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
 """Maximum length of a text."""
 MAX_DEPTH = 64
 """Maximum nesting depth of forms in a text."""
-MAX_DIGITS = 400
+MAX_NUMBER_DIGITS = 400
 """Maximum number of digits of a number."""
 
 Tag = Literal[
@@ -98,8 +98,8 @@ def read_form(text: Text) -> Form:
     Raises:
         QueryError: the text is not EDN, has no form or several, or is too long or nested too deeply.
     """
-    if len(text.text) > MAX_CHARACTERS:
-        raise text.error_at(f"a text of at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
+    if len(text.text) > MAX_TEXT_CHARACTERS:
+        raise text.error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:
@@ -110,7 +110,7 @@ def read_form(text: Text) -> Form:
     return form
 
 
-TOKEN = re.compile(
+TOKEN_PATTERN = re.compile(
     r"""(?P<blank>[\s,]+|;[^\n]*)
       | (?P<open>\#\{|[(\[{])
       | (?P<close>[)\]}])
@@ -125,19 +125,19 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 CLOSERS = {"(": ")", "[": "]", "{": "}", "#{": "}"}
-COLLECTIONS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
-"""The kind of collection for each opening bracket."""
+COLLECTION_KINDS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
+"""Kinds of collections, by opening bracket."""
 NAMES: dict[str, tuple[Tag, Any]] = {"nil": ("nil", None), "true": ("boolean", True), "false": ("boolean", False)}
 """The tags and values of symbols that are constants."""
 SPECIAL_NUMBERS = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
 """The characters that can be written by name."""
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
-"""The characters for the letters after a backslash in a string."""
-INTEGER = re.compile(r"[+-]?[0-9]+N?")
-DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
-CODE_POINT = re.compile(r"u[0-9a-fA-F]{4}")
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPED_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
+"""Characters in a string, by the letter after the backslash."""
+INTEGER_PATTERN = re.compile(r"[+-]?[0-9]+N?")
+DECIMAL_PATTERN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
+CODE_POINT_PATTERN = re.compile(r"u[0-9a-fA-F]{4}")
+ESCAPE_PATTERN = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class _Reader:
@@ -152,7 +152,7 @@ class _Reader:
         while True:
             if self._offset >= len(self._text.text) and not closer:
                 return None
-            match = TOKEN.match(self._text.text, self._offset)
+            match = TOKEN_PATTERN.match(self._text.text, self._offset)
             if match is None:
                 raise self._unreadable_error(closer)
             self._offset = match.end()
@@ -198,7 +198,7 @@ class _Reader:
             if form is None:
                 break
             forms.append(form)
-        tag = COLLECTIONS[opener]
+        tag = COLLECTION_KINDS[opener]
         collection = Form(tag, tuple(forms), start, self._offset)
         if tag == "map" and len(forms) % 2:
             raise self._text.error("a value for every key of the map", collection)
@@ -213,7 +213,7 @@ class _Reader:
         """Return the tag and the value of an atom."""
         match kind:
             case "string":
-                return "string", ESCAPE.sub(lambda escape: self._unescape(escape[1], start), token[1:-1])
+                return "string", ESCAPE_PATTERN.sub(lambda escape: self._unescape(escape[1], start), token[1:-1])
             case "regex":
                 return "regex", token[2:-1]
             case "character":
@@ -229,10 +229,10 @@ class _Reader:
         return NAMES.get(token) or ("symbol", token)
 
     def _number(self, token: str, start: int) -> int | float:
-        if len(token) <= MAX_DIGITS:
-            if INTEGER.fullmatch(token):
+        if len(token) <= MAX_NUMBER_DIGITS:
+            if INTEGER_PATTERN.fullmatch(token):
                 return int(token.rstrip("N"))
-            if DECIMAL.fullmatch(token):
+            if DECIMAL_PATTERN.fullmatch(token):
                 return float(token.rstrip("M"))
         raise self._text.error_at("a whole or decimal number", token, start)
 
@@ -241,27 +241,27 @@ class _Reader:
             return name
         if name in CHARACTERS:
             return CHARACTERS[name]
-        if CODE_POINT.fullmatch(name):
+        if CODE_POINT_PATTERN.fullmatch(name):
             return chr(int(name[1:], 16))
         raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
 
     def _unescape(self, escape: str, start: int) -> str:
         if escape.startswith("u") and len(escape) == 5:
             return chr(int(escape[1:], 16))
-        if escape in ESCAPES:
-            return ESCAPES[escape]
+        if escape in ESCAPED_CHARACTERS:
+            return ESCAPED_CHARACTERS[escape]
         raise self._text.error_at(
             'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
         )
 
 
-MAX_ITEMS = 100_000  # of a collection made by a function
-"""Maximum number of items of a collection that a function or binding creates."""
-MAX_TEXT = 2**20  # of a string made by a function
+MAX_COLLECTION_ITEMS = 100_000  # of a collection made by a function
+"""Maximum number of items in a collection that a function or a binding creates."""
+MAX_STRING_CHARACTERS = 2**20  # of a string made by a function
 """Maximum number of characters of a string that a function creates."""
 MAX_NESTING_DEPTH = 32
 """Maximum nesting depth of a collection that a function creates."""
-MAX_INTEGER = 2**1024  # about where floats end, too
+INTEGER_LIMIT = 2**1024  # about where floats end, too
 """Upper limit, exclusive, for the absolute value of an integer that a function computes."""
 
 RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}

@@ -30,11 +30,10 @@ MIN_TRIM_RECORDS = (
 
 A list is trimmed when at least half of it is removed records, so an eviction takes constant time on average.
 """
-MAX_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
-"""Maximum number of entities that are not indexed yet.
-
-Indexing this many takes at most 2 ms, which a snapshot waits for.
-"""
+MAX_UNINDEXED_ENTITIES = (
+    1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
+)
+"""Maximum number of entities that are not indexed yet. A snapshot waits until they are, for at most 2 ms."""
 LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
 """Length from which a string is long.
 
@@ -202,7 +201,7 @@ class EntityStore:
         self._by_line[line] = record
         self._all.records.append(record)
         self._unindexed.append(record)
-        if len(self._unindexed) > MAX_UNINDEXED:
+        if len(self._unindexed) > MAX_UNINDEXED_ENTITIES:
             self._index()
 
     def remove(self, line: int) -> Record:

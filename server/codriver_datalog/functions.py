@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from codriver_datalog import regexes
 from codriver_datalog.edn import (
-    MAX_INTEGER,
-    MAX_ITEMS,
+    INTEGER_LIMIT,
+    MAX_COLLECTION_ITEMS,
     MAX_NESTING_DEPTH,
-    MAX_TEXT,
+    MAX_STRING_CHARACTERS,
     Boolean,
     Keyword,
     ValueMap,
@@ -82,7 +82,7 @@ def _bounded(value: Any) -> Any:
     Raises:
         ValueError: the number is an int that is too large.
     """
-    if type(value) is int and not -MAX_INTEGER < value < MAX_INTEGER:
+    if type(value) is int and not -INTEGER_LIMIT < value < INTEGER_LIMIT:
         raise ValueError("the resulting number is too large")
     return value
 
@@ -164,7 +164,7 @@ def _all_equal(*values: Any) -> bool:
     return all(left == right for left, right in pairwise(values))
 
 
-ARITHMETIC: Mapping[str, Function] = {
+ARITHMETIC_FUNCTIONS: Mapping[str, Function] = {
     "+": Function(_fold_function(lambda a, b: a + b, 0), 0, None),
     "-": Function(_subtract, 1, None),
     "*": Function(_fold_function(lambda a, b: a * b, 1), 0, None),
@@ -275,8 +275,8 @@ def _contains(collection: Any, key: Any) -> bool:
 
 def _range(*bounds: Any) -> tuple[int, ...]:
     numbers = range(*(int(as_number(bound)) for bound in bounds))
-    if len(numbers) > MAX_ITEMS:
-        raise ValueError(f"the range has more than {MAX_ITEMS} numbers")
+    if len(numbers) > MAX_COLLECTION_ITEMS:
+        raise ValueError(f"the range has more than {MAX_COLLECTION_ITEMS} numbers")
     return tuple(numbers)
 
 
@@ -291,7 +291,7 @@ def _at(position: int) -> Callable[[Any], Any]:
 
 
 _vector = _collection(tuple)
-SEQUENCES: Mapping[str, Function] = {
+COLLECTION_FUNCTIONS: Mapping[str, Function] = {
     "count": Function(_count, 1, 1),
     "empty?": Function(lambda a: _count(a) == 0, 1, 1),
     "not-empty": Function(lambda a: a if _count(a) else None, 1, 1),
@@ -340,8 +340,8 @@ def _bounded_text(text: str) -> str:
     Raises:
         ValueError: the text is too long.
     """
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"the resulting text is longer than {MAX_TEXT} characters")
+    if len(text) > MAX_STRING_CHARACTERS:
+        raise ValueError(f"the resulting text is longer than {MAX_STRING_CHARACTERS} characters")
     return text
 
 
@@ -399,7 +399,7 @@ def _split(clock: Clock, text: Any, pattern: Any, limit: Any = 0) -> tuple[str, 
     return regexes.split(clock, _pattern(pattern), _string(text), int(as_number(limit)))
 
 
-_CLOJURE_STRING: Mapping[str, Function] = {
+_CLOJURE_STRING_FUNCTIONS: Mapping[str, Function] = {
     "includes?": Function(_on_string(str.__contains__), 2, 2),
     "starts-with?": Function(_on_string(str.startswith), 2, 2),
     "ends-with?": Function(_on_string(str.endswith), 2, 2),
@@ -412,8 +412,8 @@ _CLOJURE_STRING: Mapping[str, Function] = {
     "split": Function(_split, 2, 3, is_timed=True),
     "split-lines": Function(lambda clock, text: _split(clock, text, r"\r?\n"), 1, 1, is_timed=True),
 }
-"""Functions of the namespace `clojure.string`, by their names in it."""
-STRINGS: Mapping[str, Function] = {
+"""Functions of the namespace `clojure.string`, by their names in that namespace."""
+STRING_FUNCTIONS: Mapping[str, Function] = {
     "str": Function(_str, 0, None),
     "pr-str": Function(_pr_str, 0, None),
     "subs": Function(_subs, 2, 3),
@@ -424,8 +424,8 @@ STRINGS: Mapping[str, Function] = {
     "re-find": Function(_with_pattern(regexes.find_first), 2, 2, is_timed=True),
     "re-matches": Function(_with_pattern(regexes.match_whole), 2, 2, is_timed=True),
     "re-seq": Function(_with_pattern(regexes.find_all), 2, 2, is_timed=True),
-    **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING.items()},
-    **{f"str/{name}": function for name, function in _CLOJURE_STRING.items()},
+    **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING_FUNCTIONS.items()},
+    **{f"str/{name}": function for name, function in _CLOJURE_STRING_FUNCTIONS.items()},
 }
 """Functions on strings, by the names used in queries."""
 
@@ -466,7 +466,7 @@ def _first_false(*values: Any) -> Any:
     return next((value for value in values if not is_true(value)), values[-1] if values else True)
 
 
-_LOGIC: Mapping[str, Function] = {
+_LOGICAL_FUNCTIONS: Mapping[str, Function] = {
     "not": Function(lambda a: not is_true(a), 1, 1),
     "and": Function(_first_false, 0, None),
     "or": Function(_first_true, 0, None),
@@ -480,7 +480,12 @@ _LOGIC: Mapping[str, Function] = {
     "ground": Function(lambda a: a, 1, 1),
 }
 """Logical functions, by the names used in queries."""
-FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUENCES}
+FUNCTIONS: Mapping[str, Function] = {
+    **ARITHMETIC_FUNCTIONS,
+    **_LOGICAL_FUNCTIONS,
+    **STRING_FUNCTIONS,
+    **COLLECTION_FUNCTIONS,
+}
 """All functions, by the names used in queries."""
 
 
@@ -546,7 +551,7 @@ def _highest(values: Sequence[Any], amount: int | None) -> Any:
     return max(values) if _are_comparable(values) else max(values, key=BY_VALUE)
 
 
-AGGREGATES: Mapping[str, AggregateFunction] = {
+AGGREGATE_FUNCTIONS: Mapping[str, AggregateFunction] = {
     "count": AggregateFunction(len),
     "count-distinct": AggregateFunction(lambda values: len(set(values))),
     "distinct": AggregateFunction(frozenset),

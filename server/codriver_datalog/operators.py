@@ -16,7 +16,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codriver_datalog.edn import MAX_ITEMS, Text, from_python, kind_name
+from codriver_datalog.edn import MAX_COLLECTION_ITEMS, Text, from_python, kind_name
 from codriver_datalog.entity_store import between
 from codriver_datalog.errors import InvalidPatternError
 from codriver_datalog.functions import is_true
@@ -236,13 +236,13 @@ def destructure(binding: Binding, value: Any) -> Sequence[Row]:
 
 
 def _check_size(rows: int) -> None:
-    """Check that destructuring one value yields at most `MAX_ITEMS` rows.
+    """Check that destructuring one value yields at most `MAX_COLLECTION_ITEMS` rows.
 
     Raises:
         ValueError: there are more.
     """
-    if rows > MAX_ITEMS:
-        raise ValueError(f"a binding can make at most {MAX_ITEMS} rows of one value")
+    if rows > MAX_COLLECTION_ITEMS:
+        raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows of one value")
 
 
 def _collection(value: Any) -> tuple[Any, ...]:

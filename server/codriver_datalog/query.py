@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from codriver_datalog import syntax_tree
 from codriver_datalog.edn import Form, Text, read_form
-from codriver_datalog.functions import AGGREGATES
+from codriver_datalog.functions import AGGREGATE_FUNCTIONS
 from codriver_datalog.syntax_tree import (
     Aggregate,
     Branch,
@@ -50,7 +50,7 @@ FIND_SYNTAX = (
 PULL_SYNTAX = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
 MAX_RULES = 200
 """Maximum number of rules of a query."""
-NAME = re.compile(r"[^\s:\"]+")
+RULE_NAME_PATTERN = re.compile(r"[^\s:\"]+")
 """Matches the name of a rule."""
 
 
@@ -171,20 +171,25 @@ def _element(text: Text, form: Form, schema: Schema) -> Element:
         name = form.items[0].value
         if name == "pull":
             return _pull(text, form, schema)
-        if name in AGGREGATES:
+        if name in AGGREGATE_FUNCTIONS:
             return _aggregate(text, form)
-        raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATES)})", form.items[0])
+        raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATE_FUNCTIONS)})", form.items[0])
     raise text.error(FIND_SYNTAX, form)
 
 
 def _aggregate(text: Text, form: Form) -> Aggregate:
     name, *rest = form.items
     amount: int | None = None
-    if len(rest) == 2 and AGGREGATES[name.value].accepts_amount and type(rest[0].value) is int and rest[0].value >= 0:
+    if (
+        len(rest) == 2
+        and AGGREGATE_FUNCTIONS[name.value].accepts_amount
+        and type(rest[0].value) is int
+        and rest[0].value >= 0
+    ):
         amount = rest.pop(0).value
     if len(rest) != 1 or rest[0].tag != "symbol" or not rest[0].value.startswith("?"):
         expected = f"`({name.value} ?x)`" + (
-            f" or `({name.value} 3 ?x)`" if AGGREGATES[name.value].accepts_amount else ""
+            f" or `({name.value} 3 ?x)`" if AGGREGATE_FUNCTIONS[name.value].accepts_amount else ""
         )
         raise text.error(expected, form)
     return Aggregate(name.value, amount, Variable(rest[0].value), form)
@@ -249,7 +254,7 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
         raise parser.text.error(expected, form)
     name, *arguments = form.items[0].items
-    if name.tag != "symbol" or not NAME.fullmatch(name.value) or not arguments or parser.is_variable(name):
+    if name.tag != "symbol" or not RULE_NAME_PATTERN.fullmatch(name.value) or not arguments or parser.is_variable(name):
         raise parser.text.error(expected, form.items[0])
     head, required = parser.rule_variables(tuple(arguments), form.items[0])
     return name.value, Branch(head, required, parser.clauses(form.items[1:]), form)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from codriver_datalog.operators import Rows
 from codriver_datalog.query import parse_rules
 
-MAX_ROWS = 100_000  # that inputs are destructured into, all together
-"""Maximum number of rows that all inputs of a query bind together."""
+MAX_INPUT_ROWS = 100_000  # that inputs are destructured into, all together
+"""Maximum number of rows that all inputs of a query bind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             names += variables
             tables.append(rows)
             size *= len(rows)
-    if size > MAX_ROWS:
-        raise _error(f"inputs with at most {MAX_ROWS} rows in total", f"{size}")
+    if size > MAX_INPUT_ROWS:
+        raise _error(f"inputs with at most {MAX_INPUT_ROWS} rows in total", f"{size}")
     combined: Rows = [tuple([cell for row in chosen for cell in row]) for chosen in product(*tables)]
     return Inputs(constants, tuple(names), combined, rules)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Unit = Group | Clause
 
 SWAPPED_COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""The comparison that is equivalent to each one with its arguments swapped."""
+"""Comparisons that are equivalent after their arguments are swapped."""
 
 CALLS = 512  # of a function between two inspects the clock; one may take some milliseconds
 """Number of calls of a function between two checks of the time limit. One call may take some milliseconds."""

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SET_OPERATORS = ("||", "~~", "&&", "--")
-"""Operators in a set of characters, which are forbidden."""
-NAMED_ESCAPE = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
+"""Operators that are forbidden in a set of characters."""
+NAMED_ESCAPE_PATTERN = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
 CLASS_ESCAPES = frozenset("dDhsSwW")
-"""Escapes that match any of several characters, and so cannot start a range in a set."""
-GROUP_NAME = re.compile(r"<\w+>")
-POSIX_CLASS = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
-FLAGS = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
-NOT_ONE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
+"""Escapes that match several different characters, so that they cannot start a range in a set."""
+GROUP_NAME_PATTERN = re.compile(r"<\w+>")
+POSIX_CLASS_PATTERN = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
+FLAGS_PATTERN = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
+NON_SINGLE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
 """Escapes that match no character, or more than one. Repeating one needs as much memory as repeating a group."""
 CALL = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
 """Matches the start of a group that calls another group."""
@@ -39,15 +39,15 @@ FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
 """Matches the start of a fuzzy match, which allows errors."""
 REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 """Matches a quantifier that may repeat more than once."""
-VERBOSE_SPACE = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
+VERBOSE_SPACE_PATTERN = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
-MAX_CHARACTERS = 1000  # of a pattern
+MAX_PATTERN_CHARACTERS = 1000  # of a pattern
 """Maximum length of a pattern."""
 MAX_MATCHES = 100_000  # of a re-seq
 """Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than the usual search of a short text, so a short text is first searched without.
-SHORT_CHARACTERS = 4096
-"""Length below which a text is first searched without letting other threads run, because that is faster."""
+SHORT_TEXT_CHARACTERS = 4096
+"""Length up to which a text is first searched without letting other threads run, because that is faster."""
 SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
 """Time limit for a search that does not let other threads run. Python's own switch interval is as long."""
 # The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
@@ -55,12 +55,12 @@ SHORT_S = 0.005  # no longer than Python itself lets a thread run before another
 TRIAL_S = 0.1
 """Time limit for the first attempt of a search."""
 MAX_SEARCH_BYTES = 64 * 2**20
-"""Maximum memory that a search may take according to the estimate."""
+"""Maximum estimated memory that a search may need."""
 # Measured with random patterns on strings of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
 BYTES_PER_CHARACTER = 130
-"""Estimated memory of a search for each character of the text."""
+"""Estimated memory that a search needs for each character of the text."""
 BYTES_PER_REPETITION = 75
-"""Estimated additional memory for each character of the text and each repeated group of the pattern."""
+"""Estimated additional memory per character of the text for each repeated group of the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _PatternScanner:
     def run(self) -> None:
         """Scan the pattern up to its end or a forbidden construct."""
         while self.refused is None and self._position < len(self._text):
-            if self._is_verbose and (space := VERBOSE_SPACE.match(self._text, self._position)):
+            if self._is_verbose and (space := VERBOSE_SPACE_PATTERN.match(self._text, self._position)):
                 self._position = space.end()
                 continue
             character = self._text[self._position]
@@ -131,7 +131,7 @@ class _PatternScanner:
     def _remaining_pattern(self, before: str = "") -> str:
         """Return the rest of the pattern, without spaces and comments in verbose mode."""
         rest = self._text[self._position :]
-        return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
+        return before + (VERBOSE_SPACE_PATTERN.sub("", rest) if self._is_verbose else rest)
 
     def _has(self, text: str) -> bool:
         """Consume `text` if it comes next, and return whether it did."""
@@ -148,18 +148,18 @@ class _PatternScanner:
         """Scan an escape outside of a set."""
         escaped = self._text[self._position : self._position + 1]
         self._scan_escape()
-        if escaped in NOT_ONE_CHARACTER_ESCAPES:
+        if escaped in NON_SINGLE_CHARACTER_ESCAPES:
             self._skip_group_name()
             self.repeated += bool(REPEAT.match(self._remaining_pattern()))
 
     def _skip_group_name(self) -> None:
         """Consume a group name in angle brackets, if it comes next."""
-        if name := GROUP_NAME.match(self._text, self._position):
+        if name := GROUP_NAME_PATTERN.match(self._text, self._position):
             self._position = name.end()
 
     def _scan_escape(self) -> bool:
         """Scan the text after a backslash, and return whether it matches a single character."""
-        named = NAMED_ESCAPE.match(self._text, self._position)
+        named = NAMED_ESCAPE_PATTERN.match(self._text, self._position)
         escaped = self._text[self._position : self._position + 1]
         self._position = named.end() if named else self._position + 1
         return not (named and escaped != "N") and escaped not in CLASS_ESCAPES
@@ -191,7 +191,7 @@ class _PatternScanner:
 
     def _scan_flags(self, rest: str) -> None:
         """Scan flags, which apply to their own group or to the rest of the enclosing one."""
-        flags = FLAGS.match(rest)
+        flags = FLAGS_PATTERN.match(rest)
         if flags is None:
             return
         if "V" in flags["on"]:
@@ -233,7 +233,7 @@ class _PatternScanner:
 
     def _opens_set(self) -> bool:
         """Return whether a nested set starts next, and consume its opening bracket."""
-        return not POSIX_CLASS.match(self._text, self._position) and self._has("[")
+        return not POSIX_CLASS_PATTERN.match(self._text, self._position) and self._has("[")
 
     def _member(self) -> None:
         """Scan a character, a class, or a range in a set."""
@@ -248,7 +248,7 @@ class _PatternScanner:
 
     def _scan_set_item(self) -> bool:
         """Scan a character or a class. Return whether a single character was scanned."""
-        if posix := POSIX_CLASS.match(self._text, self._position):
+        if posix := POSIX_CLASS_PATTERN.match(self._text, self._position):
             self._position = posix.end()
             return False
         self._position += 1
@@ -282,8 +282,10 @@ def compile_pattern(text: str) -> Pattern:
     Raises:
         InvalidPatternError: the text is invalid, too long, or contains a forbidden construct.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidPatternError(f"the pattern has {len(text)} characters, but at most {MAX_CHARACTERS} are allowed")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise InvalidPatternError(
+            f"the pattern has {len(text)} characters, but at most {MAX_PATTERN_CHARACTERS} are allowed"
+        )
     found = inspect_pattern(text)
     if found.refused is not None:
         name, written, instead = found.refused.name, found.refused.text, found.refused.instead
@@ -364,7 +366,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
             "repeated group, or search a part of the text with subs"
         )
     try:
-        if len(text) < SHORT_CHARACTERS:
+        if len(text) < SHORT_TEXT_CHARACTERS:
             with suppress(TimeoutError):
                 return search(timeout=min(SHORT_S, clock.remaining_s()), concurrent=False)
         return _search_with_retry(clock, search)

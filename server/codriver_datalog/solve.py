@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from codriver_datalog import operators
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
-from codriver_datalog.functions import AGGREGATES, failure_reason
+from codriver_datalog.functions import AGGREGATE_FUNCTIONS, failure_reason
 from codriver_datalog.operators import Context, Scope, bound_after
 from codriver_datalog.query import parse_pull
 from codriver_datalog.query_inputs import Inputs, read_inputs
@@ -279,7 +279,7 @@ class _Shape:
         ]
 
     def _aggregate(self, element: Aggregate, values: list[Any]) -> object:
-        function = AGGREGATES[element.function]
+        function = AGGREGATE_FUNCTIONS[element.function]
         try:
             return function.call(values, element.amount) if function.accepts_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:

@@ -16,7 +16,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver_lisp.lexical_scope import KEYS, NAMESPACE, QUOTED, REFERRED, Binding, Occurrence, Scope, Walk, bound_name
+from codriver_lisp.lexical_scope import (
+    KEYS_PATTERN,
+    NAMESPACE,
+    QUOTED,
+    REFERRED,
+    Binding,
+    Occurrence,
+    Scope,
+    Walk,
+    bound_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +47,7 @@ def find_occurrences(
     position.
     """
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
-    return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
+    return walk.walk(forms, HY_BINDERS if document.is_hy else CLOJURE_BINDERS)
 
 
 def _walk_let(walk: Walk, items: Items, scope: Scope) -> None:
@@ -299,7 +309,7 @@ _COMMON_BINDERS = _named(
     ("quote", _walk_quote),
     (".", _member),
 )
-BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
+CLOJURE_BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
     ("let* loop loop* for doseq dotimes go-loop for-all", _walk_let),
     ("when-let when-some when-first with with-open with-local-vars", _walk_let),
     ("if-let if-some", _walk_if_let),
@@ -324,11 +334,11 @@ BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
     ("ns", _walk_ns),
     ("require use", _require),
 )
-"""The functions that walk the binding forms of Clojure's dialects, by the forms' names."""
+"""Functions that walk the binding forms of Clojure's dialects, by the names of the forms."""
 HY_BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
     ("fn/a", _walk_fn), ("defn/a", _walk_defn), ("defclass", _class), ("import require", _import)
 )
-"""The functions that walk Hy's binding forms, by the forms' names."""
+"""Functions that walk Hy's binding forms, by the names of the forms."""
 
 
 class Pattern:
@@ -396,7 +406,7 @@ class Pattern:
         items = walk.items(form, self._scope)
         for key, value in zip(items[::2], items[1::2], strict=False):
             word = walk.word(key) if key.kind == "atom" else ""
-            if KEYS.fullmatch(word) and value.kind == "vector":
+            if KEYS_PATTERN.fullmatch(word) and value.kind == "vector":
                 self.found += [(name, bound_name(walk.word(name)), "key") for name in walk.items(value, self._scope)]
             elif word == ":as":
                 self._pending.append((value, False))

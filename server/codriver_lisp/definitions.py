@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 DEFINING_HEADS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
 """Heads of forms that always define a var whose name is the next item."""
-TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
+TYPE_HEADS: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 """Heads of forms that define a type or a protocol."""
-ONCE: Final = ("defonce", "defmulti")
-"""Heads that do not change a definition that already exists in Clojure."""
-HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
-"""Heads of lists whose inner forms are evaluated at the top level."""
+ONCE_HEADS: Final = ("defonce", "defmulti")
+"""Heads of forms that leave an existing definition unchanged in Clojure."""
+TOP_LEVEL_HEADS: Final = frozenset({"do", "let", "letfn", "binding"})
+"""Heads of lists whose inner forms are evaluated as top-level forms."""
 CONDITIONAL_HEADS: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
-"""Heads of lists whose inner forms are at the top level, but may not be evaluated."""
-OTHERS: Final = frozenset(
+"""Heads of lists whose inner forms are at the top level, but are not always evaluated."""
+OTHER_TOP_LEVEL_HEADS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
 """Other heads that are common at the top level and define no var with a generated name."""
@@ -42,18 +42,18 @@ EXTENDING_HEADS: Final = frozenset({"defmethod", "remove-method", "extend-type",
 """Heads that add or remove methods of multimethods and protocols, and create no var."""
 VARLESS_HEADS: Final = EXTENDING_HEADS | {"definterface"}
 """Heads of definitions that create no var."""
-ACTING: Final = frozenset({
+ACTION_HEADS: Final = frozenset({
     "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
     "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
     "load", "load-file", "run!", "reset-meta!", "compare-and-set!", "shutdown-agents",
 })  # fmt: skip
-"""Functions and macros of Clojure's core that create no var."""
+"""Names of functions and macros in Clojure's core that create no var."""
 MAX_FORMS: Final = 200_000
 """Maximum number of forms in a text that is searched for definitions."""
-NS_FORM: Final = "ns form"
+NS_FORM_NAME: Final = "ns form"
 """The name under which a file's `ns` form is recorded. No var can have this name."""
-MIN_PART_CHARACTERS: Final = 3
-"""Minimum number of characters of a macro's argument that may be a part of a generated var name."""
+MIN_NAME_PART_CHARACTERS: Final = 3
+"""Minimum length of a macro's argument that can be a part of a generated var name."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
 
@@ -113,7 +113,7 @@ class UnknownMacroCall:
         That is so if `name` is a part of a word in the call, or an argument is a part of `name`.
         """
         plain = plain_name(name)
-        parts = (word for word in self.arguments if len(word) >= MIN_PART_CHARACTERS)
+        parts = (word for word in self.arguments if len(word) >= MIN_NAME_PART_CHARACTERS)
         return any(plain in word for word in self.words) or any(word in plain for word in parts)
 
     def defines(self, name: str) -> bool:
@@ -139,7 +139,7 @@ class Definitions:
     declared: frozenset[str] = frozenset()
     """The names that the text only declares, which creates vars without values."""
     ns_forms: tuple[Definition, ...] = ()
-    """The `ns` forms, each recorded under the name `NS_FORM`."""
+    """The `ns` forms, each recorded under the name `NS_FORM_NAME`."""
     is_sound: bool = True
     """Whether the brackets balance. If not, the forms found may differ from those that the author intended."""
     aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
@@ -200,17 +200,17 @@ class _Finder:
         if form.kind != "list" or not items or items[0].kind != "atom":
             return
         head = self._word(items[0]).rpartition("/")[2] or "/"
-        if head in HOLDERS or head in CONDITIONAL_HEADS:
+        if head in TOP_LEVEL_HEADS or head in CONDITIONAL_HEADS:
             # A `do` does not change the meaning of the forms in it, while other lists may bind names that they use.
             form_digest = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
-                self._top(inner, form_digest, is_sure=is_sure and head in HOLDERS)
+                self._top(inner, form_digest, is_sure=is_sure and head in TOP_LEVEL_HEADS)
         elif head == "ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
             self._requires = tuple(self._required(items[2:]))
             form_digest, line = _digest(self._text, form), self._positions.line(form.start)
-            self._ns_forms.append(Definition(self._current, NS_FORM, "ns", form_digest, line, is_sure=is_sure))
+            self._ns_forms.append(Definition(self._current, NS_FORM_NAME, "ns", form_digest, line, is_sure=is_sure))
         elif head == "in-ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
@@ -294,10 +294,10 @@ class _Finder:
         """Record a definition of a var or type, or a call that may define one."""
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
-            is_call = head.startswith(".") or head.endswith(".") or head in ACTING
+            is_call = head.startswith(".") or head.endswith(".") or head in ACTION_HEADS
             if head == "declare":
                 self._declared.update(self._name(item) for item in items[1:])
-            elif not (is_call or head in OTHERS or head in DEFINING_HEADS):
+            elif not (is_call or head in OTHER_TOP_LEVEL_HEADS or head in DEFINING_HEADS):
                 self._record_unknown(form, items)
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
@@ -310,8 +310,8 @@ class _Finder:
             made = ()
         elif head == "defprotocol":
             made = (name, *(self._name(_items(item)[0]) for item in items[2:] if item.kind == "list" and _items(item)))
-        is_known = head in DEFINING_HEADS or head in TYPES
-        if not (is_known or head in OTHERS):
+        is_known = head in DEFINING_HEADS or head in TYPE_HEADS
+        if not (is_known or head in OTHER_TOP_LEVEL_HEADS):
             self._record_unknown(form, items)
         form_digest = digest or _digest(self._text, form)
         line = self._positions.line(form.start)

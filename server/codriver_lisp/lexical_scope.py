@@ -44,11 +44,11 @@ QUOTED, NAMESPACE, REFERRED = -1, -2, -3
 syntax quotes.
 """
 
-KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
-"""Matches the keywords that bind several keys of a map at once, such as `:keys` and `:my.ns/keys`."""
+KEYS_PATTERN = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
+"""Matches keywords that bind several keys of a map at once, such as `:keys` and `:my.ns/keys`."""
 
 _ROLE_BY_LEVEL: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
-"""The role of an occurrence by its level: how its code is quoted, or whether it is in the `ns` form."""
+"""Roles of occurrences by level, which is how their code is quoted, or whether it is in the `ns` form."""
 _REFER_KEYWORDS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
 
 
@@ -273,4 +273,4 @@ class Walk:
                         self.code([name], scope)
             else:
                 self.code([child], scope)
-            is_key_list = child.kind == "atom" and KEYS.fullmatch(self.word(child)) is not None
+            is_key_list = child.kind == "atom" and KEYS_PATTERN.fullmatch(self.word(child)) is not None

@@ -28,26 +28,26 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from codriver_lisp.reader import CLOSERS, LINE_END, Unbalanced, check_balance, tokens
+from codriver_lisp.reader import CLOSERS_BY_OPENER, LINE_END_PATTERN, Unbalanced, check_balance, tokens
 
-MESSAGES = {
+ERROR_MESSAGES = {
     "quote-danger": "Quotes must balanced inside comment blocks.",
     "eol-backslash": "Line cannot end in a hanging backslash.",
     "unclosed-quote": "String is missing a closing quote.",
     "unmatched-close-paren": "Unmatched close-paren.",
     "leading-close-paren": "Line cannot lead with a close-paren.",
 }
-"""The message for each error, exactly as in parinfer.js, so that it looks familiar in editors."""
+"""Messages by error, exactly as in parinfer.js, because users know them from editors."""
 
 Position = tuple[int, int]
 """A line and a column of the input, both counted from 0."""
 
-_SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
+_SPECIAL_PATTERN = re.compile(r"""[()\[\]{}";\\\t]""")
 """Matches a character that changes the state of a pass."""
-_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
-_QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
-_LINE_END = re.compile(r"\r?\n")
-_NON_BMP_CHARACTER = re.compile("[\U00010000-\U0010ffff]")
+_STRING_REST_PATTERN = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
+_QUOTE_PATTERN = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
+_LINE_END_PATTERN = re.compile(r"\r?\n")
+_NON_BMP_PATTERN = re.compile("[\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ParinferError:
     @property
     def message(self) -> str:
         """The text for the user, without the position."""
-        return MESSAGES[self.name]
+        return ERROR_MESSAGES[self.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class IndentPass:
 
     def _code(self, line: str, at: int) -> int:
         """Consume code up to and including the next significant character, and return the index after it."""
-        found = _SPECIAL.search(line, at)
+        found = _SPECIAL_PATTERN.search(line, at)
         end = found.start() if found else len(line)
         if end > at:
             length = len(line[at:end].rstrip(" "))
@@ -265,7 +265,7 @@ class IndentPass:
         match found[0]:
             case "(" | "[" | "{":
                 position = self._number, end
-                self._stack.append(OpenBracket(CLOSERS[found[0]], self._x, self._shift, position))
+                self._stack.append(OpenBracket(CLOSERS_BY_OPENER[found[0]], self._x, self._shift, position))
                 self._has_shifted = self._has_shifted or self._shift != 0
             case ")" | "]" | "}":
                 self._handle_closer(found[0], end)
@@ -305,7 +305,7 @@ class IndentPass:
 
     def _consume_string(self, line: str, at: int) -> int:
         """Consume the open string up to its end or the end of the line, and return the index reached."""
-        found = _STRING_REST.match(line, at)
+        found = _STRING_REST_PATTERN.match(line, at)
         end = found.end() if found else at
         if end < len(line) and line[end] == '"':
             self._string = None
@@ -317,7 +317,7 @@ class IndentPass:
 
     def _comment(self, line: str, at: int) -> int:
         """Consume the comment that starts at `at`, keeping track of its quotes, and return the length of the line."""
-        for found in _QUOTE.finditer(line, at):
+        for found in _QUOTE_PATTERN.finditer(line, at):
             if found["quote"]:
                 self._danger = None if self._danger else (self._number, found.start())
         self._x += len(line) - at
@@ -371,9 +371,9 @@ class IndentPass:
 def indent_mode(text: str) -> IndentResult:
     """Return `text` with the closers at the ends of lines replaced by those that the indentation implies."""
     run = IndentPass()
-    units = _NON_BMP_CHARACTER.sub(lambda match: _to_surrogate_pair(match[0]), text)
+    units = _NON_BMP_PATTERN.sub(lambda match: _to_surrogate_pair(match[0]), text)
     try:
-        for line in _LINE_END.split(units):
+        for line in _LINE_END_PATTERN.split(units):
             run.line(line)
         run.end()
     except StopError as stop:
@@ -390,16 +390,16 @@ def _to_surrogate_pair(character: str) -> str:
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
 
-_PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
+_PREAMBLE_PATTERN = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 """Matches what may precede the code: a byte order mark and a `#!` line."""
 
 
-_INDENTATION = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
-MIXED_TAB_STOP = 8
-"""Number of columns between tab stops in text indented by both tabs and spaces, as in Emacs."""
-TAB_STOP = 2
-"""Number of columns between tab stops in text indented only by tabs, with one tab for each level."""
-_NON_NEWLINE = re.compile(r"[^\r\n]")
+_INDENTATION_PATTERN = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
+MIXED_TAB_STOP_COLUMNS = 8
+"""Number of columns between tab stops in text indented with both tabs and spaces, as in Emacs."""
+TAB_STOP_COLUMNS = 2
+"""Number of columns between tab stops in text indented only with tabs, one for each level."""
+_NON_NEWLINE_PATTERN = re.compile(r"[^\r\n]")
 _STRING_KINDS = frozenset({"string", "bracketed"})
 
 
@@ -432,11 +432,15 @@ def _balance_by_indentation(text: str) -> str:
 
     Errors are, for example, a line of code that starts with a closer, and an unpaired quote in a comment.
     """
-    found = _PREAMBLE.match(text)
+    found = _PREAMBLE_PATTERN.match(text)
     preamble = found[0] if found else ""
     body = text[len(preamble) :]
-    plain = LINE_END.sub("\n", body)
-    tab_stop = MIXED_TAB_STOP if any(" " in indentation for indentation in _INDENTATION.findall(plain)) else TAB_STOP
+    plain = LINE_END_PATTERN.sub("\n", body)
+    tab_stop = (
+        MIXED_TAB_STOP_COLUMNS
+        if any(" " in indentation for indentation in _INDENTATION_PATTERN.findall(plain))
+        else TAB_STOP_COLUMNS
+    )
     expanded = _expand_tabs(plain, tab_stop)
     corrected = _correct_brackets(expanded)
     return text if corrected is None else preamble + _restore_formatting(body, expanded, corrected, tab_stop)
@@ -481,7 +485,7 @@ def _mask_bracket_strings(text: str) -> str:
     if "#[" not in text:
         return text
     return "".join(
-        f'"{_NON_NEWLINE.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0]
+        f'"{_NON_NEWLINE_PATTERN.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0]
         for token in tokens(text)
     )
 
@@ -516,5 +520,5 @@ def _restore_formatting(original: str, expanded: str, corrected: str, tab_stop: 
 
 def _lines(text: str) -> list[tuple[str, str]]:
     """Return the lines of `text`, each paired with its line ending, which is empty for the last."""
-    chunks = re.split(f"({LINE_END.pattern})", text)
+    chunks = re.split(f"({LINE_END_PATTERN.pattern})", text)
     return list(zip(chunks[::2], [*chunks[1::2], ""], strict=True))

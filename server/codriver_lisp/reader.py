@@ -42,7 +42,14 @@ __all__ = ["Form", "Kind", "ReadResult", "Span", "Unbalanced", "check_balance", 
 
 Kind = Literal["list", "vector", "map", "set", "function", "string", "character", "atom", "prefixed", "discard"]
 
-_KINDS: dict[str, Kind] = {"(": "list", "[": "vector", "{": "map", "#(": "function", "#{": "set", "#[": "vector"}
+_KINDS_BY_OPENER: dict[str, Kind] = {
+    "(": "list",
+    "[": "vector",
+    "{": "map",
+    "#(": "function",
+    "#{": "set",
+    "#[": "vector",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +198,9 @@ class _Reader:
         self._waiting = [-1]
         self._closers = [""]
         self._wants = [0]
-        self._open = dict.fromkeys(CLOSERS.values(), 0)  # open brackets by closer, to know quickly that none matches
+        self._open = dict.fromkeys(
+            CLOSERS_BY_OPENER.values(), 0
+        )  # open brackets by closer, to know quickly that none matches
         self._imbalance: Imbalance | None = None
 
     def find(self, imbalance: Imbalance) -> None:
@@ -206,9 +215,9 @@ class _Reader:
 
     def open(self, bracket: str, start: int) -> None:
         """Start a form at an opening bracket."""
-        closer = CLOSERS[bracket[-1]]
+        closer = CLOSERS_BY_OPENER[bracket[-1]]
         self._open[closer] += 1
-        self.push(_KINDS[bracket], start, start + len(bracket), closer, 0)
+        self.push(_KINDS_BY_OPENER[bracket], start, start + len(bracket), closer, 0)
 
     def leaf(self, kind: Kind, start: int, end: int) -> None:
         """Add a form that cannot have children."""
@@ -348,7 +357,9 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
                 words += f": the form before it, from line {positions.line(imbalance.opener)}, is closed already"
         case "mismatched" if imbalance.opener is not None:
             opener = opening_bracket(text, imbalance.opener)
-            words = f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS[opener[-1]]}`, "
+            words = (
+                f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS_BY_OPENER[opener[-1]]}`, "
+            )
             words += f"and `{text[imbalance.at]}` at line {line} comes instead"
         case "string":
             words = f"the string that starts at line {line} is never closed"
@@ -396,7 +407,8 @@ def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions
             "going by the indentation, "
         )
         words += (
-            f"it is the `{word}` at line {line} that lacks its `{CLOSERS[word[-1]]}` before line {positions.line(end)}"
+            f"it is the `{word}` at line {line} that lacks its `{CLOSERS_BY_OPENER[word[-1]]}` before line "
+            f"{positions.line(end)}"
         )
     return Unbalanced(words, line, column)
 
@@ -423,7 +435,7 @@ def _find_unclosed(text: str, begin: int, positions: Positions) -> tuple[int, in
     return None
 
 
-_WORD_START = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
+_WORD_START_PATTERN = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _find_swallowing_string(text: str, last: int) -> int | None:
@@ -432,19 +444,19 @@ def _find_swallowing_string(text: str, last: int) -> int | None:
     Return its offset.
     """
     for token in tokens(text[:last]):
-        if token.lastgroup == "string" and "\n" in token[0] and _WORD_START.match(text, token.end()):
+        if token.lastgroup == "string" and "\n" in token[0] and _WORD_START_PATTERN.match(text, token.end()):
             return token.start()
     return None
 
 
-CLOSERS = {"(": ")", "[": "]", "{": "}"}
+CLOSERS_BY_OPENER = {"(": ")", "[": "]", "{": "}"}
 
-_WORD = r"""[^\s,\[\](){}"';`~@^\\]"""
-"""The pattern of the first character of a word."""
-_WORD_REST = r"""[^\s,\[\](){}";`~@^\\]"""
-"""The pattern of the other characters of a word, which may include `'`."""
+_FIRST_WORD_CHARACTER = r"""[^\s,\[\](){}"';`~@^\\]"""
+"""Pattern for the first character of a word."""
+_OTHER_WORD_CHARACTER = r"""[^\s,\[\](){}";`~@^\\]"""
+"""Pattern for any other character of a word, which may also be `'`."""
 
-TOKEN = re.compile(
+TOKEN_PATTERN = re.compile(
     rf"""
       (?P<space>[\s,]++)
     | (?P<bracketed>\#\[(?P<word>[^\s()\[\]{{}}"]*+)\[
@@ -455,15 +467,15 @@ TOKEN = re.compile(
     | (?P<string>\#?"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<quote>")|\\?\Z))
     | (?P<discard>\#_)
     | (?P<metadata>\#?\^)
-    | (?P<prefix>\#'|\#=|\#\?@?|\#::?{_WORD_REST}*+|~@|['`~@])
-    | (?P<character>\\(?:\w{_WORD_REST}*+|.)?)
-    | (?P<tag>\#[^\s,\[\](){{}}"';`~@^\\\#<]{_WORD_REST}*+)
-    | (?P<atom>{_WORD}{_WORD_REST}*+|.)
+    | (?P<prefix>\#'|\#=|\#\?@?|\#::?{_OTHER_WORD_CHARACTER}*+|~@|['`~@])
+    | (?P<character>\\(?:\w{_OTHER_WORD_CHARACTER}*+|.)?)
+    | (?P<tag>\#[^\s,\[\](){{}}"';`~@^\\\#<]{_OTHER_WORD_CHARACTER}*+)
+    | (?P<atom>{_FIRST_WORD_CHARACTER}{_OTHER_WORD_CHARACTER}*+|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
 
-LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
 """Matches the end of a line. Unlike `str.splitlines`, it ignores form feeds, vertical tabs and Unicode separators."""
 
 
@@ -471,7 +483,7 @@ class Positions:
     """A table that converts between offsets of a text and lines and columns, which are counted from 1."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
+        self._starts = [0, *(match.end() for match in LINE_END_PATTERN.finditer(text))]
 
     def line(self, offset: int) -> int:
         """Return the line that contains `offset`."""
@@ -497,4 +509,4 @@ def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 
     The `lastgroup` of each match is the kind of the token.
     """
-    return TOKEN.finditer(text, start)
+    return TOKEN_PATTERN.finditer(text, start)

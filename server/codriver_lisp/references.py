@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver_lisp.lexical_scope import Occurrence
     from codriver_lisp.source_text import Document
 
-_DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
+_DEFINITION_START_PATTERN = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
 """Matches the start of a defining form, up to the name."""
 
 
@@ -40,7 +40,8 @@ def _refers(document: Document, required: Requirements, occurrences: Sequence[Oc
     if not required.refers(name):
         return False
     return name in required.referred or not any(
-        occurrence.word == name and _DEFINING.search(document.text[max(0, occurrence.start - 200) : occurrence.start])
+        occurrence.word == name
+        and _DEFINITION_START_PATTERN.search(document.text[max(0, occurrence.start - 200) : occurrence.start])
         for occurrence in occurrences
     )
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError, truncate
-from codriver_lisp.reader import LINE_END, Positions, describe_imbalance, read_forms, tokens
+from codriver_lisp.reader import LINE_END_PATTERN, Positions, describe_imbalance, read_forms, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from codriver_lisp.reader import Form
 
 
-HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
+CONTAINER_HEADS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
 """Heads of lists whose inner forms count as top-level forms."""
 
-_BLANK = " \t\f,"
-_HINT = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
+_BLANK_CHARACTERS = " \t\f,"
+_HINT_PATTERN = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
 """Matches the start of a hint to a linter or formatter.
 
 It is a discarded keyword with a namespace, or a discarded map that starts with one.
 
 Sources: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
-_SPACE_TO_NEXT_LINE = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
-MAX_LINE_CHARS = 200
-"""Maximum number of characters of a line that messages display. Lines of generated files can be very long."""
+_SPACE_TO_NEXT_LINE_PATTERN = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
+MAX_LINE_CHARACTERS = 200
+"""Maximum number of characters of a line in a message. Lines of generated files can be very long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _inner_group(text: str, form: Form) -> _Group | None:
     elif form.kind == "list":
         children = form.children
         head = children[0] if children else None
-        if head is not None and head.kind == "atom" and text[head.start : head.end] in HOLDERS:
+        if head is not None and head.kind == "atom" and text[head.start : head.end] in CONTAINER_HEADS:
             return _within(text, form, skip=1)
     return None
 
@@ -167,7 +167,7 @@ class Document:
     @cached_property
     def ending(self) -> str:
         """Return the most frequent line ending of the text."""
-        counted = Counter(LINE_END.findall(self.text)).most_common(1)
+        counted = Counter(LINE_END_PATTERN.findall(self.text)).most_common(1)
         return counted[0][0] if counted else "\n"
 
     @cached_property
@@ -202,30 +202,30 @@ class Document:
     def line_text(self, line: int) -> str:
         """Return the text of a line without its line ending."""
         start = self.positions.start(line)
-        found = LINE_END.search(self.text, start)
+        found = LINE_END_PATTERN.search(self.text, start)
         return self.text[start : found.start() if found else len(self.text)]
 
     def begins_line(self, unit: Unit) -> bool:
         """Return whether the unit is the first code on its line."""
         start = self.positions.start(unit.line)
-        return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
+        return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK_CHARACTERS)
 
     def indentation(self, unit: Unit) -> str:
         """Return the whitespace that indents a line to the column where the unit starts."""
         start = self.positions.start(unit.line)
         before = self.text[start : unit.start]
-        code = before.lstrip(_BLANK)
+        code = before.lstrip(_BLANK_CHARACTERS)
         return before[: len(before) - len(code)] + " " * display_width(code)
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
         """Return the discarded forms that are hints to tools, keyed by their end."""
-        return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
+        return {unit.end: unit for unit in self.units if _HINT_PATTERN.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
         """Return the unit extended by hints, such as `#_:clj-kondo/ignore`, on the same line or the line above."""
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
-            if _SPACE_TO_NEXT_LINE.fullmatch(self.text, hint.end, self.start_with_comments(unit)) is None:
+            if _SPACE_TO_NEXT_LINE_PATTERN.fullmatch(self.text, hint.end, self.start_with_comments(unit)) is None:
                 break
             unit = replace(unit, start=hint.start, line=hint.line, floor=hint.floor, has_elder=hint.has_elder)
         return unit
@@ -238,7 +238,7 @@ class Document:
         for line in range(unit.line - 1, 0, -1):
             start = self.positions.start(line)
             text = self.line_text(line)
-            code = text.lstrip(_BLANK)
+            code = text.lstrip(_BLANK_CHARACTERS)
             # A comment on the last line of the previous form belongs to that form, even if the form is a backslash
             # literal that includes the line ending.
             if start < unit.floor + unit.has_elder or not code.startswith(";"):
@@ -250,7 +250,7 @@ class Document:
         """Return the end of the unit, or of the comment that follows it on its last line."""
         line = self.positions.line(unit.end)
         rest = self.line_text(line)[unit.end - self.positions.start(line) :]
-        return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
+        return unit.end + len(rest) if rest.lstrip(_BLANK_CHARACTERS).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
         """Return the numbered lines up to `context` lines around `line`, which is marked with `→`.
@@ -266,12 +266,12 @@ class Document:
         width = len(str(last))
         rows = []
         for number in range(first, last + 1):
-            visible = truncate(self.line_text(number), MAX_LINE_CHARS)
+            visible = truncate(self.line_text(number), MAX_LINE_CHARACTERS)
             rows.append(f"{'→' if number == line else ' '} {number:>{width}} {visible}".rstrip())
         return "\n".join(rows)
 
 
-_LAST_LINE = re.compile(r"[^\r\n]*\Z")
+_LAST_LINE_PATTERN = re.compile(r"[^\r\n]*\Z")
 
 
 def reindent(text: str, base: str, ending: str, old: str = "") -> str:
@@ -296,7 +296,7 @@ def reindent(text: str, base: str, ending: str, old: str = "") -> str:
     parts: list[str] = []
     for token in found:
         if token.lastgroup == "space":
-            first, *others = LINE_END.split(token[0])
+            first, *others = LINE_END_PATTERN.split(token[0])
             parts.append(first)
             for blank in others[:-1]:
                 parts += ending, blank
@@ -304,7 +304,7 @@ def reindent(text: str, base: str, ending: str, old: str = "") -> str:
                 is_left = is_cut_out and display_width(others[-1]) < display_width(base)
                 parts += ending, *((others[-1],) if is_left else (base, _extra_indentation(indent, others[-1])))
         else:
-            parts.append(LINE_END.sub(ending, token[0]))
+            parts.append(LINE_END_PATTERN.sub(ending, token[0]))
     return "".join(parts)
 
 
@@ -334,14 +334,14 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
 def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
     """Yield the lines of `text`, except the first and those that start inside a string."""
     for token in found:
-        if token.lastgroup == "space" and LINE_END.search(token[0]):
-            end = LINE_END.search(text, token.end())
+        if token.lastgroup == "space" and LINE_END_PATTERN.search(token[0]):
+            end = LINE_END_PATTERN.search(text, token.end())
             yield last_line(token[0]) + text[token.end() : end.start() if end else len(text)].rstrip()
 
 
 def last_line(text: str) -> str:
     """Return the text after the last line ending, or the whole text if it has none."""
-    found = _LAST_LINE.search(text)
+    found = _LAST_LINE_PATTERN.search(text)
     return found[0] if found else ""
 
 
@@ -363,7 +363,7 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
                 openers.append((column + len(token[0]) - 1, set()))
         elif kind == "close" and len(openers) > 1:
             openers.pop()
-        if LINE_END.search(token[0]) is None:
+        if LINE_END_PATTERN.search(token[0]) is None:
             column += display_width(token[0]) if kind == "space" else len(token[0])
             leads = leads and kind == "space"
         else:
@@ -406,7 +406,7 @@ def find_target(document: Document, target: Target, limits: SearchLimits) -> Uni
         EditFailedError: no form matches, two are equally near, the line is not the first of a form, or the end of the
             form is uncertain because the brackets do not balance.
     """
-    expected = LINE_END.split(target.text.strip())[0].strip()
+    expected = LINE_END_PATTERN.split(target.text.strip())[0].strip()
     if not expected:
         raise _refusal(document, target, limits, "targetLineText is blank: give the text of the form's first line")
     if target.line < 1:
@@ -422,7 +422,7 @@ def find_target(document: Document, target: Target, limits: SearchLimits) -> Uni
     where = f"line {target.line}"
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
-    quoted = truncate(expected, MAX_LINE_CHARS)
+    quoted = truncate(expected, MAX_LINE_CHARACTERS)
     words = f"the text {quoted!r} was not found at {where}"
     other_lines = [line for line in document.units_by_line if _has(document, line, expected)]
     if other_lines:

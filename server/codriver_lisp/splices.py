@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import LINE_END, check_balance, read_forms, tokens
+from codriver_lisp.reader import LINE_END_PATTERN, check_balance, read_forms, tokens
 from codriver_lisp.source_text import last_line, reindent
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from codriver_lisp.source_text import Document, Unit
 
 
-_BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
-_BLANK_LINE_AT_START = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
-_REST_OF_BLANK_LINE = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
-_BLANK = " \t,"
-_SPACE = " \t\r\n,"
+_BLANK_LINE_AT_END_PATTERN = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
+_BLANK_LINE_AT_START_PATTERN = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
+_REST_OF_BLANK_LINE_PATTERN = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
+_BLANK_CHARACTERS = " \t,"
+_SPACE_CHARACTERS = " \t\r\n,"
 _DELIMITERS = frozenset(' \t\r\n,()[]{}"')
 """Characters that end a token, so that text can follow without a space."""
 
@@ -70,7 +70,7 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
     if at == len(text):
         return ""
     if _ends_in_comment(placed):
-        return "" if _REST_OF_BLANK_LINE.match(text, at) else document.ending + base
+        return "" if _REST_OF_BLANK_LINE_PATTERN.match(text, at) else document.ending + base
     return " " if _join(placed[-1], text[at]) else ""
 
 
@@ -104,8 +104,8 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
     at = document.end_of_line(unit)
     lines = document.ending * (2 if _are_forms_separated(document, unit, document.start_with_comments(unit)) else 1)
     placed = lines + base + reindent(new, base, document.ending)
-    is_closed_next = unit.ceiling_closes and not document.text[at : unit.ceiling].strip(_SPACE)
-    is_last_on_line = _REST_OF_BLANK_LINE.match(document.text, at) is not None
+    is_closed_next = unit.ceiling_closes and not document.text[at : unit.ceiling].strip(_SPACE_CHARACTERS)
+    is_last_on_line = _REST_OF_BLANK_LINE_PATTERN.match(document.text, at) is not None
     if not is_last_on_line and not (is_closed_next and not _ends_in_comment(placed)):
         placed += document.ending + base
     return Splice(at, at, placed, (at, at), is_behind=True)
@@ -117,8 +117,8 @@ def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
     if not document.begins_line(unit):
         return False
     if unit.has_elder:
-        return _BLANK_LINE_AT_END.search(text, unit.floor, begin) is not None
-    return not unit.is_nested or _BLANK_LINE_AT_START.match(text, unit.end, unit.ceiling) is not None
+        return _BLANK_LINE_AT_END_PATTERN.search(text, unit.floor, begin) is not None
+    return not unit.is_nested or _BLANK_LINE_AT_START_PATTERN.match(text, unit.end, unit.ceiling) is not None
 
 
 def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
@@ -130,23 +130,28 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     text, core = document.text, (begin, end)
     before, after = text[unit.floor : begin], text[end : unit.ceiling]
     is_first = document.begins_line(unit)
-    at_line_end = _REST_OF_BLANK_LINE.match(text, end)
-    remaining = before.rstrip(_SPACE)
+    at_line_end = _REST_OF_BLANK_LINE_PATTERN.match(text, end)
+    remaining = before.rstrip(_SPACE_CHARACTERS)
     start, stop = begin, end
-    if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(remaining):
+    if (
+        unit.is_nested
+        and unit.ceiling_closes
+        and not after.strip(_SPACE_CHARACTERS)
+        and ";" not in last_line(remaining)
+    ):
         start, stop = unit.floor + len(remaining), unit.ceiling
     elif is_first and at_line_end is not None:
         start, stop = document.positions.start(document.positions.line(begin)), at_line_end.end()
         if stop == len(text):
             return _delete_last(document, unit, start, core)
-        below = _REST_OF_BLANK_LINE.match(text, stop)
-        is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE)
-        if below is not None and (is_eldest or _BLANK_LINE_AT_END.search(text, unit.floor, start)):
+        below = _REST_OF_BLANK_LINE_PATTERN.match(text, stop)
+        is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE_CHARACTERS)
+        if below is not None and (is_eldest or _BLANK_LINE_AT_END_PATTERN.search(text, unit.floor, start)):
             stop = below.end()
     elif is_first:
-        stop += len(after) - len(after.lstrip(_BLANK))
+        stop += len(after) - len(after.lstrip(_BLANK_CHARACTERS))
     else:
-        start = unit.floor + len(before.rstrip(_BLANK))
+        start = unit.floor + len(before.rstrip(_BLANK_CHARACTERS))
     joins = start > 0 and stop < len(text) and _join(text[start - 1], text[stop])
     return Splice(start, stop, " " if joins else "", core)
 
@@ -155,8 +160,8 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
     """Return the splice that deletes the last lines of the text, keeping a line ending at the end of the text."""
     text = document.text
     above = text[unit.floor : start]
-    end = unit.floor + len(above.rstrip(_SPACE))
-    final = LINE_END.search(text, core[1])
+    end = unit.floor + len(above.rstrip(_SPACE_CHARACTERS))
+    final = LINE_END_PATTERN.search(text, core[1])
     return Splice(end, len(text), final[0] if final and end > 0 else "", core)
 
 
@@ -165,7 +170,7 @@ def append_text(text: str, new: str, ending: str) -> str:
     placed = reindent(new, "", ending)
     if not text.strip():
         return text + placed + ending
-    endings = len(LINE_END.findall(text[len(text.rstrip(" \t\r\n")) :]))
+    endings = len(LINE_END_PATTERN.findall(text[len(text.rstrip(" \t\r\n")) :]))
     return text + ending * max(0, 2 - endings) + placed + (ending if endings else "")
 
 

@@ -175,7 +175,7 @@ async def test_no_failing_step_stops_the_shutdown_of_a_server(workspace, failing
 
 
 async def test_the_last_log_entries_are_saved_even_if_no_runs_are_kept(workspace, tmp_path, monkeypatch):
-    monkeypatch.setattr(logbook, "NOTIFY_S", 60.0)  # nothing else adds it
+    monkeypatch.setattr(logbook, "NOTIFY_INTERVAL_S", 60.0)  # nothing else adds it
 
     def evaluate(server):
         server._parts.logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(last)", 0))

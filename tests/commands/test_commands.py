@@ -652,7 +652,7 @@ def test_stop_waits_for_a_starting_server_and_stops_it(tmp_path):
 
 
 def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, monkeypatch):
-    monkeypatch.setattr("codriver.commands.stop.STARTING_WAIT_S", 0.1)
+    monkeypatch.setattr("codriver.commands.stop.STARTING_TIMEOUT_S", 0.1)
     folder = server_directory(tmp_path)
     with claim_workspace(folder, is_alive=lambda _record: False):
         done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])

@@ -65,11 +65,11 @@ def test_without_lisp_the_demo_shows_python_and_how_to_install_both(monkeypatch,
 
 def test_a_failing_demo_reports_one_line(monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
-    monkeypatch.setattr(demo, "PYTHON", "1 / 0")
+    monkeypatch.setattr(demo, "PYTHON_CODE", "1 / 0")
     with pytest.raises(demo.DemoFailedError, match=r"^evaluate_code failed: ZeroDivisionError: division by zero$"):
         demo.demo_command.callback()
-    monkeypatch.setattr(demo, "PYTHON", "import time; time.sleep(100)")
-    monkeypatch.setattr(demo, "LISP_MS", 1000)
+    monkeypatch.setattr(demo, "PYTHON_CODE", "import time; time.sleep(100)")
+    monkeypatch.setattr(demo, "EVALUATION_TIMEOUT_MS", 1000)
     with pytest.raises(demo.DemoFailedError, match=r"is still running after 1 s$"):
         demo.demo_command.callback()
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from codriver.app.features import EXTENDED, features
-from codriver.commands.cli import COMMANDS, cli
+from codriver.commands.cli import COMMAND_MODULES, cli
 
 ADDED = [command for one in features() for command in one.commands]
 LOADED = """
@@ -35,7 +35,7 @@ def test_a_base_command_imports_no_feature(words):
 
 @pytest.mark.parametrize("command", ADDED, ids=lambda one: one.name)
 def test_a_feature_command_is_listed_and_can_be_run(command):
-    assert command.name not in COMMANDS
+    assert command.name not in COMMAND_MODULES
     assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
     assert CliRunner().invoke(cli, [command.name, "--help"]).exit_code == 0
 

@@ -123,7 +123,7 @@ def test_skipping_own_evaluations_changes_no_report(steps):
             noted, state = report(noted, "c1", "ann"), report_if_needed(state, "c1", "ann")
             assert (
                 reported_evaluations.knowledge_of(state, "c1", "ann").number
-                > state.evaluated - reported_evaluations.MAX_UNREPORTED
+                > state.evaluated - reported_evaluations.MAX_UNRECORDED_EVALUATIONS
             )
         elif step == "end":
             live = next((name for name, one in state.evaluations.items() if not one.is_finished), None)

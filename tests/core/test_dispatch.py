@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 import pytest
 
 from codriver.core.actions import ACTIONS, Action
-from codriver.core.dispatch import EFFECTS, NO_CALLER, Core, Effect, Outcome, UnhandledError, UnresolvedReferenceError
+from codriver.core.dispatch import (
+    EFFECTS,
+    NO_CALLER_CONTEXT,
+    Core,
+    Effect,
+    Outcome,
+    UnhandledError,
+    UnresolvedReferenceError,
+)
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import ValueReference, from_context, from_result, from_settings, from_state
 from codriver.core.state import Lifecycle, State
@@ -200,7 +208,7 @@ def test_an_effect_can_dispatch_while_it_is_performed(values):
     def perform(effect):
         values.append(effect.value)
         if effect.value == "again":
-            made.dispatch(NO_CALLER, [AddPort(1, effect=Note(value="inner"))])
+            made.dispatch(NO_CALLER_CONTEXT, [AddPort(1, effect=Note(value="inner"))])
 
     made = core_with(perform)
     made.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))

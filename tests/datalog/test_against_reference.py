@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.log.output_log import SCHEMA
+from codriver.log.output_log import ENTRY_SCHEMA
 from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
 from codriver_datalog.entity_store import EntityStore
@@ -19,10 +19,10 @@ from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 
 APP_SCHEMA = replace(
-    SCHEMA,
-    attributes=(*SCHEMA.attributes, "op"),
-    indexed=SCHEMA.indexed | {"op"},
-    only_in=("$app", len(SCHEMA.attributes)),
+    ENTRY_SCHEMA,
+    attributes=(*ENTRY_SCHEMA.attributes, "op"),
+    indexed=ENTRY_SCHEMA.indexed | {"op"},
+    only_in=("$app", len(ENTRY_SCHEMA.attributes)),
     sources=(("$", ""), ("$app", "")),
 )
 RULES = """[
@@ -180,7 +180,7 @@ def answers(text, snapshots, value):
 @given(documents, events, inputs, wheres, st.data())
 def compare(outcomes, log, app, taken, where, data):
     """Solve one random query with both, on random stores of which one has an attribute that the other lacks."""
-    snapshots = {"$": stored(SCHEMA, log, range(1, 20)), "$app": stored(APP_SCHEMA, app, (1, 3, 4, 6, 7, 9, 10))}
+    snapshots = {"$": stored(ENTRY_SCHEMA, log, range(1, 20)), "$app": stored(APP_SCHEMA, app, (1, 3, 4, 6, 7, 9, 10))}
     binding, value = taken
     names = mentioned(binding + where)
     find = joined(data.draw(st.lists(pick(names), min_size=1, max_size=3, unique=True)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_datalog.edn import MAX_CHARACTERS, MAX_DEPTH, Keyword, Text, read_form
+from codriver_datalog.edn import MAX_DEPTH, MAX_TEXT_CHARACTERS, Keyword, Text, read_form
 from codriver_datalog.errors import QueryError
 
 
@@ -89,9 +89,9 @@ def test_a_keyword_equals_its_text():
         ("9" * 500, "a whole or decimal number", "9" * 119 + "…", 1, 1),
         ("[" * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} levels of nesting", "one more", 1, MAX_DEPTH + 1),
         (
-            " " * (MAX_CHARACTERS + 1),
-            f"a text of at most {MAX_CHARACTERS} characters",
-            str(MAX_CHARACTERS + 1),
+            " " * (MAX_TEXT_CHARACTERS + 1),
+            f"a text of at most {MAX_TEXT_CHARACTERS} characters",
+            str(MAX_TEXT_CHARACTERS + 1),
             1,
             1,
         ),

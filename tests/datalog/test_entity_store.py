@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from codriver_datalog.entity_store import MAX_UNINDEXED, MIN_TRIM_RECORDS, EntityStore, Schema
+from codriver_datalog.entity_store import MAX_UNINDEXED_ENTITIES, MIN_TRIM_RECORDS, EntityStore, Schema
 
 SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
 WHO = 1
@@ -63,9 +63,9 @@ def test_an_index_excludes_entities_removed_before_the_snapshot():
 
 def test_no_snapshot_has_to_index_many_entities_at_once():
     store = EntityStore(SCHEMA)
-    add(store, 0, 3 * MAX_UNINDEXED)
-    assert len(store._unindexed) <= MAX_UNINDEXED
-    assert lines_by_caller(store.snapshot()) == expected(range(3 * MAX_UNINDEXED))
+    add(store, 0, 3 * MAX_UNINDEXED_ENTITIES)
+    assert len(store._unindexed) <= MAX_UNINDEXED_ENTITIES
+    assert lines_by_caller(store.snapshot()) == expected(range(3 * MAX_UNINDEXED_ENTITIES))
     assert not store._unindexed
 
 

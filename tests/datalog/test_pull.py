@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.log.output_log import SCHEMA, UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.output_log import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry, OutputLog
 from codriver_datalog.edn import Text, read_form
 from codriver_datalog.query import parse_pull
 from codriver_datalog.solve import pull_entity
@@ -18,7 +18,7 @@ def snapshot():
 
 def pulled(snapshot, entity, pattern):
     text = Text(pattern, "pull pattern")
-    return pull_entity(snapshot, entity, parse_pull(text, read_form(text), SCHEMA))
+    return pull_entity(snapshot, entity, parse_pull(text, read_form(text), ENTRY_SCHEMA))
 
 
 def test_every_attribute_is_returned_without_its_namespace(snapshot):

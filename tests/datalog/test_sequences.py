@@ -3,7 +3,7 @@
 import pytest
 
 from codriver_datalog.budget import Budget
-from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING_DEPTH, Boolean, ValueMap, from_python
+from codriver_datalog.edn import MAX_COLLECTION_ITEMS, MAX_NESTING_DEPTH, Boolean, ValueMap, from_python
 from codriver_datalog.functions import FUNCTIONS
 
 PAIRS = ValueMap(a=1)
@@ -58,7 +58,7 @@ for _ in range(MAX_NESTING_DEPTH):
         ("nth", ((5, 6), -1), "there is no item at position -1: the collection has 2 items"),
         ("hash-map", ("a",), "an even number of keys and values, not 1 items"),
         ("vector", (DEEP,), f"collections cannot be nested deeper than {MAX_NESTING_DEPTH}"),
-        ("range", (MAX_ITEMS + 1,), f"more than {MAX_ITEMS} numbers"),
+        ("range", (MAX_COLLECTION_ITEMS + 1,), f"more than {MAX_COLLECTION_ITEMS} numbers"),
         ("clojure.string/upper-case", (5,), "expected a string, not a number"),
     ],
 )

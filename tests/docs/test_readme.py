@@ -13,7 +13,7 @@ from codriver.app.features import manifest
 from codriver.app.workspace_settings import settings_model
 from codriver.commands.cli import cli
 from codriver.settings.model import settings_table as table_of
-from codriver.tools.calls.gate import REASONS
+from codriver.tools.calls.gate import BASE_REASONS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -83,7 +83,9 @@ def test_every_refusal_reason_is_explained():
     every_feature()
     from codriver.features.applications import seam_answers  # noqa: PLC0415  # a copy may lack the feature
 
-    assert {reason for section in EXPLAINED.values() for reason in section} == REASONS | seam_answers.REASONS
+    assert {
+        reason for section in EXPLAINED.values() for reason in section
+    } == BASE_REASONS | seam_answers.REFUSAL_REASONS
 
 
 def test_the_readme_is_short():

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from codriver.files.whole_files import SETTLED_NS, ReadCache
+from codriver.files.whole_files import SETTLED_AGE_NS, ReadCache
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ class Reader:
 
 def make_old(path):
     """Set the times of a file into the past, as if nothing had written to it for a while."""
-    then = time.time_ns() - 2 * SETTLED_NS
+    then = time.time_ns() - 2 * SETTLED_AGE_NS
     os.utime(path, ns=(then, then))
 
 
@@ -39,7 +39,7 @@ def make_old(path):
 def settled(monkeypatch):
     """Wait until the clock is later than the status change of the file just written, which cannot be set back."""
     now = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: now() + 2 * SETTLED_NS)
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 2 * SETTLED_AGE_NS)
 
 
 def test_an_unchanged_file_is_read_once(file, settled):

@@ -65,7 +65,7 @@ def edn_reader(data):
         return
     assert 0 <= form.start < form.end <= len(text.text)
     again = edn.Text(_written(form))
-    if len(again.text) <= edn.MAX_CHARACTERS:
+    if len(again.text) <= edn.MAX_TEXT_CHARACTERS:
         assert _meaning(edn.read_form(again)) == _meaning(form)
     assert _meaning(edn.read_form(edn.Text(text.text[form.start : form.end]))) == _meaning(form)
     pending = [form]

@@ -51,7 +51,7 @@ def zmtp(data):
 
 def kernel_content(data):
     """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
-    with patch.object(content_reader, "SHORT_BYTES", 4), patch.object(content_reader, "CHUNK_BYTES", 24):
+    with patch.object(content_reader, "MAX_SHORT_BYTES", 4), patch.object(content_reader, "CHUNK_BYTES", 24):
         work = content_reader.parse_content(data, "\ufdd0")
         try:
             while True:
@@ -113,7 +113,7 @@ def kernel_message(data):
         except server_frames.FrameError as error:
             assert error.cause
             continue
-        raw = {name: getattr(frame, name) for name in (*server_frames.PARTS, "buffers")}
+        raw = {name: getattr(frame, name) for name in (*server_frames.PART_NAMES, "buffers")}
         again = server_frames.decode_legacy(server_frames.encode_text(frame))
         assert repr(dict(again.content)) == repr(dict(frame.content))
         for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):

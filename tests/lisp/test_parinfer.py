@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_lisp.parinfer import MESSAGES, BalancedText, ParinferError, balance, indent_mode
+from codriver_lisp.parinfer import ERROR_MESSAGES, BalancedText, ParinferError, balance, indent_mode
 from codriver_lisp.reader import check_balance, tokens
 
 
@@ -64,7 +64,7 @@ def test_an_error_has_its_name_and_position_and_leaves_the_text(text):
 
 
 def test_every_error_has_a_case():
-    assert {error.name for error in ERRORS.values()} == set(MESSAGES)
+    assert {error.name for error in ERRORS.values()} == set(ERROR_MESSAGES)
 
 
 def test_every_case_matches_parinfer_js(parinfer_js):

@@ -18,7 +18,7 @@ from transit.transit_types import Keyword
 from codriver.log import durable_files, history_file
 from codriver.log import history as module
 from codriver.log.history import History, UnreadableError, read_history
-from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
+from codriver.log.line_numbers import RESERVED_LINES, SKIPPED_LINES
 from codriver.log.newest_entries import entry_bytes
 from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 from codriver.log.transit_format import HEADER, EntryDecoder, encode_entry, encode_file
@@ -138,7 +138,7 @@ def test_a_broken_counter_skips_ahead_and_reports_it(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").write_text("garb")
     _, loaded = started(path)
-    assert loaded.next_line == 7 + LOST_LINES + 1
+    assert loaded.next_line == 7 + SKIPPED_LINES + 1
     assert "no line number" in loaded.report
 
 
@@ -235,7 +235,7 @@ def test_a_file_twice_as_long_as_necessary_is_rewritten(path, monkeypatch):
         history.add(code(line, "x" * 1000))
         history.flush()
         lengths.append(path.stat().st_size)
-    assert max(lengths) <= 2 * 10 * (1000 + 2 * module.LINE_OVERHEAD_BYTES)
+    assert max(lengths) <= 2 * 10 * (1000 + 2 * module.MAX_LINE_OVERHEAD_BYTES)
     anew = sum(later < former for former, later in itertools.pairwise(lengths))
     assert 99 // 15 <= anew <= 99 // 8
     assert [entry.line for entry in started(path, max_entities=10)[1].entities] == list(range(90, 100))
@@ -405,7 +405,7 @@ async def test_the_loop_writes_added_entries(path):
 
 
 async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_INTERVAL_S", 0.001)
+    monkeypatch.setattr(module, "SYNC_INTERVAL_S", 0.001)
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
@@ -420,7 +420,7 @@ async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monke
 
 
 async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(path, caplog, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "SYNC_INTERVAL_S", 0.01)
     told = []
     history, _ = started(path)
     path.mkdir()

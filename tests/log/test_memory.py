@@ -10,7 +10,15 @@ import pytest
 from live_server import Live
 
 from codriver.log import memory
-from codriver.log.memory import MAX_DOCUMENTS, MAX_PAUSE_S, MAX_RUN_BYTES, Document, EarlierRuns, Memory, RunRecorder
+from codriver.log.memory import (
+    MAX_DOCUMENTS,
+    MAX_RUN_BYTES,
+    MAX_WRITE_PAUSE_S,
+    Document,
+    EarlierRuns,
+    Memory,
+    RunRecorder,
+)
 from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 OUT = "evaluationOutput"
@@ -233,7 +241,7 @@ def test_a_failing_disk_loses_no_document(tmp_path, caplog):
 
 @pytest.mark.anyio
 async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MIN_PAUSE_S", 0.05)
+    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 0.05)
     log = OutputLog()
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
@@ -250,8 +258,8 @@ async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
 
 @pytest.mark.anyio
 async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MIN_PAUSE_S", 0.01)
-    monkeypatch.setattr(memory, "PAUSE_FACTOR", 0)
+    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 0.01)
+    monkeypatch.setattr(memory, "WRITE_PAUSE_FACTOR", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
     call_later = loop.call_later
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
@@ -317,4 +325,4 @@ def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
     assert output_of(server, "runs") == ""
     told = server.run("runs").stderr
     assert "no run of this workspace is remembered yet" in told
-    assert f"within {MAX_PAUSE_S:g} s" in told
+    assert f"within {MAX_WRITE_PAUSE_S:g} s" in told

@@ -10,7 +10,7 @@ import pytest
 from alike import rounds
 from live_server import Live, until
 
-from codriver.log.history import MAX_ENTITIES, read_history
+from codriver.log.history import MAX_ENTRIES, read_history
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,7 +19,7 @@ pytestmark = [
 
 SERVER = Path(__file__).parents[1] / "support" / "slow_disk_server.py"
 KILLS = rounds(100, 5)
-NEWEST = MAX_ENTITIES // 2
+NEWEST = MAX_ENTRIES // 2
 """Number of the newest evaluations that the history still has, as it evicts older ones."""
 
 

@@ -32,8 +32,8 @@ def make_parts_small(patch):
     """Choose sizes that make a text of a few hundred characters a long one."""
     patch.setattr(texts, "PART_CHARACTERS", 64)
     patch.setattr(texts, "MAX_WRITE_CHARACTERS", 100)
-    patch.setattr(texts, "TAIL_CHARACTERS", 16)
-    patch.setattr(texts, "BLOCK_CHARACTERS", 16)
+    patch.setattr(texts, "RETAINED_TAIL_CHARACTERS", 16)
+    patch.setattr(texts, "MAX_BLOCK_CHARACTERS", 16)
 
 
 @pytest.fixture
@@ -75,14 +75,14 @@ def blocked_store(make_store):
     store, go_on = make_store(), threading.Event()
     store.submit(lambda: go_on.wait(60))
     text = GrowingText(store, "e.stdout", 0)
-    text.add("x" * (spill_files.PAUSE_CHARACTERS + 1))
+    text.add("x" * (spill_files.PAUSE_THRESHOLD_CHARACTERS + 1))
     yield store, text, go_on
     go_on.set()
 
 
 @pytest.mark.anyio
 async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypatch):
-    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 60)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_THRESHOLD_S", 60)
     store, text, go_on = blocked_store
     over = anyio.Event()
 
@@ -92,7 +92,7 @@ async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypa
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
-        with anyio.move_on_after(3 * spill_files.PAUSE_POLL_S):
+        with anyio.move_on_after(3 * spill_files.PAUSE_POLL_INTERVAL_S):
             await over.wait()
         assert not over.is_set()
         go_on.set()
@@ -101,10 +101,10 @@ async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypa
 
 @pytest.mark.anyio
 async def test_a_hung_disk_is_waited_for_only_once(blocked_store, monkeypatch):
-    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 0.05)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_THRESHOLD_S", 0.05)
     store, _, _ = blocked_store
     await store.wait_until_written()
-    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 3600)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_THRESHOLD_S", 3600)
     with anyio.fail_after(60):
         await store.wait_until_written()
 

@@ -10,11 +10,11 @@ import posix_only
 import pytest
 from live_server import Live, serving, until
 
-from codriver.log.growing_text import PART_CHARACTERS, TAIL_CHARACTERS
+from codriver.log.growing_text import PART_CHARACTERS, RETAINED_TAIL_CHARACTERS
 
 SECRET = "sk-Tr4vel5-0f-a-s3cret"
 MIB = 2**20
-AT_REST = PART_CHARACTERS + TAIL_CHARACTERS + 1000
+AT_REST = PART_CHARACTERS + RETAINED_TAIL_CHARACTERS + 1000
 """More than one long text of ASCII has in memory when nothing of it waits to be written; the rest is small texts."""
 
 

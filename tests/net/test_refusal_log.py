@@ -2,7 +2,7 @@
 
 import logging
 
-from codriver.net.refusal_log import MESSAGE_INTERVAL_S, RefusalLog
+from codriver.net.refusal_log import MIN_MESSAGE_INTERVAL_S, RefusalLog
 
 
 def test_refusals_are_logged_once_a_minute_and_counted_in_between(caplog):
@@ -11,7 +11,7 @@ def test_refusals_are_logged_once_a_minute_and_counted_in_between(caplog):
     for _ in range(1000):
         refusals.note("no token")
         refusals.note("no JSON")
-    now[0] = MESSAGE_INTERVAL_S
+    now[0] = MIN_MESSAGE_INTERVAL_S
     refusals.note("no token")
     refusals.note("no token")
     assert [record.getMessage() for record in caplog.records] == [

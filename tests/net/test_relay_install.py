@@ -10,7 +10,7 @@ import pytest
 from live_server import WAIT_S
 
 from codriver.net.relay_install import (
-    MAX_VERSIONS,
+    MAX_RETAINED_VERSIONS,
     RelayNotInstalledError,
     install_relay,
     relay_files,
@@ -110,9 +110,9 @@ def test_the_most_recently_installed_versions_are_kept(tmp_path):
     before = tmp_path / "codriver_relay" / "__init__.py"  # as it was before there were versions
     before.parent.mkdir()
     before.touch()
-    for count in range(1, MAX_VERSIONS + 3):
+    for count in range(1, MAX_RETAINED_VERSIONS + 3):
         install_relay(relay_source(tmp_path, str(count)), target)
-        assert len([*(tmp_path / "relays").iterdir()]) == min(count, MAX_VERSIONS)
+        assert len([*(tmp_path / "relays").iterdir()]) == min(count, MAX_RETAINED_VERSIONS)
         assert before.exists() == (count == 1)
         assert output_of(target) == f"{count} {count}\n"
     (tmp_path / "relays" / "notes").mkdir()
@@ -128,7 +128,7 @@ def test_a_running_version_is_kept_however_many_are_installed(tmp_path):
     (folder,) = (tmp_path / "relays").iterdir()
     with socket.create_server(("127.0.0.1", 0)) as listener, start(target, listener.getsockname()[1]) as relay:
         peer, _ = listener.accept()
-        for count in range(MAX_VERSIONS + 1):
+        for count in range(MAX_RETAINED_VERSIONS + 1):
             install_relay(relay_source(tmp_path, str(count)), target)
         assert (folder / "codriver_relay" / "starter.py").exists()
         peer.close()
@@ -139,7 +139,7 @@ def test_a_running_version_is_kept_however_many_are_installed(tmp_path):
 
 def test_concurrent_installations_leave_a_working_relay(tmp_path):
     target, sources = tmp_path / "codriver_relay.py", []
-    for count in range(2 * MAX_VERSIONS):
+    for count in range(2 * MAX_RETAINED_VERSIONS):
         (tmp_path / str(count)).mkdir()
         sources.append(relay_source(tmp_path / str(count), str(count)))
 

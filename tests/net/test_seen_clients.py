@@ -8,7 +8,7 @@ from live_server import serving, until
 
 from codriver.files.own_folders import state_directory
 from codriver.net import seen_clients
-from codriver.net.seen_clients import MAX_CLIENTS, RECORD_NAME
+from codriver.net.seen_clients import MAX_CLIENTS, SEEN_CLIENTS_FILE
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def test_only_the_newest_clients_are_kept(temporary_state):
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "x", "b": true, "c": -1, "d": 1e99, "e": 3}', "[" * 100_000])
 def test_a_malformed_record_is_read_as_far_as_possible(temporary_state, text):
     state_directory().mkdir(parents=True, mode=0o700)
-    (state_directory() / RECORD_NAME).write_text(text)
+    (state_directory() / SEEN_CLIENTS_FILE).write_text(text)
     assert set(seen_clients.read_last_connections()) <= {"e"}
     seen_clients.record_client("codex", 7)
-    assert json.loads((state_directory() / RECORD_NAME).read_text())["codex"] == 7
+    assert json.loads((state_directory() / SEEN_CLIENTS_FILE).read_text())["codex"] == 7
 
 
 def test_an_unwritable_record_is_skipped(tmp_path, temporary_state):

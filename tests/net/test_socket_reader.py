@@ -9,7 +9,7 @@ from anyio.abc import SocketListener
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.net.socket_reader import MAX_WAITING_BYTES, READ_BYTES, SocketReader, receiver_of
+from codriver.net.socket_reader import MAX_BUFFERED_BYTES, MAX_READ_BYTES, SocketReader, receiver_of
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20
@@ -74,7 +74,7 @@ async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
         tasks.start_soon(anyio.to_thread.run_sync, client.sendall, sent)
         while len(came) < len(sent):
             piece = await receive()
-            assert 0 < len(piece) <= READ_BYTES
+            assert 0 < len(piece) <= MAX_READ_BYTES
             came += piece
     assert came == sent
 
@@ -90,7 +90,7 @@ async def test_unread_data_waits_with_the_client(pair):
     sent = await _send_until_full(client)
     held = reader._waiting_bytes
     assert held < sent
-    assert held < MAX_WAITING_BYTES + 2**20  # and at most one piece of the event loop's beyond that
+    assert held < MAX_BUFFERED_BYTES + 2**20  # and at most one piece of the event loop's beyond that
     came = 0
     while came < sent:
         came += len(await receive())

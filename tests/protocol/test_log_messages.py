@@ -11,7 +11,7 @@ from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
-from codriver.protocol.log_messages import MAX_BURST, MAX_STORED_MESSAGES, LogMessages
+from codriver.protocol.log_messages import MAX_BURST_MESSAGES, MAX_STORED_MESSAGES, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"
@@ -77,14 +77,14 @@ def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
 def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock):
     client = Client()
     messages.set_level(client, "info")
-    for number in range(10 * MAX_BURST):
+    for number in range(10 * MAX_BURST_MESSAGES):
         messages.note("info", f"message {number}")
-    assert len(client.pop_messages()) == MAX_BURST
+    assert len(client.pop_messages()) == MAX_BURST_MESSAGES
     clock.now += 1
     messages.note("info", "at last")
     messages.note("info", "too soon")
     assert [one["data"] for one in client.pop_messages()] == [
-        f"at last ({9 * MAX_BURST} messages before this one were left out)"
+        f"at last ({9 * MAX_BURST_MESSAGES} messages before this one were left out)"
     ]
 
 
@@ -131,7 +131,7 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     assert client.pop_messages() == []
     with messages.sending_to(client, "warning"):
         seen = client.pop_messages()
-    assert len(seen) == MAX_BURST
+    assert len(seen) == MAX_BURST_MESSAGES
     assert (
         seen[0]["data"] == f"message {MAX_STORED_MESSAGES // 2 + 10} "
         f"({MAX_STORED_MESSAGES // 2 + 10} messages before this one were left out)"

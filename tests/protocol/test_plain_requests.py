@@ -14,7 +14,7 @@ from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
 from codriver.protocol.calls import ToolAnswer
-from codriver.protocol.error_messages import INTERNAL_MESSAGE, TOO_MANY_CODE
+from codriver.protocol.error_messages import INTERNAL_ERROR_MESSAGE, SERVER_ERROR_CODE
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, PlainRequestKind, PlainRequests
 from codriver.protocol.replies import Replies
 
@@ -223,7 +223,7 @@ async def test_an_internal_error_is_answered_without_details(caplog):
     assert failing.accept(line)
     await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
-    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE}}
+    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
 
@@ -292,7 +292,7 @@ async def test_requests_that_are_not_plain_go_to_the_sdk():
     session.open_requests.add(1)
     assert taken.accept(plain)
     refused = json.loads(outbox.batch())["error"]
-    assert refused["code"] == TOO_MANY_CODE, "while as many are open as may be"
+    assert refused["code"] == SERVER_ERROR_CODE, "while as many are open as may be"
 
 
 def test_repeated_handshakes_use_no_more_memory():

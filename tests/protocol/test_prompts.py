@@ -6,7 +6,7 @@ from tools_in_memory import serving
 from codriver.app import features
 from codriver.protocol import prompts
 
-PROMPTS = (*prompts.PROMPTS, *features.prompts())
+PROMPTS = (*prompts.BASE_PROMPTS, *features.prompts())
 
 
 @pytest.fixture(scope="module")

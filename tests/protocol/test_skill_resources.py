@@ -7,7 +7,7 @@ import pytest
 
 from codriver.log.redaction import Redactor
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.protocol.skill_resources import DIRECTORY_PAGE_ENTRIES, PAGE, SkillResources
+from codriver.protocol.skill_resources import MAX_ENTRIES_PER_PAGE, MAX_SKILLS_PER_PAGE, SkillResources
 from codriver.skills import SkillLibrary, SkillSelection
 
 SECRET = "correct-horse-battery"
@@ -137,23 +137,26 @@ def pages(ask):
 
 
 def test_skill_pages_contain_each_skill_once(skills):
-    for number in range(2 * PAGE + 1):
+    for number in range(2 * MAX_SKILLS_PER_PAGE + 1):
         skills.write_unseen(skills.folder / f"skill-{number}" / "SKILL.md")
     skills.library.changed()
     found = list(pages(lambda cursor: skills.served.list_skills(cursor, ())))
-    assert [len(page) for page in found] == [PAGE, PAGE, 1]
-    assert len({uri for page in found for uri in page}) == 2 * PAGE + 1
+    assert [len(page) for page in found] == [MAX_SKILLS_PER_PAGE, MAX_SKILLS_PER_PAGE, 1]
+    assert len({uri for page in found for uri in page}) == 2 * MAX_SKILLS_PER_PAGE + 1
 
 
 def test_the_next_page_follows_even_if_its_cursor_skill_was_deleted(skills):
-    for number in range(PAGE + 2):
+    for number in range(MAX_SKILLS_PER_PAGE + 2):
         skills.write_unseen(skills.folder / f"s{number:03}" / "SKILL.md")
     skills.library.changed()
     cursor = skills.served.list_skills(None, ())["nextCursor"]
-    (skills.folder / f"s{PAGE - 1:03}" / "SKILL.md").unlink()
+    (skills.folder / f"s{MAX_SKILLS_PER_PAGE - 1:03}" / "SKILL.md").unlink()
     skills.library.changed()
     left = skills.served.list_skills(cursor, ())["skills"]
-    assert [entry["frontmatter"]["name"] for entry in left] == [f"s{PAGE:03}", f"s{PAGE + 1:03}"]
+    assert [entry["frontmatter"]["name"] for entry in left] == [
+        f"s{MAX_SKILLS_PER_PAGE:03}",
+        f"s{MAX_SKILLS_PER_PAGE + 1:03}",
+    ]
 
 
 def test_a_directory_lists_its_direct_children_with_their_types(skills):
@@ -175,11 +178,11 @@ def test_a_directory_lists_its_direct_children_with_their_types(skills):
 
 def test_a_large_directory_comes_in_pages(skills):
     skills.write("one/SKILL.md")
-    for number in range(2 * DIRECTORY_PAGE_ENTRIES):
+    for number in range(2 * MAX_ENTRIES_PER_PAGE):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")
     found = list(pages(lambda cursor: skills.served.read_directory("skill://one", cursor)))
-    assert [len(page) for page in found] == [DIRECTORY_PAGE_ENTRIES, DIRECTORY_PAGE_ENTRIES, 1]
-    assert len({uri for page in found for uri in page}) == 2 * DIRECTORY_PAGE_ENTRIES + 1
+    assert [len(page) for page in found] == [MAX_ENTRIES_PER_PAGE, MAX_ENTRIES_PER_PAGE, 1]
+    assert len({uri for page in found for uri in page}) == 2 * MAX_ENTRIES_PER_PAGE + 1
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol.trust_question import ELICIT, TrustDecisions
+from codriver.protocol.trust_question import ELICIT_METHOD, TrustDecisions
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Settings
 
@@ -51,7 +51,7 @@ async def test_a_project_in_another_language_is_asked_about_only_for_a_stand_in_
         while not (said := outbox.batch()):
             await anyio.lowlevel.checkpoint()
     (question,) = map(json.loads, said.splitlines())
-    assert question["method"] == ELICIT
+    assert question["method"] == ELICIT_METHOD
     assert "/there/python" in question["params"]["message"]
     await questions.end()
     assert not outbox.batch()

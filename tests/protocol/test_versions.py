@@ -36,4 +36,6 @@ def test_levels_error_codes_and_change_methods_are_those_of_the_sdk():
     assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]
-    assert {method for _, method in subscriptions.CHANGES.values()} | {subscriptions.UPDATED} == LISTEN_STREAM_METHODS
+    assert {method for _, method in subscriptions.LIST_CHANGES.values()} | {
+        subscriptions.RESOURCE_UPDATED_METHOD
+    } == LISTEN_STREAM_METHODS

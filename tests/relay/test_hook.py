@@ -15,9 +15,9 @@ from process_states import stopped
 
 from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver_relay.hook import (
-    CLIENTS,
     DEADLINE_S,
-    EVENTS,
+    EVENT_KINDS,
+    EVENT_NAMES_BY_CLIENT,
     MAX_INPUT_BYTES,
     deadline_s,
     render,
@@ -41,7 +41,7 @@ def test_a_recorded_input_produces_its_query(shape):
     assert tool_arguments(shape["client"], shape["event"], shape["input"]) == shape["asked"]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
 @pytest.mark.parametrize(
     "given",
     [None, [], 7, "x", {}, {"tool_input": []}, {"tool_input": {"file_path": 7}}, {"toolArgs": {"path": None}},
@@ -50,7 +50,7 @@ def test_a_recorded_input_produces_its_query(shape):
 )  # fmt: skip
 def test_a_malformed_input_queries_nothing_about_files(client, given):
     for event in ("edited", "writing"):
-        if event in CLIENTS[client]:
+        if event in EVENT_NAMES_BY_CLIENT[client]:
             assert tool_arguments(client, event, given) is None
 
 
@@ -89,10 +89,10 @@ def test_each_client_gets_its_own_format(client, edited, writing, stopping):
             assert render(client, event, {"block": "no"}) == shape
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
 @pytest.mark.parametrize("told", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
 def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
-    for event in CLIENTS[client]:
+    for event in EVENT_NAMES_BY_CLIENT[client]:
         assert render(client, event, told) == {}
         assert "allow" not in json.dumps(render(client, event, {**TOLD, **told, "allow": True}))
 
@@ -160,11 +160,11 @@ def test_a_file_outside_the_workspace_gets_an_empty_answer(program, live, tmp_pa
     assert run(program, live.workspace, "qwen", "edited", given=json.dumps(given).encode()) == {}
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
 def test_without_a_server_the_hook_answers_nothing_and_starts_none(program, tmp_path, client):
     (tmp_path / "codriver.toml").write_text("autoStartMCPServer = true\n")
-    for event in EVENTS:
-        if event in CLIENTS[client]:
+    for event in EVENT_KINDS:
+        if event in EVENT_NAMES_BY_CLIENT[client]:
             assert run(program, tmp_path, client, event) == {}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codriver.toml"]
 

@@ -18,10 +18,10 @@ import real_repls
 from codriver.core.values import Form, Request
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.kinds import JUPYTER, NREPL, split_address
+from codriver.repls.kinds import JUPYTER_PROTOCOL, NREPL_PROTOCOL, split_address
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
-CONNECTORS = {NREPL: connect_nrepl, memory_repl.PROTOCOL: memory_repl.connect}
+CONNECTORS = {NREPL_PROTOCOL: connect_nrepl, memory_repl.PROTOCOL: memory_repl.connect}
 MEMORY = "memory"
 # A shell has no values, and the contract is told in values: see `jupyter/test_real_kernels.py`.
 KERNELS = tuple(name for name in real_kernels.NAMES if name != "bash")
@@ -169,7 +169,7 @@ WORDS = {
 
 def connector(protocol):
     """Return the connector of a protocol. The one for kernels is imported only if the feature exists."""
-    if protocol != JUPYTER:
+    if protocol != JUPYTER_PROTOCOL:
         return CONNECTORS[protocol]
     return import_module("codriver.features.jupyter.kernels.jupyter_adapter").connect_jupyter
 

@@ -6,8 +6,8 @@ import pytest
 from evaluations import evaluate
 from refusals import refused_as
 
-from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Value, ValueStored
+from codriver.core.values import NO_PRINT_LIMITS, Form, PrintLimits, Request
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, Value, ValueStored
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, needs, printed, values
 
 pytestmark = pytest.mark.anyio
@@ -98,13 +98,19 @@ async def test_each_evaluation_is_printed_with_its_own_limits(name):
         needs(opened, "print-limits")
         code = "list(range(99))" if name == "python" else "(range 99)"
         five = PrintLimits(max_length=5, max_value_bytes=1000)
-        for limits, is_cut in [(five, True), (five, True), (NO_LIMITS, False), (NO_LIMITS, False), (five, True)]:
+        for limits, is_cut in [
+            (five, True),
+            (five, True),
+            (NO_PRINT_LIMITS, False),
+            (NO_PRINT_LIMITS, False),
+            (five, True),
+        ]:
             await evaluate(opened, evaluation(code), limits)
             assert ("98" not in values(events)[-1]) == is_cut
         await evaluate(opened, evaluation(WORDS[name].long), five)
         assert len(values(events)[-1]) <= 1000
         await opened.open_session("other")
-        await evaluate(opened, evaluation(code, session="other"), NO_LIMITS)
+        await evaluate(opened, evaluation(code, session="other"), NO_PRINT_LIMITS)
         assert "98" in values(events)[-1]
 
 
@@ -134,7 +140,7 @@ async def test_a_namespace_created_by_the_first_form_is_accepted(name, form):
         await evaluate(opened, evaluation("not.there.yet/a"))
         assert values(events) == ['"user"', "1"]
         other = await evaluate(opened, evaluation("(ns not.there.either)", "1", namespace="not.there.at.all"))
-        assert (other.status, other.failure.type) == ("failed", NAMESPACE_MISSING)
+        assert (other.status, other.failure.type) == ("failed", NAMESPACE_MISSING_TYPE)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +164,7 @@ async def test_a_namespace_is_created_by_any_form_that_enters_it(name, core, for
 async def test_nbb_enters_a_namespace_only_by_a_plain_ns_form(form):
     async with adapter("nbb") as (opened, _):
         ending = await evaluate(opened, evaluation(form, "1", namespace="other"))
-        assert (ending.status, ending.failure.type) == ("failed", NAMESPACE_MISSING)
+        assert (ending.status, ending.failure.type) == ("failed", NAMESPACE_MISSING_TYPE)
 
 
 @pytest.mark.parametrize(

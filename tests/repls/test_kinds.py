@@ -39,7 +39,7 @@ MOON = kinds.ReplKind(
 
 @pytest.fixture(autouse=True)
 def moon(monkeypatch):
-    monkeypatch.setattr(kinds, "KINDS", (*kinds.KINDS, MOON))
+    monkeypatch.setattr(kinds, "REPL_KINDS", (*kinds.REPL_KINDS, MOON))
 
 
 def write(path, text=""):

@@ -16,7 +16,7 @@ from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.repls.kinds import NREPL
+from codriver.repls.kinds import NREPL_PROTOCOL
 from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import ReplSupervisor
@@ -58,7 +58,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
             repls = ReplSupervisor(
                 core=core,
                 tasks=tasks,
-                connectors={NREPL: connect_nrepl},
+                connectors={NREPL_PROTOCOL: connect_nrepl},
                 workspace=workspace,
                 recipe_of=lambda words: find_recipe(words, workspace, {}),
                 logbook=logbook,

@@ -14,7 +14,7 @@ import pytest
 from real_repls import clojure, compiled, node
 
 from codriver.features.applications import re_frame
-from codriver.features.applications.re_frame import BROWSER, Forms, Way, to_javascript_name
+from codriver.features.applications.re_frame import BROWSER_DIALECT, Forms, Way, to_javascript_name
 from codriver.features.applications.seam_providers import Provider, form
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ NAMES = {
     "sensitive": "toy/sensitive",
 }
 ROLES = {
-    "read": re_frame.RE_FRAME2["read"],
+    "read": re_frame.RE_FRAME2_ROLES["read"],
     **{role: (Way(("toy/renamed-away",)), Way((name,))) for role, name in NAMES.items()},
 }
 ME = {"who": "claude-1", "evaluation": "e12"}
@@ -106,7 +106,7 @@ ASKED = {
 
 def _program(dialect):
     """Return the program that loads the framework and prints the answer to each query."""
-    forms = Forms(re_frame.FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSORS, dialect)
+    forms = Forms(re_frame.FORM_FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSOR_NAMES, dialect)
     provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, returns_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
@@ -126,7 +126,7 @@ def _program(dialect):
     return "\n".join(
         [
             "(require 'toy)",
-            *([google] if dialect == BROWSER else []),
+            *([google] if dialect == BROWSER_DIALECT else []),
             "(toy/noise)",
             *map(function, words),
             *(printed("trace", {"filter": one, "limit": 1000}, origin=None) for one in FILTERS),
@@ -136,7 +136,7 @@ def _program(dialect):
 
 
 def _command(dialect, folder):
-    if dialect == BROWSER:
+    if dialect == BROWSER_DIALECT:
         needs.node("nbb", "cli.js")
         return [*node, str(NBB), "-cp", str(HERE / "frameworks"), str(folder / "program.cljs")]
     command = clojure(str(folder / "program.cljs"), paths=[HERE / "frameworks"])
@@ -145,7 +145,7 @@ def _command(dialect, folder):
     return compiled(command)
 
 
-@pytest.fixture(scope="module", params=["clojure", BROWSER])
+@pytest.fixture(scope="module", params=["clojure", BROWSER_DIALECT])
 def contract_answers(request, tmp_path_factory):
     """Return the contract's answers by their names."""
     folder = tmp_path_factory.mktemp("forms")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from codriver.app.workspace_settings import load, settings_model
 from codriver.errors import StartError
 from codriver.settings import model
-from codriver.settings.layers import NOT_SETTINGS, SettingsError, setting_rows
+from codriver.settings.layers import NON_SETTING_VARIABLES, SettingsError, setting_rows
 from codriver.settings.model import Settings, environment_variable, name_in_files, settings_table
 
 ADDRESSES = "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
@@ -101,7 +101,7 @@ def test_a_boolean_is_read_from_the_environment(workspace, text, value):
     assert load(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
 
 
-@pytest.mark.parametrize("name", sorted(NOT_SETTINGS))
+@pytest.mark.parametrize("name", sorted(NON_SETTING_VARIABLES))
 def test_other_variables_of_ours_are_not_settings(workspace, name):
     assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
 

@@ -10,7 +10,7 @@ from live_server import WAIT_S, environ, serving
 from codriver.app.workspace_settings import load, settings_model
 from codriver.settings import machine_policy
 from codriver.settings.layers import SettingsReloader, setting_rows
-from codriver.settings.machine_policy import KEYS, read_policy
+from codriver.settings.machine_policy import POLICY_KEYS, read_policy
 
 HAS_PAGE = "enable_page" in settings_model().model_fields
 SETTINGS = (*(("enable_page",) if HAS_PAGE else ()), "enable_mcp_repl_evaluation", "enable_edits")
@@ -59,13 +59,13 @@ def test_a_policy_turns_off_what_it_names(policy, text, off):
 )
 def test_an_invalid_policy_turns_off_everything(policy, text):
     policy.write_bytes(text.encode("latin-1"))
-    assert read_policy(policy).off == KEYS
+    assert read_policy(policy).off == POLICY_KEYS
     assert read_policy(policy).error
 
 
 def test_a_policy_that_is_a_directory_turns_off_everything(policy):
     policy.mkdir()
-    assert read_policy(policy).off == KEYS
+    assert read_policy(policy).off == POLICY_KEYS
 
 
 def test_the_policy_file_is_in_a_system_directory():

@@ -5,8 +5,8 @@ from accepted import accept
 from linked_tree import git
 
 from codriver.app.workspace_settings import load, settings_model
-from codriver.settings.layers import RESTART, SettingsReloader
-from codriver.settings.model import GROWING_LISTS, NEED_RESTART, Settings
+from codriver.settings.layers import RESTART_COMMAND, SettingsReloader
+from codriver.settings.model import GROWING_LISTS, RESTART_SETTINGS, Settings
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_setting_that_needs_a_restart_is_reported_once(workspace, reloader):
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 3\n")
     update = subject.check()
     assert (update.settings.mcp_socket_server_port, update.settings.max_depth) == (1664, 3)
-    assert any("mcpSocketServerPort = 7" in line and RESTART in line for line in update.changes)
+    assert any("mcpSocketServerPort = 7" in line and RESTART_COMMAND in line for line in update.changes)
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 44\n")
     assert [line.split(" ")[1] for line in subject.check().changes] == ["maxDepth"]
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 1664\nmaxDepth = 44\n")
@@ -101,7 +101,7 @@ def test_stronger_layers_still_win_after_a_reload(workspace, reloader):
 
 
 def test_the_settings_that_need_a_restart_exist():
-    assert set(Settings.model_fields) >= NEED_RESTART >= GROWING_LISTS
+    assert set(Settings.model_fields) >= RESTART_SETTINGS >= GROWING_LISTS
 
 
 def test_accepting_the_workspace_or_its_main_checkout_is_noticed(workspace, reloader, tmp_path):

@@ -276,7 +276,7 @@ def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_p
         'x = "' + '\\"' * 200_000,
         "x = '''" + "''x" * 100_000,
         "x = 1" + "0" * 100_000,
-        "x" * (toml_file.MAX_BYTES + 1),
+        "x" * (toml_file.MAX_FILE_BYTES + 1),
     ],
     ids=["key", "table", "array", "inline", "quotes", "comment", "nesting", "escapes", "literal", "number", "size"],
 )

@@ -8,9 +8,9 @@ from live_server import environ
 
 from codriver.setup import agent_files
 from codriver.setup.agent_files import (
-    BEGIN,
     BLOCK,
-    END,
+    BLOCK_BEGIN_LINE,
+    BLOCK_END_LINE,
     SKILL_DIRECTORIES,
     AgentFileOptions,
     plan_agent_files,
@@ -178,7 +178,7 @@ def test_removal_restores_agents_md_byte_for_byte(workspace, text):
 
 def test_without_agents_md_only_the_section_is_written_and_removed_again(workspace):
     assert do(workspace, ADVICE) == ["add"]
-    assert (workspace / "AGENTS.md").read_text() == f"{BEGIN}\n{BLOCK}{END}\n"
+    assert (workspace / "AGENTS.md").read_text() == f"{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}\n"
     do(workspace, UNADVISED)
     assert files(workspace) == set()
 
@@ -199,12 +199,21 @@ def test_text_after_the_section_is_kept(workspace):
 
 def test_an_older_section_is_replaced_in_place(workspace):
     file = workspace / "AGENTS.md"
-    file.write_text(f"before\n\n{BEGIN}\nas of last year\n{END}\n\nbehind\n")
+    file.write_text(f"before\n\n{BLOCK_BEGIN_LINE}\nas of last year\n{BLOCK_END_LINE}\n\nbehind\n")
     assert do(workspace, ADVICE) == ["replace"]
-    assert file.read_text() == f"before\n\n{BEGIN}\n{BLOCK}{END}\n\nbehind\n"
+    assert file.read_text() == f"before\n\n{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}\n\nbehind\n"
 
 
-@pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}", f"{BEGIN}{END}{END}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        BLOCK_BEGIN_LINE,
+        BLOCK_END_LINE,
+        f"{BLOCK_END_LINE}\n{BLOCK_BEGIN_LINE}",
+        f"{BLOCK_BEGIN_LINE}\n{BLOCK_BEGIN_LINE}\n{BLOCK_END_LINE}",
+        f"{BLOCK_BEGIN_LINE}{BLOCK_END_LINE}{BLOCK_END_LINE}",
+    ],
+)
 @pytest.mark.parametrize("wanted", [ADVICE, UNADVISED])
 def test_unpaired_section_markers_are_left_alone(workspace, text, wanted):
     (workspace / "AGENTS.md").write_text(text)

@@ -13,7 +13,7 @@ from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import known_hooks, plan_hooks
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor_checks import check_hooks
-from codriver_relay.hook import CLIENTS
+from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def test_each_installed_hook_is_run_and_reported_with_time_and_answer(live, laun
     try:
         (check,) = checks(live, launch, environment)
         assert (check.area, check.state) == ("hooks", "ok"), check
-        for event in CLIENTS[name]:
+        for event in EVENT_NAMES_BY_CLIENT[name]:
             assert f"{event} " in check.text
-        assert check.text.count(" ms {") == len(CLIENTS[name])
+        assert check.text.count(" ms {") == len(EVENT_NAMES_BY_CLIENT[name])
     finally:
         for change in changes:
             change.file.unlink()

@@ -12,7 +12,7 @@ from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.init import InitOptions, run_init
-from codriver_relay.hook import CLIENTS
+from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 
 CLIENTS_WITH_HOOKS = tuple(known_hooks())
 
@@ -57,7 +57,7 @@ def remove(directory, *names):
 
 
 def test_exactly_the_clients_of_the_hook_program_can_be_installed():
-    assert set(CLIENTS_WITH_HOOKS) == set(CLIENTS)
+    assert set(CLIENTS_WITH_HOOKS) == set(EVENT_NAMES_BY_CLIENT)
     assert set(CLIENTS_WITH_HOOKS) <= set(known_clients())
 
 
@@ -78,7 +78,7 @@ def test_hooks_are_installed_recognized_and_removed_without_a_trace(directory, n
 def test_each_event_is_registered_once_by_the_clients_own_name(directory, name):
     install(directory, name)
     text = "".join((directory / "app" / file).read_text() for file in sorted(files(directory)))
-    for event, own in CLIENTS[name].items():
+    for event, own in EVENT_NAMES_BY_CLIENT[name].items():
         by_program = text.count(f'{name} {event}"') + text.count(f"{name} {event}\n")
         by_tool = text.count(f'"event": "{event}"')
         is_plugin = name == "opencode" and f'ask("{event}"' in text

@@ -18,12 +18,12 @@ import pytest
 from all_tools import BY_NAME
 
 from codriver import __version__
-from codriver.setup.clients import RELAY
+from codriver.setup.clients import RELAY_COMMAND
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "wrapper-config" / "plugin"
 MAKER = ROOT / "wrapper-config" / "make_packages.py"
-ENTRY = {"command": RELAY[0], "args": list(RELAY[1:])}
+ENTRY = {"command": RELAY_COMMAND[0], "args": list(RELAY_COMMAND[1:])}
 
 
 def maker():
@@ -84,7 +84,7 @@ def test_every_package_has_the_version_of_codriver():
 
 
 def test_the_plugin_page_says_that_codriver_must_be_installed():
-    assert f"`{RELAY[0]}` has to be on the PATH" in " ".join((PLUGIN / "README.md").read_text().split())
+    assert f"`{RELAY_COMMAND[0]}` has to be on the PATH" in " ".join((PLUGIN / "README.md").read_text().split())
 
 
 # The subagent for failing tests
@@ -149,7 +149,7 @@ def test_the_command_line_in_the_registry_is_the_relays():
         for part in (argument.get("name"), argument.get("value"))
         if part
     ]
-    assert (package["identifier"], *words) == ("codriver", "relay", *RELAY[1:])
+    assert (package["identifier"], *words) == ("codriver", "relay", *RELAY_COMMAND[1:])
 
 
 def test_codriver_relay_is_the_relay():

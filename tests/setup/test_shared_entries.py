@@ -24,7 +24,7 @@ from codriver.files.own_folders import port_file
 from codriver.setup.change_plan import apply_change, find_entry, plan_entries, plan_removal
 from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
 from codriver.setup.doctor_checks import check_entries
-from codriver.setup.init import MARK, InitOptions, run_init
+from codriver.setup.init import WORKSPACE_MARK, InitOptions, run_init
 from relay.relay_process import INITIALIZED, RelayProcess, request
 
 CLIENTS = known_clients()
@@ -262,8 +262,8 @@ def test_a_relay_in_a_virtual_environment_is_reported(launch, workspace, machine
 def test_an_unmarked_workspace_gets_a_marker_file_until_the_last_removal(launch, workspace, machine):
     run_init(launch, InitOptions(["claude-code", "vscode"]), machine)
     mark = workspace / "codriver.toml"
-    assert mark.read_text() == MARK
-    assert tomllib.loads(MARK) == {}
+    assert mark.read_text() == WORKSPACE_MARK
+    assert tomllib.loads(WORKSPACE_MARK) == {}
     run_init(launch, InitOptions(["vscode"], remove=True), machine)
     assert mark.exists()
     run_init(launch, InitOptions(["claude-code"], remove=True), machine)
@@ -272,7 +272,7 @@ def test_an_unmarked_workspace_gets_a_marker_file_until_the_last_removal(launch,
 
 def test_a_marker_file_with_content_is_kept(launch, workspace, machine):
     run_init(launch, InitOptions(["claude-code"]), machine)
-    (workspace / "codriver.toml").write_text(MARK + "watch = true\n")
+    (workspace / "codriver.toml").write_text(WORKSPACE_MARK + "watch = true\n")
     run_init(launch, InitOptions(["claude-code"], remove=True), machine)
     assert (workspace / "codriver.toml").exists()
 

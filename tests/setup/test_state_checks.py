@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from codriver.files.own_folders import workspace_state_directory
-from codriver.setup.doctor_checks import MIN_FREE_BYTES, check_state
+from codriver.setup.doctor_checks import MIN_STATE_FREE_BYTES, check_state
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, 
 
 
 def test_a_nearly_full_disk_is_reported_in_advance(state, tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, MIN_FREE_BYTES - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, MIN_STATE_FREE_BYTES - 1))
     check = only(tmp_path)
     assert (check.state, check.text.startswith("64 MiB are free")) == ("wrong", True)
     assert "XDG_STATE_HOME" in check.fix

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.files.own_folders import shipped_directory
 from codriver.skills import FrontMatterError, read_front_matter
-from codriver.skills.front_matter import MAX_BYTES
+from codriver.skills.front_matter import MAX_FRONT_MATTER_BYTES
 
 NAMED = {"name": "a-b", "description": "x"}
 
@@ -50,7 +50,7 @@ def test_plain_scalars_follow_the_yaml_core_schema(plain, value):
         "note: one: two", "note: [", "note: 'one", "\tnote: x", "- one", "note: &a 1\nother: *a", "note: 1\nnote: 2",
         "1: x", "? [a]\n: b", "note: !!binary aGk=", "note: !!set {a}", "note: !!python/name:os.system", "note: .inf",
         "note: .nan", "note: !!int x", "note: 9007199254740993", 'note: "\\ud83d"', "note: \x07",
-        "note: " + "[" * 500, "note: " + "9" * 5000, "note: " + "x" * MAX_BYTES,
+        "note: " + "[" * 500, "note: " + "9" * 5000, "note: " + "x" * MAX_FRONT_MATTER_BYTES,
     ],
 )  # fmt: skip
 def test_invalid_or_ambiguous_front_matter_is_refused(yaml):

@@ -12,9 +12,9 @@ from refusals import refused_as
 
 from codriver.files.own_folders import shipped_directory
 from codriver.skills import (
-    EDITING,
-    INSTRUCTIONS_CHARS,
-    LIVE_REPL,
+    EDITING_SKILL,
+    LIVE_REPL_SKILL,
+    MAX_INSTRUCTIONS_CHARACTERS,
     DescribedRepl,
     Skill,
     SkillLibrary,
@@ -46,7 +46,7 @@ def jar(file, members):
 
 @pytest.fixture
 def shipped(tmp_path):
-    for name in (LIVE_REPL, EDITING):
+    for name in (LIVE_REPL_SKILL, EDITING_SKILL):
         write(tmp_path / "shipped" / name / "SKILL.md", guide(name))
     return tmp_path / "shipped"
 
@@ -70,41 +70,41 @@ def names(library):
 
 
 def test_the_shipped_skills_are_listed_in_order(library):
-    assert names(library()) == [LIVE_REPL, EDITING]
+    assert names(library()) == [LIVE_REPL_SKILL, EDITING_SKILL]
     assert [skill.uri for skill in library().shown()] == [
         "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md",
     ]  # fmt: skip
-    assert [skill.id for skill in library().shown([LIVE_REPL])] == [EDITING]
+    assert [skill.id for skill in library().shown([LIVE_REPL_SKILL])] == [EDITING_SKILL]
 
 
 def test_a_skill_is_read_by_the_uri_of_its_guide(library):
-    assert library().read("skill://live-repl/SKILL.md") == ("SKILL.md", guide(LIVE_REPL).encode())
+    assert library().read("skill://live-repl/SKILL.md") == ("SKILL.md", guide(LIVE_REPL_SKILL).encode())
 
 
 def test_the_files_beside_a_guide_can_be_read(library, shipped):
-    write(shipped / LIVE_REPL / "more" / "a b.json", "{}")
-    write(shipped / LIVE_REPL / "x.clj", "(x)")
+    write(shipped / LIVE_REPL_SKILL / "more" / "a b.json", "{}")
+    write(shipped / LIVE_REPL_SKILL / "x.clj", "(x)")
     assert library().read("skill://live-repl/more/a%20b.json") == ("more/a b.json", b"{}")
     assert library().read("skill://live-repl/x.clj") == ("x.clj", b"(x)")
 
 
 @pytest.mark.parametrize("path", ["a b/ä%20+?#.md", "SKILL.md", "x"])
 def test_a_uri_built_for_a_file_leads_back_to_it(library, shipped, path):
-    write(shipped / LIVE_REPL / path, "content")
+    write(shipped / LIVE_REPL_SKILL / path, "content")
     subject = library()
-    (skill,) = [skill for skill in subject.skills() if skill.id == LIVE_REPL]
+    (skill,) = [skill for skill in subject.skills() if skill.id == LIVE_REPL_SKILL]
     assert subject.find(skill.address(path)) == (skill, path)
     assert subject.read(skill.address(path)) == (path, b"content")
 
 
 def test_a_skill_lists_all_its_files_and_directories(library, shipped):
-    folder = shipped / LIVE_REPL
+    folder = shipped / LIVE_REPL_SKILL
     write(folder / "references" / "deep" / "a.md", "abc")
     (folder / "empty").mkdir()
     (folder / "linked.md").symlink_to(folder / "SKILL.md")
     (folder / "out.md").symlink_to(shipped.parent)
     write(folder / "a\\b", "no address leads here")
-    (skill,) = [skill for skill in library().skills() if skill.id == LIVE_REPL]
+    (skill,) = [skill for skill in library().skills() if skill.id == LIVE_REPL_SKILL]
     tree = skill.folder.tree()
     assert list(tree.files) == ["SKILL.md", "linked.md", "references/deep/a.md"]
     assert tree.files["references/deep/a.md"] == 3
@@ -119,7 +119,7 @@ def test_a_skill_over_the_size_limits_is_left_out(library, workspace):
             with (skills / name / f"{number}.txt").open("wb") as file:
                 file.truncate(size)
     subject = library()
-    assert names(subject) == [LIVE_REPL, EDITING, "just"]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "just"]
     assert [problem.partition(":")[0].rpartition("/")[2] for problem in subject.find_all().problems] == [
         "large",
         "many",
@@ -145,7 +145,7 @@ def test_a_path_is_decoded_once(library):
 
 def test_a_link_out_of_a_skill_is_refused_and_one_within_it_is_followed(library, shipped, tmp_path):
     write(tmp_path / "secret.md", "secret")
-    folder = shipped / LIVE_REPL
+    folder = shipped / LIVE_REPL_SKILL
     (folder / "out.md").symlink_to(tmp_path / "secret.md")
     (folder / "outside").symlink_to(tmp_path)
     (folder / "in.md").symlink_to(folder / "SKILL.md")
@@ -153,7 +153,7 @@ def test_a_link_out_of_a_skill_is_refused_and_one_within_it_is_followed(library,
     for path in ("out.md", "outside/secret.md"):
         with refused_as("path-refused"):
             library().read(f"skill://live-repl/{path}")
-    assert library().read("skill://live-repl/in.md")[1] == guide(LIVE_REPL).encode()
+    assert library().read("skill://live-repl/in.md")[1] == guide(LIVE_REPL_SKILL).encode()
     with refused_as("no-such-skill", "path-refused"):
         library().read("skill://live-repl/loop")
 
@@ -173,15 +173,15 @@ def test_a_skill_directory_linked_to_the_outside_is_ignored(library, workspace, 
     ],
 )  # fmt: skip
 def test_an_unknown_skill_is_refused_with_the_known_names(library, shipped, uri):
-    (shipped / LIVE_REPL / "more").mkdir()
+    (shipped / LIVE_REPL_SKILL / "more").mkdir()
     with refused_as("no-such-skill") as caught:
         library().read(uri)
     assert "live-repl, editing-lisp-files" in caught.value.hint
 
 
 def test_a_binary_file_is_read_and_an_oversized_one_is_refused(library, shipped):
-    (shipped / LIVE_REPL / "a.bin").write_bytes(b"\xff\xfe")
-    with (shipped / LIVE_REPL / "b.md").open("wb") as file:
+    (shipped / LIVE_REPL_SKILL / "a.bin").write_bytes(b"\xff\xfe")
+    with (shipped / LIVE_REPL_SKILL / "b.md").open("wb") as file:
         file.truncate((16 << 20) + 1)
     assert library().read("skill://live-repl/a.bin") == ("a.bin", b"\xff\xfe")
     with refused_as("no-such-skill"):
@@ -189,9 +189,9 @@ def test_a_binary_file_is_read_and_an_oversized_one_is_refused(library, shipped)
 
 
 def test_a_disabled_skill_is_absent_everywhere(library):
-    subject = library(disabled=[LIVE_REPL])
-    assert names(subject) == [EDITING]
-    assert LIVE_REPL not in build_instructions(subject.skills(), [])
+    subject = library(disabled=[LIVE_REPL_SKILL])
+    assert names(subject) == [EDITING_SKILL]
+    assert LIVE_REPL_SKILL not in build_instructions(subject.skills(), [])
     with refused_as("no-such-skill") as caught:
         subject.read("skill://live-repl/SKILL.md")
     assert "live-repl," not in caught.value.hint
@@ -199,28 +199,28 @@ def test_a_disabled_skill_is_absent_everywhere(library):
 
 def test_the_skill_settings_disable_the_matching_skills():
     assert switched_off(live_repl=True, editing=True, names=["x"]) == {"x"}
-    assert switched_off(live_repl=False, editing=False, names=[]) == {LIVE_REPL, EDITING}
+    assert switched_off(live_repl=False, editing=False, names=[]) == {LIVE_REPL_SKILL, EDITING_SKILL}
 
 
 def test_an_allowed_workspace_skill_overrides_a_shipped_one(library, workspace):
-    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="ours"))
+    write(workspace / ".codriver" / "skills" / LIVE_REPL_SKILL / "SKILL.md", guide(LIVE_REPL_SKILL, body="ours"))
     assert b"ours" in library().read("skill://live-repl/SKILL.md")[1]
-    assert names(library()) == [LIVE_REPL, EDITING]
+    assert names(library()) == [LIVE_REPL_SKILL, EDITING_SKILL]
 
 
 def test_workspace_skills_are_off_until_allowed(workspace, shipped):
     write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide("ours"))
     subject = SkillLibrary(workspace, shipped=shipped)
-    assert names(subject) == [LIVE_REPL, EDITING]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL]
     assert "ours" in [skill.id for skill in subject.find_all().skills]
     with refused_as("no-such-skill"):
         subject.read("skill://ours/SKILL.md")
     assert subject.select(SkillSelection(frozenset({"workspace"})))
-    assert names(subject) == [LIVE_REPL, EDITING, "ours"]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "ours"]
 
 
 def test_a_workspace_skill_cannot_replace_a_shipped_one_before_it_is_allowed(workspace, shipped):
-    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="theirs"))
+    write(workspace / ".codriver" / "skills" / LIVE_REPL_SKILL / "SKILL.md", guide(LIVE_REPL_SKILL, body="theirs"))
     assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl/SKILL.md")[1]
 
 
@@ -233,7 +233,7 @@ def test_dependency_skills_are_off_until_their_source_is_allowed(library, worksp
         {"META-INF/skills/nail/SKILL.md": guide("nail"), "skills/pull/SKILL.md": guide("pull")},
     )
     subject = library()
-    assert names(subject) == [LIVE_REPL, EDITING]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL]
     found = {
         skill.id: skill.source for skill in subject.find_all().skills if skill.source not in ("codriver", "workspace")
     }
@@ -245,14 +245,19 @@ def test_dependency_skills_are_off_until_their_source_is_allowed(library, worksp
     }
     with refused_as("no-such-skill"):
         subject.read("skill://lib.toolbox/saw/SKILL.md")
-    assert names(library(sources=["toolbox"])) == [LIVE_REPL, EDITING, "lib.toolbox/plane", "lib.toolbox/saw"]
+    assert names(library(sources=["toolbox"])) == [
+        LIVE_REPL_SKILL,
+        EDITING_SKILL,
+        "lib.toolbox/plane",
+        "lib.toolbox/saw",
+    ]
     assert library(sources=["hammer"]).read("skill://lib.hammer/nail/SKILL.md") == ("SKILL.md", guide("nail").encode())
 
 
 def test_a_dependency_cannot_override_a_shipped_skill(library, workspace):
     site = workspace / "venv" / "lib" / "python3.11" / "site-packages"
-    write(site / "evil" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="evil"))
-    write(workspace / ".codriver" / "skills" / "evil" / LIVE_REPL / "SKILL.md", "a page")
+    write(site / "evil" / "skills" / LIVE_REPL_SKILL / "SKILL.md", guide(LIVE_REPL_SKILL, body="evil"))
+    write(workspace / ".codriver" / "skills" / "evil" / LIVE_REPL_SKILL / "SKILL.md", "a page")
     write(workspace / ".codriver" / "skills" / "evil" / "SKILL.md", guide("evil"))
     subject = library(sources=["evil", "workspace"])
     assert b"evil" not in subject.read("skill://live-repl/SKILL.md")[1]
@@ -263,12 +268,12 @@ def test_a_dependency_cannot_override_a_shipped_skill(library, workspace):
 def test_a_replaced_jar_is_scanned_again(library, workspace):
     file = jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=["tool"])
-    assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/a"]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "lib.tool/a"]
     assert not subject.changed()
     file.unlink()
     jar(file, {"skills/another/SKILL.md": guide("another")})
     assert subject.changed()
-    assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/another"]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "lib.tool/another"]
 
 
 def test_a_dependency_allowed_later_is_found_then(library, workspace):
@@ -285,7 +290,7 @@ def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_p
         file = write(workspace / ".cpcache" / name, str(path))
         os.utime(file, (file.stat().st_mtime - age,) * 2)
     subject = library(sources=["old", "new"])
-    assert names(subject) == [LIVE_REPL, EDITING, "lib.new/b"]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "lib.new/b"]
     assert subject.read("skill://lib.new/b/deep/more.md") == ("deep/more.md", b"more")
     (skill,) = [skill for skill in subject.skills() if skill.id == "lib.new/b"]
     assert (list(skill.folder.tree().files), skill.folder.tree().folders) == (["SKILL.md", "deep/more.md"], {"deep"})
@@ -302,7 +307,7 @@ def test_a_damaged_jar_is_harmless(library, workspace):
     damaged.write_bytes(content.replace(b"What it is for", b"What it was for"[:14]))
     cut = jar(workspace / "lib" / "cut-1.jar", {"skills/a/SKILL.md": guide("a")})
     cut.write_bytes(cut.read_bytes()[:-30])
-    assert names(library(sources=["workspace", "damaged", "cut"])) == [LIVE_REPL, EDITING]
+    assert names(library(sources=["workspace", "damaged", "cut"])) == [LIVE_REPL_SKILL, EDITING_SKILL]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +333,7 @@ def test_an_unusable_skill_is_reported_and_not_offered(library, workspace):
     (skills / "empty").mkdir()
     write(skills / "long" / "SKILL.md", guide("long", description="x" * 1025))
     subject = library()
-    assert names(subject) == [LIVE_REPL, EDITING]
+    assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL]
     problems = " ".join(subject.find_all().problems)
     for words in ("does not begin", "small letters", "other-name: SKILL.md names the skill another-name", "1,024"):
         assert words in problems
@@ -360,9 +365,9 @@ def test_changing_a_skill_that_is_not_offered_is_not_a_change(library, workspace
 
 def test_another_selection_changes_the_offered_skills(library):
     subject = library()
-    assert subject.select(SkillSelection(disabled=frozenset({EDITING})))
-    assert not subject.select(SkillSelection(disabled=frozenset({EDITING, "none"})))
-    assert names(subject) == [LIVE_REPL]
+    assert subject.select(SkillSelection(disabled=frozenset({EDITING_SKILL})))
+    assert not subject.select(SkillSelection(disabled=frozenset({EDITING_SKILL, "none"})))
+    assert names(subject) == [LIVE_REPL_SKILL]
 
 
 def many(count):
@@ -378,7 +383,7 @@ def test_instructions_stay_within_their_limit(repls, skills, evaluates, away):
     connected = [DescribedRepl(f"key-{n}" * 20, "clojure") for n in range(repls)]
     connected += [DescribedRepl(f"away-{n}" * 20, "unknown", "stopped", "because " * 50) for n in range(away)]
     text = build_instructions(many(skills), connected, evaluates=evaluates)
-    assert len(text) <= INSTRUCTIONS_CHARS
+    assert len(text) <= MAX_INSTRUCTIONS_CHARACTERS
     assert ("skill://skill-0/SKILL.md" in text) == (skills > 0)
     assert ("more in resources/list" in text) == (text.count("/SKILL.md") < skills)
 
@@ -393,7 +398,7 @@ def test_instructions_name_the_connected_repls_and_how_to_work():
         "who", "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md", "hint",
     ):  # fmt: skip
         assert words in text
-    assert len(text) < INSTRUCTIONS_CHARS
+    assert len(text) < MAX_INSTRUCTIONS_CHARACTERS
     assert "no REPL is connected yet" in build_instructions([], [])
     assert "put it there, or start one" in build_instructions([], [], to_have_one="put it there")
     assert "put it there" not in build_instructions([], [DescribedRepl("py", "python")], to_have_one="put it there")
@@ -442,7 +447,7 @@ def test_instructions_without_evaluation_do_not_mention_it():
     assert "evaluate_code" not in build_instructions([], [], evaluates=False)
 
 
-@pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
+@pytest.mark.parametrize("name", [LIVE_REPL_SKILL, EDITING_SKILL])
 def test_a_shipped_skill_is_short_and_has_a_description(name):
     needs.every_feature()
     text = (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8")
@@ -464,7 +469,8 @@ def test_every_example_of_a_skill_is_a_known_kind(name):
 
 def test_every_tool_is_taught_by_a_skill():
     text = "".join(
-        (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8") for name in (LIVE_REPL, EDITING)
+        (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8")
+        for name in (LIVE_REPL_SKILL, EDITING_SKILL)
     )
     assert {tool for tool in BY_NAME if f"`{tool}`" not in text and f'"{tool}"' not in text} == set()
 

@@ -8,8 +8,15 @@ from all_tools import BY_NAME, MANIFEST
 
 from codriver.app import features
 from codriver.files.own_folders import shipped_directory
-from codriver.protocol.prompts import PROMPTS
-from codriver.skills import INSTRUCTIONS_CHARS, DescribedRepl, Skill, SkillLibrary, SkillSelection, build_instructions
+from codriver.protocol.prompts import BASE_PROMPTS
+from codriver.skills import (
+    MAX_INSTRUCTIONS_CHARACTERS,
+    DescribedRepl,
+    Skill,
+    SkillLibrary,
+    SkillSelection,
+    build_instructions,
+)
 
 TOOL_TOKENS = 3000
 CHARS_A_TOKEN = 3.5
@@ -61,7 +68,7 @@ SKILLS = [
 @pytest.mark.parametrize(("skills", "repls"), [*itertools.product(SKILLS, REPLS)])
 def test_instructions_fit_in_every_combination(skills, repls, evaluates):
     text = build_instructions(skills, repls, evaluates=evaluates)
-    assert len(text) < INSTRUCTIONS_CHARS
+    assert len(text) < MAX_INSTRUCTIONS_CHARACTERS
     assert len(text.encode()) < 2048
 
 
@@ -71,7 +78,7 @@ def test_a_disabled_skill_is_not_in_the_instructions():
 
 
 @pytest.mark.parametrize(
-    "text", [build_instructions(SHIPPED, REPLS[2]), *(one.text for one in (*PROMPTS, *features.prompts()))]
+    "text", [build_instructions(SHIPPED, REPLS[2]), *(one.text for one in (*BASE_PROMPTS, *features.prompts()))]
 )
 def test_instructions_and_prompts_name_only_tools_that_exist(text):
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))

@@ -2,10 +2,10 @@
 
 import anyio
 
-from codriver.core.values import NO_LIMITS
+from codriver.core.values import NO_PRINT_LIMITS
 
 
-async def evaluate(adapter, request, limits=NO_LIMITS):
+async def evaluate(adapter, request, limits=NO_PRINT_LIMITS):
     """Evaluate code and return its end. Cancelling stops the wait and not the evaluation."""
     over, endings = anyio.Event(), []
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import posix_only
 
 from codriver.files.own_folders import try_lock
-from codriver.repls.launch.processes import WATCHDOG
+from codriver.repls.launch.processes import WATCHDOG_PATH
 
 SHARED = "TESTS_OF_CODRIVER_SHARED"
 """The variable that names the run's folder to all its processes."""
@@ -54,7 +54,7 @@ class Watched:
         assert locked(report)
         with (folder / "output").open("ab") as output, (folder / "life").open("rb") as life:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", WATCHDOG, str(report), stdin, *command],
+                [sys.executable, "-I", "-S", WATCHDOG_PATH, str(report), stdin, *command],
                 cwd=folder, env=env, stdin=life, stdout=output, stderr=output, start_new_session=True,
                 pass_fds=(report,),
             )  # fmt: skip

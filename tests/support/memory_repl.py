@@ -15,11 +15,11 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS, Capability, Failure, Form, Profile
+from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, Capability, Failure, Form, Profile
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter, EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING,
+    NAMESPACE_MISSING_TYPE,
     Display,
     Ending,
     ForeignCodeFinished,
@@ -97,7 +97,7 @@ def read(text):
     return (int(token) if token.isdecimal() else float(token) if token[0].isdecimal() else Name(token)), rest
 
 
-def printed_value(value, limits=NO_LIMITS):
+def printed_value(value, limits=NO_PRINT_LIMITS):
     """Return the printed form of a value."""
     if isinstance(value, list):
         items = [printed_value(item) for item in value[: limits.max_length]]
@@ -412,7 +412,7 @@ class MemoryAdapter(Adapter):
             raise SessionNotOpenError(name)
         return self._sessions[name]
 
-    def start_evaluation(self, request, ended, limits=NO_LIMITS):
+    def start_evaluation(self, request, ended, limits=NO_PRINT_LIMITS):
         session = self._session(request.session)
         self.tasks.start_soon(self._run, session, request, ended, limits)
 
@@ -460,7 +460,7 @@ class MemoryAdapter(Adapter):
 
     async def _evaluate_forms(self, session, request, limits):
         if request.namespace not in (None, HOME):
-            return Ending("failed", HOME, Failure(NAMESPACE_MISSING, f"there is no {request.namespace}"))
+            return Ending("failed", HOME, Failure(NAMESPACE_MISSING_TYPE, f"there is no {request.namespace}"))
         run = Run(self, session, request.id)
         for number, form in enumerate(request.forms or (Form(request.code, 1, 1),), 1):
             try:

@@ -179,9 +179,9 @@ def _node(package, script):
 
 def _worker(dialect):
     def command():
-        if not recipes.WORKER.exists():
+        if not recipes.WORKER_PROGRAM.exists():
             return "the embedded worker"
-        return [sys.executable, str(recipes.WORKER), "--dialect", dialect, "--supervised"]
+        return [sys.executable, str(recipes.WORKER_PROGRAM), "--dialect", dialect, "--supervised"]
 
     return command
 

@@ -26,7 +26,7 @@ from codriver.files.own_folders import server_directory
 from codriver.net.client import request_stop
 from codriver.net.server_record import read_record
 from codriver.repls import kinds
-from codriver.settings.durations import GIVEN as DURATIONS
+from codriver.settings.durations import DURATIONS_VARIABLE as DURATIONS
 
 MEMORY = kinds.ReplKind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
 OWN = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "CODRIVER_EVENT_LOOP")
@@ -63,7 +63,7 @@ class InMemory(Live):
             self._patched.delenv(name)  # those of whoever runs the tests
         for name, value in {**_variables(), DURATIONS: durations, **(variables or {})}.items():
             self._patched.setenv(name, value)
-        self._patched.setattr(kinds, "KINDS", (*kinds.KINDS, MEMORY))
+        self._patched.setattr(kinds, "REPL_KINDS", (*kinds.REPL_KINDS, MEMORY))
         usual = wiring._connectors
         added = {memory_repl.PROTOCOL: memory_repl.connect}
         self._patched.setattr(wiring, "_connectors", lambda core, workspace: {**usual(core, workspace), **added})

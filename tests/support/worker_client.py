@@ -9,7 +9,7 @@ import sys
 from codriver.repls.launch import recipes
 from codriver.wire.bencode import Decoder, encode
 
-WORKER = str(recipes.WORKER)
+WORKER = str(recipes.WORKER_PROGRAM)
 WAIT_S = 60
 NAMES = [f"python3.{minor}" for minor in range(8, 16)]
 

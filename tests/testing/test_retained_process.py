@@ -9,7 +9,7 @@ from process_runs import follow, spec_of, write_project
 
 from codriver.errors import RefusedError
 from codriver.testing.plain_process import start_plain
-from codriver.testing.programs.retained_process import NO_FRAMES, FailureKeeper
+from codriver.testing.programs.retained_process import NO_FRAMES_MESSAGE, FailureKeeper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -155,6 +155,6 @@ def test_a_failure_of_a_rerun_test_is_not_retained(tmp_path):
     assert keeper._nodeid == "first"
     keeper.forget("first")
     keeper.wait()
-    assert events.events == [("not-kept", {"reason": NO_FRAMES})]
+    assert events.events == [("not-kept", {"reason": NO_FRAMES_MESSAGE})]
     keeper.note("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "second"

@@ -10,8 +10,8 @@ from needs import interpreter
 from python_projects import project
 from tests_tool import PLAIN
 
-from codriver.tools.acts.affected_tests import LEFT_OUT, ONLY_NAMES_NOTE
-from codriver.tools.acts.edit_acts import FAILED_BEFORE
+from codriver.tools.acts.affected_tests import LEFT_OUT_LABEL, ONLY_NAMES_NOTE
+from codriver.tools.acts.edit_acts import FAILED_BEFORE_MESSAGE
 
 FILES = {
     "price.py": "RATE = 2\n\ndef half(n):\n    return n // 2\n\ndef double(n):\n    return n * RATE\n",
@@ -89,7 +89,7 @@ def test_a_wrong_edit_is_rolled_back_when_only_importers_test_the_file(live, cli
 def test_a_passing_edit_reports_how_many_tests_ran_and_why(live, client):
     answer = edit(client, SAME)
     assert answer["ok"], answer
-    recorded = (1, f"1 executed it; 2 {LEFT_OUT}")
+    recorded = (1, f"1 executed it; 2 {LEFT_OUT_LABEL}")
     expected = recorded if live.notes_what_runs else (4, "2 files that import it")
     assert (answer["tests"]["passed"], answer["chosen"]) == expected, answer
 
@@ -100,14 +100,14 @@ def test_files_whose_records_are_incomplete_are_not_left_out(live, client):
     (live.workspace / "test_doubled.py").write_text(text)
     assert client.call("run_tests", paths=["test_doubled.py::test_four"], timeoutMs=60_000)["passed"] == 1
     answer = edit(client, SAME)
-    left_out = f"1 executed it; 1 files that import it; 1 {LEFT_OUT}"
+    left_out = f"1 executed it; 1 files that import it; 1 {LEFT_OUT_LABEL}"
     assert answer["chosen"] == (left_out if live.notes_what_runs else "2 files that import it"), answer
 
 
 def test_affected_tests_and_named_ones_run_together(live, client):
     answer = edit(client, SAME, test=["affected", "test_apart.py::test_apart"])
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 3 if live.notes_what_runs else 5), answer
-    assert answer["chosen"].endswith(f"2 {LEFT_OUT}" if live.notes_what_runs else "2 files that import it")
+    assert answer["chosen"].endswith(f"2 {LEFT_OUT_LABEL}" if live.notes_what_runs else "2 files that import it")
     worse = {"filePath": "price.py", "oldText": SAME["newText"], "newText": WRONG["newText"]}
     answer = edit(client, worse, test=["test_apart.py", "affected"])
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
@@ -135,7 +135,7 @@ def test_a_module_level_change_runs_tests_of_all_importers(client):
 def test_unrelated_earlier_failures_do_not_roll_back_an_edit(live, client):
     assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
     answer = edit(client, {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"})
-    assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+    assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE_MESSAGE), answer
     assert answer["failedBefore"] == ["test_flow.py::test_total"]
     assert answer["chosen"].startswith("1 failed last")
     assert "+n" in (live.workspace / "pickled.py").read_text()
@@ -148,7 +148,9 @@ def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other(live
         (live.workspace / "price.py").write_text(FILES["price.py"].replace("n // 2", "n // 3"))
         assert client.call("run_tests", timeoutMs=60_000)["failed"] == 2
         answer = edit(client, {**HALF, "oldText": "return n // 3", "newText": "return n // 2"})
-        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE_MESSAGE), (
+            answer
+        )
         assert answer["failedBefore"] == ["test_before.py::test_before"]
     finally:
         file.unlink()
@@ -181,7 +183,9 @@ def test_a_new_test_that_fails_without_the_edit_does_not_roll_it_back(live, clie
     change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
     try:
         answer = edit(client, change)
-        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE_MESSAGE), (
+            answer
+        )
         assert answer["failedBefore"] == ["test_unseen.py::test_unseen"]
         assert answer["tests"]["passed"] == 4
         assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()

@@ -9,7 +9,7 @@ import pytest
 from live_server import WAIT_S, Bare, until
 from tools_in_memory import serving
 
-from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, IGNORED_ARGUMENTS, SKILLS, translate_uri
+from codriver.tools.manifest import ARGUMENT_NAMES, BASE_TOOLS, IGNORED_ARGUMENTS, SKILL_NAMES, translate_uri
 
 NAMES = {other: tool.name for tool in BASE_TOOLS for other in tool.other_names}
 OURS = {
@@ -86,7 +86,7 @@ def test_unknown_backseat_driver_arguments_are_refused(client):
     assert refused["reason"] == "bad-arguments"
 
 
-@pytest.mark.parametrize(("theirs", "ours"), SKILLS.items())
+@pytest.mark.parametrize(("theirs", "ours"), SKILL_NAMES.items())
 def test_backseat_driver_skills_map_to_codriver_skills(client, theirs, ours):
     text = text_at(client, f"skill://{ours}/SKILL.md")
     assert text_at(client, f"skill://{theirs}") == text
@@ -145,6 +145,10 @@ def test_a_client_without_client_info_is_accepted(live, params):
 
 def test_the_migration_page_lists_every_old_and_new_name():
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
-    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": translate_uri(f"skill://{old}") for old, new in SKILLS.items()}}
+    known = {
+        **NAMES,
+        **ARGUMENT_NAMES,
+        **{f"skill://{old}": translate_uri(f"skill://{old}") for old, new in SKILL_NAMES.items()},
+    }
     assert {old: new for old, new in rows.items() if old in known} == known
     assert all(f"`{name}`" in PAGE.read_text() for name in IGNORED_ARGUMENTS)

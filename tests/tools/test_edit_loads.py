@@ -275,7 +275,7 @@ def test_code_evaluated_after_a_load_is_not_attributed_to_the_file(live, client,
 @pytest.mark.parametrize("key", ["py", "py-2"])
 def test_the_session_that_loads_an_edit_can_be_selected(tmp_path, key):
     # The same command twice would be one REPL; this one is another to the server.
-    second = f"{sys.executable} {recipes.WORKER} --dialect python"
+    second = f"{sys.executable} {recipes.WORKER_PROGRAM} --dialect python"
     with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:
         (live.workspace / "named.py").write_text("rate = 1\n")
         until(lambda: [one["phase"] for one in client.call("list_sessions")["sessions"]] == ["connected"] * 2, "both")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.note_edit import MAX_FILES, PatchedFile, parse_patch
+from codriver.tools.note_edit import MAX_EVENT_FILES, PatchedFile, parse_patch
 
 PATCH = """\
 *** Begin Patch
@@ -43,4 +43,4 @@ def test_text_that_names_no_file_patches_nothing(patch):
 
 
 def test_only_the_first_files_of_a_huge_patch_are_read():
-    assert len(parse_patch("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MAX_FILES
+    assert len(parse_patch("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MAX_EVENT_FILES

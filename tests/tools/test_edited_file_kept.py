@@ -5,7 +5,7 @@ import os
 import pytest
 
 from codriver.editing.file_changes import MAX_FILE_BYTES, MAX_LINES
-from codriver.editing.python_edits import MAX_PARSED
+from codriver.editing.python_edits import MAX_PARSED_CHARACTERS
 
 pytestmark = pytest.mark.served("memory")
 
@@ -44,7 +44,7 @@ def test_an_edit_that_makes_a_file_too_large_is_refused(client, live):
 def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client, live):
     """Python runs no other thread while it parses, so a long file would delay all other clients."""
     file = live.workspace / "long.py"
-    before = "def first(): pass\n" + "a = 1\n" * (MAX_PARSED // 6)
+    before = "def first(): pass\n" + "a = 1\n" * (MAX_PARSED_CHARACTERS // 6)
     file.write_text(before)
     replaced = {"filePath": "long.py", "type": "replace_def", "name": "first", "code": "def first(): return 1"}
     refused = client.call("edit_files", edits=[replaced])

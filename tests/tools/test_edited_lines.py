@@ -5,7 +5,7 @@ from pathlib import Path
 
 from codriver.editing.batch import FileResult
 from codriver.editing.file_changes import Change, Snapshot
-from codriver.tools.acts.edited_lines import MAX_COMPARED, edited_files
+from codriver.tools.acts.edited_lines import MAX_COMPARED_LINES, edited_files
 
 FILE = Path("/project/shop.py")
 
@@ -51,6 +51,6 @@ def test_an_edit_is_around_the_lines_of_the_changed_function_only():
 
 
 def test_a_long_rewritten_part_counts_as_one_change():
-    before = ["x = 1", *(f"a{number} = 1" for number in range(MAX_COMPARED + 1)), "z = 1"]
-    after = ["x = 1", "b = 2", *(f"a{number} = 2" for number in range(MAX_COMPARED + 1)), "z = 1"]
+    before = ["x = 1", *(f"a{number} = 1" for number in range(MAX_COMPARED_LINES + 1)), "z = 1"]
+    after = ["x = 1", "b = 2", *(f"a{number} = 2" for number in range(MAX_COMPARED_LINES + 1)), "z = 1"]
     assert edited(before, after).line_before(len(after)) == len(before)

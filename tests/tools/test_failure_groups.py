@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from codriver.testing.runs import FailureFrame, TestFailure, TestFinished
-from codriver.tools.acts.failure_groups import MAX_NAMES, failure_groups
+from codriver.tools.acts.failure_groups import MAX_NAMED_TESTS, failure_groups
 
 WORKSPACE = Path("/project")
 TESTS = "/project/test_shop.py"
@@ -63,8 +63,8 @@ def test_tests_without_a_failure_are_not_combined():
 
 
 def test_other_tests_are_named_without_their_file_and_counted():
-    tests = [failed(f"test_{number}", (TESTS, number)) for number in range(MAX_NAMES + 3)]
+    tests = [failed(f"test_{number}", (TESTS, number)) for number in range(MAX_NAMED_TESTS + 3)]
     (group,) = failure_groups(tests, WORKSPACE)
-    names = [f"::test_{number}" for number in range(1, MAX_NAMES + 1)]
+    names = [f"::test_{number}" for number in range(1, MAX_NAMED_TESTS + 1)]
     assert group.fields == {"alike": [*names, "2 more"]}
     assert failure_groups(tests[:1], WORKSPACE)[0].fields == {}

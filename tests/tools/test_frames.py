@@ -4,7 +4,7 @@ import pytest
 from live_server import until
 from tests_tool import PLAIN
 
-from codriver.tools.answers.lean_answers import EVALUATE_IN_FRAMES, SECOND_FAILURE_PREFIX
+from codriver.tools.answers.lean_answers import FRAMES_HINT, SECOND_FAILURE_PREFIX
 
 pytestmark = pytest.mark.served("python", "lisp")
 
@@ -94,7 +94,7 @@ def test_a_session_without_failures_has_no_frame(client):
 def test_only_the_second_identical_failure_suggests_frames(py):
     code = "shop.price({'a': 1}, 5)"
     hints = [py("evaluate_code", code=code, detail=False).get("hint") for _ in range(3)]
-    assert (hints[0], hints[2], hints[1].startswith(SECOND_FAILURE_PREFIX + EVALUATE_IN_FRAMES)) == (None, None, True)
+    assert (hints[0], hints[2], hints[1].startswith(SECOND_FAILURE_PREFIX + FRAMES_HINT)) == (None, None, True)
 
 
 def test_a_lisp_form_is_evaluated_in_a_frame_of_the_last_failed_test(client, live):
@@ -109,7 +109,7 @@ def test_a_lisp_form_is_evaluated_in_a_frame_of_the_last_failed_test(client, liv
     seen = client.call("evaluate_code", code="[an-item (+ n 1)]", frame=number, replSessionKey="lpy")
     assert seen["result"] == "[[7] 1]"
     again = client.call("run_tests", namespace="rack", replSessionKey="lpy", timeoutMs=120_000)
-    assert again["hint"].startswith(SECOND_FAILURE_PREFIX + EVALUATE_IN_FRAMES)
+    assert again["hint"].startswith(SECOND_FAILURE_PREFIX + FRAMES_HINT)
 
 
 def test_a_lisp_form_is_evaluated_in_a_frame(client, live):

@@ -3,7 +3,7 @@
 import pytest
 from live_server import until
 
-from codriver.tools.acts.affected_tests import LATER
+from codriver.tools.acts.affected_tests import LATER_LABEL
 
 pytestmark = pytest.mark.served("python")
 
@@ -36,7 +36,7 @@ def notes(client):
 def test_an_edit_waits_only_for_likely_tests_and_the_next_answer_names_what_it_broke(client, workspace):
     answer = edit(client, "return str(n)", "return repr(n) + '.'")
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 1), answer
-    assert answer["chosen"].endswith(f"1 {LATER}"), answer
+    assert answer["chosen"].endswith(f"1 {LATER_LABEL}"), answer
     found = []
     until(lambda: found.extend(note for note in notes(client) if "broke" in note) or found, "the broken test")
     assert found == ["your edit of price.py broke test_far.py::test_label: passed before, run after the answer"]

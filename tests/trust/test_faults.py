@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, or n
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     # The same command twice would be one REPL; this one is another to the server.
-    second = f"{sys.executable} {recipes.WORKER} --dialect python"
+    second = f"{sys.executable} {recipes.WORKER_PROGRAM} --dialect python"
     with serving(tmp_path_factory.mktemp("faults"), "--repl", "python", "--repl", second) as running:
         with running.client() as client:
             ready(client)

@@ -14,7 +14,7 @@ from every_command import COMMANDS
 from live_server import RELAY, WAIT_S, Bare, environ, until
 
 from codriver.setup.clients import Launch, command_line, known_clients
-from codriver_relay.starter import CLIENTS_PATH, server_environment
+from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
 PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py")
 FORMS = {"relative": ".", "trailing colon": "{elsewhere}:", "its own path": "{workspace}", "a link": "{link}"}
@@ -217,4 +217,4 @@ def test_only_path_entries_outside_all_working_trees_are_kept(tmp_path, monkeypa
     given = os.pathsep.join([str(main / "src"), str(outside), str(linked), ""])
     monkeypatch.setenv("PYTHONPATH", given)
     env = server_environment(str(linked))
-    assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == (str(outside), given)
+    assert (env["PYTHONPATH"], env[CLIENT_PYTHONPATH_VARIABLE]) == (str(outside), given)

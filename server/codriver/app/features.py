@@ -94,7 +94,7 @@ def option_modules(command: str) -> tuple[str, ...]:
 @cache
 def manifest() -> Manifest:
     """Return all tools: those of the base, with the arguments that features add, and those of features."""
-    from codriver.skills.library import EDITING  # noqa: PLC0415  # commands only need the declarations
+    from codriver.skills.library import EDITING_SKILL  # noqa: PLC0415  # commands only need the declarations
     from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # as above
 
     every = server_hooks()
@@ -102,7 +102,10 @@ def manifest() -> Manifest:
         tuple(tool for hooks in every for tool in hooks.tools),
         tuple(added for hooks in every for added in hooks.added_arguments),
         call_hooks(),
-        ((EDITING, "balance_brackets"), *((guide.skill, guide.tool) for hooks in every for guide in hooks.guides)),
+        (
+            (EDITING_SKILL, "balance_brackets"),
+            *((guide.skill, guide.tool) for hooks in every for guide in hooks.guides),
+        ),
     )
 
 

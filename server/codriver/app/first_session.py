@@ -23,7 +23,7 @@ from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State, first_answer_warnings
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
-from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
+from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.tree_walk import file_kinds_in
 from codriver.log.redaction import Redactor
@@ -159,12 +159,12 @@ SCAN_INTERVAL_S: Final = 8.0
 """Minimum interval between two scans of a workspace."""
 REST_TIMES: Final = 100
 """The pause after a scan, as a multiple of its duration."""
-MAX_SEARCHED: Final = 50_000
-"""Maximum number of directory entries in a scan."""
-SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+MAX_SCANNED_ENTRIES: Final = 50_000
+"""Maximum number of directory entries that a scan visits."""
+SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",), PYTHON: (".py",)}
 )
-"""The file suffixes that make the tools for a language available, by the language."""
+"""For each language, the suffixes of the files that make its tools available."""
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
@@ -188,8 +188,8 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesFound:
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
-    missing = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
-    found = file_kinds_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
+    missing = {name: suffixes for name, suffixes in SUFFIXES_BY_LANGUAGE.items() if name not in known}
+    found = file_kinds_in(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
     repl = suggested_repl(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)

@@ -33,12 +33,12 @@ SCAN_INTERVAL_S = 0.25
 """Minimum interval between two scans for saved files."""
 PAUSE_FACTOR = 10
 """The pause after a scan, as a multiple of its duration, so that scanning takes at most a tenth of a core."""
-MAX_AT_ONCE = 50
+MAX_LOADED_FILES = 50
 """Maximum number of files loaded at once.
 
 A larger number of changes comes from a checkout or a generator, and loading them would redefine everything.
 """
-MAX_FILES: Final = 20_000
+MAX_SCANNED_ENTRIES: Final = 20_000
 """Maximum number of directory entries in a scan. Larger directories are not projects, and would take seconds."""
 WHO = "codriver-watch"
 
@@ -69,7 +69,7 @@ class SavedFileLoader:
                 await self._services.live.changed.wait()
 
     async def _load_all(self, saved: Sequence[Path]) -> None:
-        if len(saved) > MAX_AT_ONCE:
+        if len(saved) > MAX_LOADED_FILES:
             self._log(f"{len(saved)} files changed together and were not loaded; load those that you need", error=False)
             return
         for file in saved:
@@ -144,7 +144,7 @@ def source_file_stamps(workspace: Path) -> dict[Path, Stamp]:
     """Return the stamp of every source file in the workspace, skipping hidden directories and dependencies."""
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
-    for _directory, _depth, files in walk(workspace, max_entries=MAX_FILES):
+    for _directory, _depth, files in walk(workspace, max_entries=MAX_SCANNED_ENTRIES):
         for file in files:
             if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # faster for thousands of names
                 with contextlib.suppress(OSError):  # it has just been removed

@@ -34,11 +34,11 @@ MAX_CLIENTS: Final = 8
 """Maximum number of clients per workspace."""
 MAX_WORKSPACES: Final = 64
 """Maximum number of workspaces whose lists are stored."""
-MAX_BYTES: Final = 512 * 1024
+MAX_FILE_BYTES: Final = 512 * 1024
 """Maximum size of a file. The list for one client takes 15 KB."""
-RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=MAX_BYTES)
+FILE_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=MAX_FILE_BYTES)
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
-"""The suffix of environment variables with secrets, which are neither compared nor stored."""
+"""Suffix of environment variables that contain secrets, which are neither compared nor stored."""
 
 
 class StoredLists:
@@ -82,9 +82,9 @@ def store_client_entry(workspace: Path, client: Answer, *, only_new: bool = Fals
             return
         others = [listed for listed in _clients(path, about) if _who(listed) != _who(client)]
         text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
-        if len(text) > MAX_BYTES:
+        if len(text) > MAX_FILE_BYTES:
             text = json.dumps({**about, "clients": [client]}).encode()
-        if len(text) <= MAX_BYTES:
+        if len(text) <= MAX_FILE_BYTES:
             files.replace(path, text, links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
             _forget_oldest(path.parent)
     except OSError as error:
@@ -129,7 +129,7 @@ def _file(workspace: Path) -> Path:
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     """Return the entries in a file, newest first, or none if it was written under other circumstances."""
-    stored = files.read_json(path, RULES)
+    stored = files.read_json(path, FILE_RULES)
     if not isinstance(stored, dict) or any(
         name not in stored or stored[name] != value for name, value in about.items()
     ):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-SETTINGS_INTERVAL_S = 2 * PORT_FILE_CHECK_INTERVAL_S
-"""Interval between two checks of the settings files."""
+SETTINGS_CHECK_INTERVAL_S = 2 * PORT_FILE_CHECK_INTERVAL_S
+"""Interval between two checks whether the settings files have changed."""
 
 
 def gating_settings() -> frozenset[str]:
@@ -57,7 +57,7 @@ class LiveSettings:
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Check the files until cancelled, apply changes and log them."""
-        poller = Poller(self._reloader.check, interval_s=SETTINGS_INTERVAL_S, rests_first=True)
+        poller = Poller(self._reloader.check, interval_s=SETTINGS_CHECK_INTERVAL_S, rests_first=True)
         while True:
             change = await poller.next(lambda found: found is not None)
             if change is None:

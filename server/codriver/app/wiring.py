@@ -40,7 +40,7 @@ from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import ServerOffer
-from codriver.repls.kinds import NREPL, PYTHON
+from codriver.repls.kinds import NREPL_PROTOCOL, PYTHON_KIND
 from codriver.repls.launch.recipes import Recipe, RecipeError, find_recipe, is_embedded_repl
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 MAX_STREAM_BYTES = 32 * 2**20
-"""Maximum size of one evaluation's output in memory while it cannot be written to the disk."""
+"""Maximum size of one evaluation's output that is held in memory while it cannot be written to disk."""
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
 """Maximum total size of transcripts in memory."""
 
@@ -201,7 +201,7 @@ async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
 def _embedded_python(workspace: Path, live: LiveSettings) -> str | None:
     """Return the interpreter that the embedded REPL would use if the workspace were accepted, or None."""
     try:
-        return find_recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
+        return find_recipe(PYTHON_KIND.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
         return None
 
@@ -263,7 +263,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
 
     record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_owned)
     return {
-        NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks()),
+        NREPL_PROTOCOL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks()),
     }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NO_SERVER_STATUS = 3
 """The exit status if no server is running."""
-NAME = "codriver-status"
+CLIENT_NAME = "codriver-status"
 
 
 def show_all_servers(*, as_json: bool) -> None:
@@ -24,7 +24,7 @@ def show_all_servers(*, as_json: bool) -> None:
     """
     from codriver.net.known_servers import health_of_all  # noqa: PLC0415  # only for this list
 
-    known = health_of_all(NAME)
+    known = health_of_all(CLIENT_NAME)
     servers = [server.health for server in known if server.health is not None]
     gone = [server for server in known if server.health is None]
     if as_json:
@@ -43,7 +43,7 @@ def show_all_servers(*, as_json: bool) -> None:
 def server_line(health: Mapping[str, Any]) -> str:
     """Describe a server in one line: its workspace, port, REPLs, clients and uptime."""
     repls = [_repl(repl) for repl in health["repls"]]
-    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
+    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != CLIENT_NAME]
     words = [
         f"port {health['port']}",
         f"REPLs: {', '.join(repls) or 'none'}",

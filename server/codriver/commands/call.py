@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.followed_calls import UNANSWERED_INPUT, FollowedEvaluation
+from codriver.commands.followed_calls import UNANSWERED_INPUT_STATUS, FollowedEvaluation
 from codriver.commands.options import (
-    IMAGE_MARK,
+    IMAGE_MARK_PREFIX,
     Number,
     WholeNumberRange,
     complete_session,
@@ -26,7 +26,14 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.terminal import UNFINISHED, convert_field_errors, echo, echo_json, terminal_columns, waiting_line
+from codriver.commands.terminal import (
+    UNFINISHED_STATUSES,
+    convert_field_errors,
+    echo,
+    echo_json,
+    terminal_columns,
+    waiting_line,
+)
 from codriver.errors import CodriverError
 from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import client
@@ -38,17 +45,17 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
 REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
 """Reasons of refusals that may no longer apply once another REPL is connected."""
-STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
+STATUS_BY_REASON = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
-HINTS = {
+HINTS_BY_REASON = {
     "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; for a Lisp, load its "
     "file first: `codriver load FILE`",
     "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
     "no-repl": "`codriver status` shows the state of the REPLs, and `codriver doctor` suggests how to start one",
 }
-"""Hints for the command line by the reason of a refusal, as those of the server name tools for agents."""
+"""Hints by the reason of a refusal. They name commands, whereas the server's hints name tools for agents."""
 RUNNING_MESSAGE = "the evaluation is running; Ctrl-C interrupts it"
-STARTING = frozenset({"starting", "connecting"})
+STARTING_PHASES = frozenset({"starting", "connecting"})
 """The phases of a REPL for which an evaluation waits."""
 UNFINISHED_TOOLS = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that the server's notes about an unfinished evaluation mention. Such notes are replaced by commands."""
@@ -76,13 +83,13 @@ timeout_option = click.option(
     help="How long to wait for the result, 1 to 600 (25). The evaluation continues after that.",
 )
 
-STATUSES = (
+EXIT_STATUS_HELP = (
     "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 timed out, 5 no tests, 6 no REPL, "
     "7 the workspace is not accepted."
 )
 
 
-@click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=STATUSES)
+@click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=EXIT_STATUS_HELP)
 @click.argument("code")
 @click.option("--namespace", "-n", help="Namespace (Python: module) to evaluate in.")
 @session_option
@@ -122,7 +129,7 @@ def eval_command(  # noqa: PLR0913  # one parameter per option
     _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
-@click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
+@click.command("load", short_help="Load FILE into the REPL.", epilog=EXIT_STATUS_HELP)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, resolve_path=True))
 @session_option
 @length_option
@@ -149,7 +156,7 @@ def load_command(  # one parameter per option
     _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
-@click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
+@click.command("call", short_help="Call a tool as an agent would.", epilog=EXIT_STATUS_HELP)
 @click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @start_option
@@ -311,7 +318,7 @@ def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], wo
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
     message = f"no REPL is connected: {gone}" if repls else no_repl_message(workspace)
-    return {**answer, "reason": "no-repl", "message": message, "hint": HINTS["no-repl"] if repls else ""}
+    return {**answer, "reason": "no-repl", "message": message, "hint": HINTS_BY_REASON["no-repl"] if repls else ""}
 
 
 def _not_accepted(workspace: Path) -> str:
@@ -333,12 +340,12 @@ def repl_phases(connection: client.Connection) -> dict[str, bool]:
 
 def exit_status(answer: dict[str, Any]) -> int:
     """Return the exit status for an answer."""
-    if answer.get("status") in {*UNFINISHED, UNANSWERED_INPUT} or answer.get("reason") == "timed-out":
+    if answer.get("status") in {*UNFINISHED_STATUSES, UNANSWERED_INPUT_STATUS} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
         return WRONG_USAGE
-    if answer.get("reason") in STATUS_OF:
-        return STATUS_OF[answer["reason"]]
+    if answer.get("reason") in STATUS_BY_REASON:
+        return STATUS_BY_REASON[answer["reason"]]
     return 0 if answer.get("ok") else FAILED
 
 
@@ -347,7 +354,9 @@ def describe_starting_repls(workspace: Path) -> str:
     try:
         with client.connect(workspace, name="codriver-progress") as connection, convert_field_errors("server_health"):
             rows = connection.call("server_health", {})["repls"]
-            coming = [f"{row['key']}: {row.get('note') or row['phase']}" for row in rows if row["phase"] in STARTING]
+            coming = [
+                f"{row['key']}: {row.get('note') or row['phase']}" for row in rows if row["phase"] in STARTING_PHASES
+            ]
     except (CodriverError, OSError):
         return ""
     return escape_to_one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
@@ -362,7 +371,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         values = [_with_image_commands(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
-        is_on = answer.get("status") in {*UNFINISHED, UNANSWERED_INPUT}
+        is_on = answer.get("status") in {*UNFINISHED_STATUSES, UNANSWERED_INPUT_STATUS}
         lines = _unfinished_notes(answer, workspace) if is_on else explain_missing_result(answer)
         words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
@@ -378,7 +387,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
 
 def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
     """Replace the marks of images in a value with commands that save them."""
-    if IMAGE_MARK not in value:
+    if IMAGE_MARK_PREFIX not in value:
         return value
     from codriver.core.pictures import replace_marks  # noqa: PLC0415  # rarely needed
 
@@ -417,7 +426,7 @@ def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
         return quote_command_line(["codriver", "call", tool, given, *workspace_option])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in UNFINISHED_TOOLS))
-    if status == UNANSWERED_INPUT:
+    if status == UNANSWERED_INPUT_STATUS:
         yield f"evaluation {name} was interrupted because it reads standard input, which requires a terminal"
         return
     yield f"evaluation {name} is {status}; to wait for its result: {command('get_evaluation', waitMs=25_000)}"
@@ -440,8 +449,8 @@ def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
         return
     if "balancedText" in answer:
         yield f"balanced according to its indentation: {answer['balancedText']}"
-    elif answer.get("hint") and answer.get("reason") in HINTS:
-        yield HINTS[answer["reason"]]
+    elif answer.get("hint") and answer.get("reason") in HINTS_BY_REASON:
+        yield HINTS_BY_REASON[answer["reason"]]
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
         yield answer["hint"]
     yield from answer.get("notes", ())

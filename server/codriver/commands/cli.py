@@ -12,7 +12,7 @@ import click
 
 from codriver import __version__
 from codriver.app import features
-from codriver.commands.options import DIRECTORY
+from codriver.commands.options import DIRECTORY_TYPE
 from codriver.commands.terminal import echo
 from codriver.errors import CodriverError, StartError
 from codriver.systems.terminals import use_utf8_output
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from codriver.feature import Command
 
-FAILED = 1
+FAILED_STATUS = 1
 
-COMMANDS = {
+COMMAND_MODULES = {
     "serve": "serve",
     "status": "status",
     "stop": "stop",
@@ -51,13 +51,13 @@ COMMANDS = {
 """The module in `codriver.commands` that defines each command of the base."""
 
 
-USUAL_WORDS = {
+SUGGESTED_COMMANDS = {
     "start": "serve", "server": "serve", "up": "serve", "kill": "stop", "quit": "stop", "down": "stop",
     "stats": "status", "ps": "status", "health": "status", "info": "status", "logs": "log", "tail": "log",
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""Command names that other programs use, with the command of Codriver that is probably intended."""
+"""Command names that other programs use, each with the command of Codriver that is probably meant."""
 
 
 def _added() -> dict[str, Command]:
@@ -68,9 +68,9 @@ def _added() -> dict[str, Command]:
 def _unknown(given: str, added: Mapping[str, Command]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only needed after a mistake
 
-    known = [*COMMANDS, *added]
+    known = [*COMMAND_MODULES, *added]
     synonyms = {word: name for name, command in added.items() for word in command.synonyms}
-    near = (USUAL_WORDS | synonyms).get(given) or next(iter(get_close_matches(given, known, n=1)), None)
+    near = (SUGGESTED_COMMANDS | synonyms).get(given) or next(iter(get_close_matches(given, known, n=1)), None)
     hint = f"did you mean `codriver {near}`?" if near else f"the commands are {', '.join(known)}"
     return f"there is no command {given!r}; {hint}"
 
@@ -82,20 +82,25 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of these arguments, or suggest one that is similar."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in (added := _added()):
+        if (
+            args
+            and args[0] not in COMMAND_MODULES
+            and not args[0].startswith("-")
+            and args[0] not in (added := _added())
+        ):
             ctx.fail(_unknown(args[0], added))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands: those of the base in the order of `COMMANDS`, then those of features."""
+        """Return the names of all commands: the base's in the order of `COMMAND_MODULES`, then those of features."""
         del ctx
-        return [*COMMANDS, *_added()]
+        return [*COMMAND_MODULES, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command, extended by the options that features add, or None if it is unknown."""
         del ctx
-        if cmd_name in COMMANDS:
-            module = f"codriver.commands.{COMMANDS[cmd_name]}"
+        if cmd_name in COMMAND_MODULES:
+            module = f"codriver.commands.{COMMAND_MODULES[cmd_name]}"
         elif (command := _added().get(cmd_name)) is not None:
             module = command.module
         else:
@@ -139,7 +144,7 @@ def _print_versions(ctx: click.Context, is_requested: object) -> None:
     callback=lambda ctx, _, given: _print_versions(ctx, given),
     help="Print the versions of Codriver and its environment.",
 )
-@click.option("--workspace", "-w", type=DIRECTORY, help="The workspace folder, given before or after the command.")
+@click.option("--workspace", "-w", type=DIRECTORY_TYPE, help="The workspace folder, given before or after the command.")
 def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
 
@@ -161,12 +166,12 @@ def main(started_call: object = None) -> None:
         status = error.exit_code
     except click.Abort:
         echo("Aborted!", err=True)
-        status = FAILED
+        status = FAILED_STATUS
     except CodriverError as error:
         echo(f"codriver: {error}", err=True, hang=2)
-        status = error.exit_status if isinstance(error, StartError) else FAILED
+        status = error.exit_status if isinstance(error, StartError) else FAILED_STATUS
     except OSError as error:
         location = f"{error.filename}: " if error.filename else ""
         echo(f"codriver: {location}{error.strerror or error}", err=True)
-        status = FAILED
+        status = FAILED_STATUS
     sys.exit(status if isinstance(status, int) else 0)

@@ -19,20 +19,20 @@ from codriver.commands.terminal import Styled, echo
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import port_file
 from codriver.net.relay_install import shipped_relay_directory
-from codriver_relay.starter import CLIENTS_PATH, server_environment
+from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mcp import ClientSession
 
-START_S = 30.0
+SERVER_TIMEOUT_S = 30.0
 """Maximum time for the server to start and to stop."""
-LISP_MS = 180_000
+EVALUATION_TIMEOUT_MS = 180_000
 """Maximum time for one evaluation. The first start of Basilisp compiles its core, about 20 s on a fast machine."""
 
-PYTHON = "import statistics\nstatistics.mean([3, 5, 10])"
-LISP = '(defn greet [who] (str "Hello, " who "!"))\n(map greet ["agent" "human"])'
+PYTHON_CODE = "import statistics\nstatistics.mean([3, 5, 10])"
+LISP_CODE = '(defn greet [who] (str "Hello, " who "!"))\n(map greet ["agent" "human"])'
 
 
 class DemoFailedError(StartError):
@@ -42,7 +42,7 @@ class DemoFailedError(StartError):
 @click.command("demo", short_help="Demonstrate Codriver without any setup.")
 def demo_command() -> None:
     """Demonstrate Codriver: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
-    steps = {"python": ("py", PYTHON), "lisp": ("lpy", LISP)}
+    steps = {"python": ("py", PYTHON_CODE), "lisp": ("lpy", LISP_CODE)}
     if find_spec("basilisp"):
         echo("(the first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     else:
@@ -60,7 +60,9 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     echo(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
     # The server does not belong to the current directory.
-    variables = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
+    variables = {
+        name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENT_PYTHONPATH_VARIABLE
+    }
     directories = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     # The SDK warns when an unlisted tool is called, and the default toolset does not list the one for the log.
     environ = {**variables, **directories, "CODRIVER_TOOLSET": "full"}
@@ -68,7 +70,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
         try:
-            deadline = time.monotonic() + START_S
+            deadline = time.monotonic() + SERVER_TIMEOUT_S
             while not file.exists():
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise DemoFailedError("the server did not start: see its output above")
@@ -76,7 +78,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
             yield file
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(START_S)
+            process.wait(SERVER_TIMEOUT_S)
 
 
 async def _evaluate_steps(file: Path, steps: Sequence[tuple[str, str]]) -> None:
@@ -119,10 +121,12 @@ async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> Non
 async def _evaluate(session: ClientSession, key: str, code: str) -> None:
     echo(Styled(f"\nevaluate_code in {key}:", bold=True))
     echo("  " + code.replace("\n", "\n  "))
-    arguments = {"code": code, "replSessionKey": key, "who": "demo", "timeoutMs": LISP_MS}
+    arguments = {"code": code, "replSessionKey": key, "who": "demo", "timeoutMs": EVALUATION_TIMEOUT_MS}
     answer = await _call(session, "evaluate_code", arguments)
     if "result" not in answer:
-        raise DemoFailedError(f"the evaluation in {key} is still {answer['status']} after {LISP_MS / 1000:g} s")
+        raise DemoFailedError(
+            f"the evaluation in {key} is still {answer['status']} after {EVALUATION_TIMEOUT_MS / 1000:g} s"
+        )
     echo(Styled(f"=> {answer['result']}", fg="green"))
 
 

@@ -35,11 +35,11 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
-    from codriver.setup.doctor_checks import NAME  # noqa: PLC0415  # as above
+    from codriver.setup.doctor_checks import CLIENT_NAME  # noqa: PLC0415  # as above
 
     def call_tool(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            with client.connect(workspace.resolve(), name=NAME) as connection:
+            with client.connect(workspace.resolve(), name=CLIENT_NAME) as connection:
                 return connection.call(tool, arguments)
         except client.NoServerError as error:
             raise StartError(error.why) from error  # the doctor gives advice of its own

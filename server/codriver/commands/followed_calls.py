@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.terminal import UNFINISHED, convert_field_errors, echo
+from codriver.commands.terminal import UNFINISHED_STATUSES, convert_field_errors, echo
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from codriver.commands.terminal import WaitingLine
     from codriver.net.client import Connection
 
-POLL_S: Final = 0.3
+POLL_INTERVAL_S: Final = 0.3
 """Interval at which a running evaluation is checked. Most finish before the first check."""
 MIN_CALL_TIMEOUT_MS: Final = 100
 """The shortest timeout that the server accepts."""
-MAX_START_S: Final = 300.0
+MAX_START_WAIT_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
 """The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
-STREAMS: Final = ("stdout", "stderr")
-UNANSWERED_INPUT: Final = "interrupted-for-input"
+STREAM_NAMES: Final = ("stdout", "stderr")
+UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
 """The status of an evaluation that was interrupted because it waits for input that nobody can type."""
 
 
@@ -51,20 +51,20 @@ class FollowedEvaluation:
         `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
-        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
         answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms}) if first is None else first
-        if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
+        if answer.get("status") not in UNFINISHED_STATUSES or "evaluationId" not in answer:
             return answer
         evaluation = str(answer["evaluationId"])
-        latest, phases = deadline + MAX_START_S, dict[str, bool]()
+        latest, phases = deadline + MAX_START_WAIT_S, dict[str, bool]()
         with self._ending(evaluation):
-            while answer.get("status") in UNFINISHED:
+            while answer.get("status") in UNFINISHED_STATUSES:
                 now = time.monotonic()
                 if answer["status"] == "needs-input":
                     self._print_output(evaluation)
                     if not sys.stdin.isatty() or not (line := self._line()):
                         self._interrupt(evaluation)
-                        return {**answer, "status": UNANSWERED_INPUT}
+                        return {**answer, "status": UNANSWERED_INPUT_STATUS}
                     self.connection.call("send_input", {"evaluationId": evaluation, "text": line.rstrip("\n")})
                     deadline += time.monotonic() - now
                 elif answer["status"] == "queued" and now < latest and "starting" in (phases := self.phases()):
@@ -76,7 +76,7 @@ class FollowedEvaluation:
 
     def _poll(self, evaluation: str) -> dict[str, Any]:
         """Wait a moment, print new output, and return the state of the evaluation."""
-        arguments = {"evaluationId": evaluation, "waitMs": int(POLL_S * 1000)}
+        arguments = {"evaluationId": evaluation, "waitMs": int(POLL_INTERVAL_S * 1000)}
         answer = self.connection.call(
             "get_evaluation", {**arguments, "part": "stdout", "from": self.printed_counts["stdout"]}
         )
@@ -85,7 +85,7 @@ class FollowedEvaluation:
         return answer
 
     def _print_output(self, evaluation: str, *streams: str) -> None:
-        for stream in streams or STREAMS:
+        for stream in streams or STREAM_NAMES:
             arguments = {"evaluationId": evaluation, "part": stream, "from": self.printed_counts[stream]}
             self._print_text(stream, self.connection.call("get_evaluation", arguments))
 
@@ -123,7 +123,7 @@ class FollowedEvaluation:
             signal.signal(signal.SIGTERM, before)
 
 
-WHO: Final = "codriver-cli"
+CALLER_NAME: Final = "codriver-cli"
 
 
 @dataclass(slots=True)
@@ -145,18 +145,18 @@ class FollowedTestRun:
         """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "the tests begin", 0
-        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_S) * 1000))
-        given = {**arguments, "timeoutMs": first_ms, "report": True, "who": WHO}
+        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
+        given = {**arguments, "timeoutMs": first_ms, "report": True, "who": CALLER_NAME}
         answer = self.connection.call("run_tests", given)
-        if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
+        if answer.get("status") not in UNFINISHED_STATUSES or "evaluationId" not in answer:
             return answer
         named = {"evaluationId": str(answer["evaluationId"]), "report": True}
         try:
-            while answer.get("status") in UNFINISHED:
+            while answer.get("status") in UNFINISHED_STATUSES:
                 self._note(answer)
                 if time.monotonic() > deadline:
                     return self._timed_out(named)
-                answer = self.connection.call("get_evaluation", {**named, "waitMs": int(POLL_S * 1000)})
+                answer = self.connection.call("get_evaluation", {**named, "waitMs": int(POLL_INTERVAL_S * 1000)})
         except KeyboardInterrupt:
             with suppress(CodriverError, OSError):  # the run has finished, or the server has stopped
                 self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})

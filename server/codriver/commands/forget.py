@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver.commands.history import HISTORY, history_rows
+from codriver.commands.history import HISTORY_KIND, history_rows
 from codriver.commands.options import workspace_option
-from codriver.commands.runs import RUNS, format_time, open_memory
+from codriver.commands.runs import RUNS_KIND, format_time, open_memory
 from codriver.commands.terminal import echo
 from codriver.files.own_folders import history_file, server_directory
 from codriver.log.control_characters import escape_to_one_line
@@ -32,7 +32,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     workspace = workspace.resolve()
     memory = open_memory(workspace)
     documents = memory.documents()
-    known = [RUNS, HISTORY, *dict.fromkeys(document.kind for document in documents)]
+    known = [RUNS_KIND, HISTORY_KIND, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
         if kind not in known:
             raise click.UsageError(f"nothing of the kind {kind!r} is remembered; the kinds are {', '.join(known)}")
@@ -49,10 +49,10 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     chosen = known if is_all else kinds
     is_served = bool(server_record.is_claimed(server_directory(workspace)))
     for kind in chosen:
-        if not (kind == HISTORY and is_served):
+        if not (kind == HISTORY_KIND and is_served):
             _forget(memory, workspace, kind)
             echo(escape_to_one_line(f"forgotten: {kind}"))
-    if is_served and {RUNS, HISTORY} & set(chosen):
+    if is_served and {RUNS_KIND, HISTORY_KIND} & set(chosen):
         raise click.ClickException(
             "the running server keeps the history and the log of its own run: run `codriver stop`, then this again"
         )
@@ -60,9 +60,9 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
 
 def _forget(memory: Memory, workspace: Path, kind: str) -> None:
     try:
-        if kind == RUNS:
+        if kind == RUNS_KIND:
             memory.forget_runs(memory.run_ids())
-        elif kind == HISTORY:
+        elif kind == HISTORY_KIND:
             from codriver.log.history import forget_history  # noqa: PLC0415  # only needed here
 
             forget_history(history_file(workspace))

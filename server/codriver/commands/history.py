@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver.commands.log_follower import WHOLE, FollowError
+from codriver.commands.log_follower import MAX_TEXT_BYTES, FollowError
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
-from codriver.repls.kinds import PYTHON, dialect_for_session_key
+from codriver.repls.kinds import PYTHON_KIND, dialect_for_session_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 
-HISTORY = "history"
+HISTORY_KIND = "history"
 
-MAX_PARSED_CODES = 20
+MAX_PARSED_EVALUATIONS = 20
 """Maximum number of a session's evaluations that are parsed to determine its language."""
 
 
@@ -55,12 +55,12 @@ def comment_markers(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
         codes.setdefault(key, []).append(code)
-    return {key: "#" if _is_python(key, some[:MAX_PARSED_CODES]) else ";;" for key, some in codes.items()}
+    return {key: "#" if _is_python(key, some[:MAX_PARSED_EVALUATIONS]) else ";;" for key, some in codes.items()}
 
 
 def _is_python(key: str, codes: Sequence[str]) -> bool:
     dialect = dialect_for_session_key(key)
-    return sum(map(_parses_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
+    return sum(map(_parses_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON_KIND.dialect
 
 
 def _parses_as_python(code: str) -> bool:
@@ -71,7 +71,7 @@ def _parses_as_python(code: str) -> bool:
     return True
 
 
-REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
+EVALUATED_CODE_QUERY = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
   :where [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [$history ?e :output/text ?code]
          [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]
          [(get-else $history ?e :output/file "") ?file]]"""
@@ -86,7 +86,9 @@ def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, s
     """
     try:
         with client.connect(workspace, name="codriver-history") as connection:
-            answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
+            answer = connection.call(
+                "repl_output_log", {"query": EVALUATED_CODE_QUERY, "limit": 10_000, "maxTextBytes": MAX_TEXT_BYTES}
+            )
         if not answer.get("ok"):
             raise FollowError(answer)
         with convert_field_errors("repl_output_log"):

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 
-STDOUT: Final = "-"
-MOST: Final = 100
+STDOUT_NAME: Final = "-"
+MAX_IMAGES_PER_LINE: Final = 100
 """Maximum number of images requested per log line. A line hardly ever has more than one."""
-WHOLE: Final = 16 * 2**20
+MAX_TEXT_BYTES: Final = 16 * 2**20
 """Maximum number of bytes of a text that is requested, enough for any image in the log."""
-MAX_LINES: Final = 10_000
+MAX_ROWS: Final = 10_000
 """Maximum number of rows that are requested."""
 _IMAGE_CLAUSES: Final = (
     '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
@@ -84,7 +84,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
     chosen = [listed for listed in found if number in (None, listed.number)]
     if not chosen:
         raise click.ClickException(_no_image(evaluation, len(found)))
-    if output == STDOUT or (output is None and not sys.stdout.isatty()):
+    if output == STDOUT_NAME or (output is None and not sys.stdout.isatty()):
         if len(chosen) > 1:
             raise click.UsageError(f"there are {len(chosen)} images: choose one with -n, or name a folder with -o")
         echo_bytes(chosen[0].content)
@@ -145,7 +145,7 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
     contents: dict[str, bytes] = {}
     for line, _, text in lines_with_images:
         if any(listed.digest not in contents for listed in images_in(text)):
-            arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MOST}
+            arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MAX_IMAGES_PER_LINE}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {parse_image(kind, data).digest: decode_base64(data) for kind, data in images}
     return _numbered(
@@ -174,7 +174,7 @@ def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Ima
 
 
 def _query(connection: Connection, query: str, *inputs: object) -> list[Any]:
-    arguments = {"query": query, "inputs": list(inputs), "limit": MAX_LINES, "maxTextBytes": WHOLE}
+    arguments = {"query": query, "inputs": list(inputs), "limit": MAX_ROWS, "maxTextBytes": MAX_TEXT_BYTES}
     answer = connection.call("repl_output_log", arguments)
     with convert_field_errors("repl_output_log"):
         rows: list[Any] = answer["result"]

@@ -13,13 +13,13 @@ import click
 
 from codriver.app.features import event_logs
 from codriver.commands.log_follower import (
-    MAX_ENTITIES,
-    WHOLE,
+    MAX_ENTRIES,
+    MAX_TEXT_BYTES,
     Follower,
     FollowError,
     follow,
 )
-from codriver.commands.options import IMAGE_MARK, WholeNumberRange, color_option, json_option, workspace_option
+from codriver.commands.options import IMAGE_MARK_PREFIX, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
 from codriver.core.pictures import replace_image_data, replace_marks
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
     from codriver.net.client import Connection
 
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 """Exit status after Ctrl-C, as in shells."""
 
-MAX_CHARACTERS = 2000
+MAX_TEXT_CHARACTERS = 2000
 """Maximum number of characters printed of an entry's text."""
 TEXT_INDENT = 40
 """The column at which the text of an entry starts."""
@@ -51,7 +51,7 @@ COLORS_BY_CATEGORY = {
     "otherErrorOutput": "red",
     "otherOutput": "yellow",
 }
-SIGNS = {
+SIGNS_BY_CATEGORY = {
     "evaluatedCode": "»",
     "evaluationResults": "=",
     "evaluationErrorOutput": "!",
@@ -160,7 +160,7 @@ def log_command(  # one argument an option
         with client.connect(workspace.resolve(), name="codriver-log") as connection:
             if query:
                 sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
-            entries, _, events = _newest(connection, selection, WHOLE if as_json else MAX_DISPLAY_BYTES)
+            entries, _, events = _newest(connection, selection, MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES)
             print_entries(entries, as_json=as_json)
             for log, count in events:
                 are = "is 1 event" if count == 1 else f"are {count} events"
@@ -172,7 +172,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
 
     When the server stops, wait for the next one and follow its log.
     """
-    max_bytes = WHOLE if as_json else MAX_DISPLAY_BYTES
+    max_bytes = MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES
     logs = tuple(log for log in event_logs() if not selection.categories or log.category in selection.categories)
     with client.connect(workspace, name="codriver-log") as connection:
         entries, last_line, events = _newest(connection, selection, max_bytes)
@@ -190,7 +190,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
                     matching = selection.matching(coming)
                 print_entries(matching, as_json=as_json)
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            sys.exit(INTERRUPTED_STATUS)
 
 
 def _refuse_unknown(categories: tuple[str, ...]) -> None:
@@ -211,7 +211,12 @@ def with_image_marks(entry: Entry) -> Entry:
 
 def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
     """Print the answer to a query, and return the exit status."""
-    request = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
+    request = {
+        "query": query,
+        "inputs": [_value(text) for text in inputs],
+        "limit": limit,
+        "maxTextBytes": MAX_TEXT_BYTES,
+    }
     answer = connection.call("repl_output_log", request)
     is_answered = bool(answer.get("ok")) and "result" in answer
     echo_json(answer if as_json or not is_answered else answer["result"], indent=1)
@@ -226,7 +231,7 @@ def _newest(
     Raises:
         FollowError: the server refuses the request.
     """
-    most = MAX_ENTITIES if selection.search else selection.limit
+    most = MAX_ENTRIES if selection.search else selection.limit
     request: dict[str, Any] = {"limit": most, "maxTextBytes": max_bytes}
     if selection.who:
         request["by"] = selection.who
@@ -274,13 +279,13 @@ def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     who, session = entry.get("who", "-"), entry.get("repl-session-key", "-")
     where = f"{escape_to_one_line(who):16.16} {escape_to_one_line(session):8.8}"
     text = entry["text"].rstrip("\n")
-    if IMAGE_MARK in text:
+    if IMAGE_MARK_PREFIX in text:
         command = (
             f"codriver image {escape_to_one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         )
         text = replace_marks(text, lambda facts: f"<<{facts.description}: {command}>>")
-    indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
-    sign, color = SIGNS.get(category, " "), COLORS_BY_CATEGORY.get(category)
+    indented = cut_counted(text, MAX_TEXT_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
+    sign, color = SIGNS_BY_CATEGORY.get(category, " "), COLORS_BY_CATEGORY.get(category)
     for log in event_logs():
         if log.category == category:
             sign, color = log.sign, log.color

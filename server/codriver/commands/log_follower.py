@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from codriver.log.event_logs import EventLog
     from codriver.net.client import Connection
 
-RETRY_S = 1.0
+RETRY_INTERVAL_S = 1.0
 """Interval between attempts to connect to the next server."""
-WAIT_MS = 20_000
+REQUEST_TIMEOUT_MS = 20_000
 """Timeout of one request for new entries."""
-WHOLE = 16 * 2**20
+MAX_TEXT_BYTES = 16 * 2**20
 """Maximum number of bytes of text that can be requested at once."""
 GAP_MESSAGE = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
-MAX_ENTITIES = 10_000
+MAX_ENTRIES = 10_000
 """Maximum number of entries in one answer. If a larger log grows faster, some are skipped, which is reported."""
 
 
@@ -47,10 +47,10 @@ class Follower:
     since: int
     who: str | None = None
     categories: tuple[str, ...] = ()
-    max_text_bytes: int = WHOLE
+    max_text_bytes: int = MAX_TEXT_BYTES
     logs: tuple[EventLog, ...] = ()
 
-    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
+    def next(self, wait_ms: int = REQUEST_TIMEOUT_MS) -> tuple[list[dict[str, Any]], bool]:
         """Wait for new entries and return them, and whether some were evicted before they could be read.
 
         Returns no entries after `wait_ms` without new ones.
@@ -65,7 +65,7 @@ class Follower:
             "inputs": inputs,
             "since": self.since,
             "timeoutMs": wait_ms,
-            "limit": MAX_ENTITIES,
+            "limit": MAX_ENTRIES,
             "maxTextBytes": self.max_text_bytes,
         }
         answer = self.connection.call("wait_for", request)
@@ -132,4 +132,4 @@ def _next_server(workspace: Path, name: str) -> Connection:
         try:
             return client.connect(workspace, name=name)
         except (CodriverError, OSError, ValueError):
-            time.sleep(RETRY_S)
+            time.sleep(RETRY_INTERVAL_S)

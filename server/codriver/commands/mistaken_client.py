@@ -16,8 +16,8 @@ from codriver.commands.terminal import echo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STDIN: Final = 0
-LINE_BYTES: Final = 64 * 1024
+STDIN_FD: Final = 0
+MAX_FIRST_LINE_BYTES: Final = 64 * 1024
 """Maximum length of the first line that is read. A client's first request has a few hundred bytes."""
 CHUNK_BYTES: Final = 4096
 MISTAKEN_CLIENT_MESSAGE: Final = (
@@ -40,9 +40,9 @@ class MistakenClientDetector:
     def start(self) -> None:
         """Start the thread, unless standard input is a terminal or closed."""
         try:
-            if os.isatty(STDIN):
+            if os.isatty(STDIN_FD):
                 return
-            os.fstat(STDIN)
+            os.fstat(STDIN_FD)
         except OSError:
             return
         threading.Thread(target=self._run, name="standard input", daemon=True).start()
@@ -82,9 +82,9 @@ def is_json_rpc(line: bytes) -> bool:
 def _first_line() -> bytes:
     """Return the first line of standard input that is not blank. Blocks."""
     line = b""
-    while len(line) < LINE_BYTES:
+    while len(line) < MAX_FIRST_LINE_BYTES:
         try:
-            chunk = os.read(STDIN, CHUNK_BYTES)
+            chunk = os.read(STDIN_FD, CHUNK_BYTES)
         except OSError:
             break
         line = (line + chunk).lstrip()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
-DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+DIRECTORY_TYPE = click.Path(exists=True, file_okay=False, path_type=Path)
 """The type of options that take a directory."""
 
 
@@ -76,7 +76,7 @@ def exact_workspace_option(function: F) -> F:
 
 
 def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    return click.option("--workspace", "-w", type=DIRECTORY, help=text)
+    return click.option("--workspace", "-w", type=DIRECTORY_TYPE, help=text)
 
 
 def _before(ctx: click.Context) -> Path | None:
@@ -143,17 +143,17 @@ def quiet_option(text: str) -> Callable[[F], F]:
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
-STRICT = "strict"
+STRICT_CHOICE = "strict"
 """The choice that requires an image to be reproduced byte by byte."""
 images_option = click.option(
     "--pictures",
-    type=click.Choice(["alike", STRICT]),
+    type=click.Choice(["alike", STRICT_CHOICE]),
     default="alike",
     help="When an image counts as reproduced: if its type and pixels are the same (alike), or its bytes (strict).",
 )
 
 
-IMAGE_MARK = "<<image/"
+IMAGE_MARK_PREFIX = "<<image/"
 """The start of the mark that replaces an image: see `codriver.core.pictures`."""
 
 
@@ -202,7 +202,7 @@ def _server(ctx: click.Context) -> client.Connection:
     return client.connect(Path(workspace).resolve(), name="codriver-completion")
 
 
-VARIABLE = "_CODRIVER_COMPLETE"
+COMPLETION_VARIABLE = "_CODRIVER_COMPLETE"
 
 
 @click.command("completion", short_help="Print the completion script for a shell.")
@@ -221,5 +221,8 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     completion = get_completion_class(shell)
     assert completion is not None  # noqa: S101  # the choices are the shells there are
     # Its `source()` would run bash to check the version, which this does not need.
-    script = completion.source_template % completion(ctx.find_root().command, {}, "codriver", VARIABLE).source_vars()
+    script = (
+        completion.source_template
+        % completion(ctx.find_root().command, {}, "codriver", COMPLETION_VARIABLE).source_vars()
+    )
     echo(script)

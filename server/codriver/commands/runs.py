@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.log.memory import Memory, Run
     from codriver.log.output_log import Entry
 
-RUNS = "runs"
+RUNS_KIND = "runs"
 
 STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from codriver.app.serve import Verbosity
 
-STARTING = "the server is starting and reading what it remembers about this workspace"
+STARTING_MESSAGE = "the server is starting and reading what it remembers about this workspace"
 
 
 class _ReplOption(click.Option):
@@ -36,8 +36,8 @@ class _ReplOption(click.Option):
         """Return the help text with the current list of REPL kinds."""
         from codriver.repls import kinds  # noqa: PLC0415  # only needed for `--help`
 
-        words = ", ".join([*kinds.kinds_by_word(), f"{kinds.JUPYTER}:SPEC"])
-        self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
+        words = ", ".join([*kinds.kinds_by_word(), f"{kinds.JUPYTER_PROTOCOL}:SPEC"])
+        self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL_SETTING}. Can be repeated."
         return super().get_help_record(ctx)
 
 
@@ -45,7 +45,7 @@ class _ReplOption(click.Option):
 @exact_workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). Anything but loopback requires a token.")
 @click.option(
-    "--port", type=WholeNumberRange(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one."
+    "--port", type=WholeNumberRange(0, server_record.MAX_PORT), help="Port to listen on (1664); 0 for any free one."
 )
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
 @click.option(
@@ -120,7 +120,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     }
     overrides = {name: value for name, value in given.items() if value is not None} | dict(added)
     with ExitStack() as waiting:
-        waiting.enter_context(waiting_line(lambda: STARTING))
+        waiting.enter_context(waiting_line(lambda: STARTING_MESSAGE))
 
         def reached() -> None:
             waiting.close()

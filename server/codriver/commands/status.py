@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-HEAD = 60
+MAX_CODE_CHARACTERS = 60
 """Maximum number of characters of code displayed for an evaluation."""
-PHASES = {"connected": "green", "stopped": "red"}
-"""The colours of a REPL's phases, except for temporary ones."""
+COLORS_BY_PHASE = {"connected": "green", "stopped": "red"}
+"""The colours of the phases of a REPL, except for temporary phases."""
 
 
 @click.command("status")
@@ -72,7 +72,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         unfinished = _unfinished(health, repl["key"])
         busy = ", busy" if any(row["status"] != "queued" for row in unfinished) else ""
         text = f"  REPL {repl['key']} ({_kind(repl)}): {repl['phase']}{busy}{note}"
-        yield Styled(text, fg=PHASES.get(repl["phase"], "yellow"))
+        yield Styled(text, fg=COLORS_BY_PHASE.get(repl["phase"], "yellow"))
         for row in unfinished:
             yield Styled(f"    {_describe_evaluation(row)}", fg="yellow")
         if "caution" in repl:
@@ -106,7 +106,7 @@ def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _describe_evaluation(row: dict[str, Any]) -> str:
     """Describe an unfinished evaluation: its caller, how long it has been running, and what it waits for."""
-    head = str(row["code"]).strip().partition("\n")[0][:HEAD]
+    head = str(row["code"]).strip().partition("\n")[0][:MAX_CODE_CHARACTERS]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
         return f"{row['who']} waits to run {head} ({row['evaluationId']}): {row.get('waits', '')}"

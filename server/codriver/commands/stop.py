@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from codriver.net.server_record import ServerRecord
 
-STOP_S = 15.0
+STOP_TIMEOUT_S = 15.0
 """Maximum time to wait for the server to stop."""
 
-STARTING_WAIT_S = 15.0
+STARTING_TIMEOUT_S = 15.0
 """Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""
-POLL_S = 0.02
-"""Pause between two checks."""
+POLL_INTERVAL_S = 0.02
+"""Interval between two checks."""
 
 
 @click.command("stop")
@@ -91,12 +91,15 @@ def _stop(workspace: Path) -> None:
         _report_no_server(directory, claimed)
         return
     _request_stop(workspace, claimed, process)
-    deadline = time.monotonic() + STOP_S
+    deadline = time.monotonic() + STOP_TIMEOUT_S
     while server_record.read_record(directory) == claimed and is_running(process):
         if time.monotonic() > deadline:
-            echo(f"pid {process} did not stop within {STOP_S:g} s: kill it with `{kill_command(process)}`", err=True)
+            echo(
+                f"pid {process} did not stop within {STOP_TIMEOUT_S:g} s: kill it with `{kill_command(process)}`",
+                err=True,
+            )
             sys.exit(1)
-        time.sleep(POLL_S)
+        time.sleep(POLL_INTERVAL_S)
     echo(f"stopped pid {process}")
 
 
@@ -130,7 +133,7 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
 
 def _wait_for_record(directory: Path) -> ServerRecord | None:
     """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
-    deadline = time.monotonic() + STARTING_WAIT_S
+    deadline = time.monotonic() + STARTING_TIMEOUT_S
     is_reported = False
     # A server acquires the lock before it writes the record, and releases it after removing the record.
     while (is_locked := server_record.is_claimed(directory)) and time.monotonic() < deadline:
@@ -140,11 +143,11 @@ def _wait_for_record(directory: Path) -> ServerRecord | None:
         if not is_reported:
             echo("a server is just starting or stopping here: waiting until it has", err=True)
             is_reported = True
-        time.sleep(POLL_S)
+        time.sleep(POLL_INTERVAL_S)
     if is_locked:
         lock = server_record.lock_file(directory)
         echo(
-            f"a process has held {lock} for {STARTING_WAIT_S:g} s and cannot be reached: "
+            f"a process has held {lock} for {STARTING_TIMEOUT_S:g} s and cannot be reached: "
             "a server that hangs while it starts "
             f"or ends. `{open_file_users_command(lock)}` names its pid; end it with `{kill_command('PID')}`",
             err=True,

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 COLOR_KEY = "codriver.colour"
 """The key of a command's context under which its `--color` is stored."""
-WAITING = "codriver.waiting"
+WAITING_LINE_KEY = "codriver.waiting"
 """The key of a command's context under which its waiting line is stored."""
-PATIENCE_S = 2.0
+WAITING_LINE_DELAY_S = 2.0
 """Time without output after which the waiting line appears."""
-TICK_S = 1.0
+UPDATE_INTERVAL_S = 1.0
 """Interval at which the elapsed time in the waiting line is updated."""
-WORDS = re.compile(r"(\s*)(\S*)")
+WORD_PATTERN = re.compile(r"(\s*)(\S*)")
 """Matches a word and the whitespace before it."""
-ERASE = "\x1b[K"
+ERASE_REST_OF_LINE = "\x1b[K"
 """The escape sequence that erases the rest of a line. Source: ECMA-48, EL."""
 
 
@@ -134,22 +134,24 @@ class WaitingLine:
 
     def run(self) -> None:
         """Update the line every second until the wait is over. Runs in a thread of its own."""
-        while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
+        while not self.is_over.wait(UPDATE_INTERVAL_S if self._is_drawn else WAITING_LINE_DELAY_S):
             words = self._words()
             with self.lock:
-                is_quiet = self._is_at_start and time.monotonic() - self._last_output >= PATIENCE_S
+                is_quiet = self._is_at_start and time.monotonic() - self._last_output >= WAITING_LINE_DELAY_S
                 if words and is_quiet and not self.is_over.is_set():
                     text = escape_controls(f"codriver: {words} ({time.monotonic() - self._started:.0f} s)").replace(
                         "\n", " "
                     )
-                    click.echo(f"\r{text[: terminal_columns() - 1]}{ERASE}", nl=False, err=True, color=True)
+                    click.echo(
+                        f"\r{text[: terminal_columns() - 1]}{ERASE_REST_OF_LINE}", nl=False, err=True, color=True
+                    )
                     self._is_drawn = True
 
     def erase(self) -> None:
         """Erase the line, because other output follows."""
         with self.lock:
             if self._is_drawn:
-                click.echo(f"\r{ERASE}", nl=False, err=True, color=True)
+                click.echo(f"\r{ERASE_REST_OF_LINE}", nl=False, err=True, color=True)
                 self._is_drawn = False
 
     def note(self, text: str) -> None:
@@ -186,12 +188,12 @@ def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
             echo(f"codriver: {text}", err=True)
 
     is_live = os.environ.get("TERM", "dumb") != "dumb"
-    clock = Thread(target=waiting.run) if is_live else Timer(PATIENCE_S, print_once)
+    clock = Thread(target=waiting.run) if is_live else Timer(WAITING_LINE_DELAY_S, print_once)
     clock.daemon = True
     context = click.get_current_context(silent=True)
-    previous = context.meta.get(WAITING) if context else None
+    previous = context.meta.get(WAITING_LINE_KEY) if context else None
     if context and is_live:
-        context.meta[WAITING] = waiting
+        context.meta[WAITING_LINE_KEY] = waiting
     clock.start()
     try:
         yield waiting
@@ -201,12 +203,12 @@ def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
         if isinstance(clock, Timer):
             clock.cancel()
         if context:
-            context.meta[WAITING] = previous
+            context.meta[WAITING_LINE_KEY] = previous
 
 
 def _waiting() -> WaitingLine | None:
     context = click.get_current_context(silent=True)
-    found = context.meta.get(WAITING) if context else None
+    found = context.meta.get(WAITING_LINE_KEY) if context else None
     return found if isinstance(found, WaitingLine) else None
 
 
@@ -234,7 +236,7 @@ def wrap_text(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
 def _line_breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of whitespace that have to become line breaks, in order."""
     column = 0
-    for found in WORDS.finditer(text):
+    for found in WORD_PATTERN.finditer(text):
         space, word = found.groups()
         column = len(space) - space.rfind("\n") - 1 if "\n" in space else column + len(space)
         if space and word and column + len(word) > columns and column > hang and "\n" not in space:
@@ -263,7 +265,7 @@ def _render_style(part: Styled) -> str:
     return click.style(part.text, fg=part.fg, **flags) if flags or part.fg else part.text
 
 
-UNFINISHED = frozenset({"queued", "running", "needs-input"})
+UNFINISHED_STATUSES = frozenset({"queued", "running", "needs-input"})
 """The statuses of an unfinished evaluation."""
 
 

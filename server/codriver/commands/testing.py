@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from codriver.commands.call import (
+    EXIT_STATUS_HELP,
     NO_REPL,
     NO_TESTS,
     NOT_ACCEPTED,
     REPL_DEPENDENT_REASONS,
-    STARTING,
-    STATUSES,
+    STARTING_PHASES,
     connect_to_server,
     describe_starting_repls,
     exit_status,
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
 
 
 Outcome = Literal["pass", "skip", "fail", "error"]
-ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
+ELEMENTS_BY_OUTCOME = {"skip": "skipped", "fail": "failure", "error": "error"}
 """The XML element for each outcome."""
-WHOLE_RUN = "(run)"
+WHOLE_RUN_NAME = "(run)"
 """The name of the test case that represents a run without results, or with incomplete results."""
-XML_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+XML_FORBIDDEN_PATTERN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
 MAX_XML_BYTES = 256 * 2**20
 """Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
-POLL_S = 0.1
+POLL_INTERVAL_S = 0.1
 """Interval at which the server is queried for whether a REPL has started."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
-SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
+SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,13 @@ def is_python_run(answer: Mapping[str, Any]) -> bool:
     return "exitStatus" in answer
 
 
-OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
+SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
                                    "failed": "fail", "error": "error"}  # fmt: skip
 
 
 def _case_of_pytest(row: Mapping[str, Any]) -> CaseResult:
     file, _, name = str(row["test"]).partition("::")
-    outcome = OUTCOMES[row["outcome"]]
+    outcome = SHORT_OUTCOMES[row["outcome"]]
     message = row.get("message", "") if outcome in ("fail", "error") else row.get("reason", "")
     return CaseResult(
         file, name, outcome, str(message).partition("\n")[0], str(row.get("text", "")), str(row.get("file", file)),
@@ -137,7 +137,7 @@ def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> CaseR
     """Return the test case during which a run was stopped, with the reason as its message."""
     if "ns" not in row:
         return replace(
-            _case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message
+            _case_of_pytest({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}), message=message, details=message
         )
     return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
 
@@ -235,7 +235,7 @@ def _element(case: CaseResult) -> ET.Element:
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
     named = {"classname": _escape_for_xml(home), "name": _escape_for_xml(case.name), "time": f"{case.seconds:.3f}"}
     element = ET.Element("testcase", named)
-    if tag := ELEMENTS.get(case.outcome):
+    if tag := ELEMENTS_BY_OUTCOME.get(case.outcome):
         kind = {"type": case.kind} if case.kind else {}
         ET.SubElement(element, tag, {"message": _escape_for_xml(case.message), **kind}).text = (
             _escape_for_xml(case.details) or None
@@ -245,7 +245,7 @@ def _element(case: CaseResult) -> ET.Element:
 
 def _escape_for_xml(text: str) -> str:
     """Escape characters that XML cannot contain, as in source code."""
-    return XML_FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+    return XML_FORBIDDEN_PATTERN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 class TestCommand(click.Command):
@@ -256,7 +256,7 @@ class TestCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments before `--`, and store the others in the context."""
         command_arguments = args[: args.index("--")] if "--" in args else args
-        ctx.meta[OTHERS] = tuple(args[len(command_arguments) + 1 :])
+        ctx.meta[PYTEST_ARGUMENTS_KEY] = tuple(args[len(command_arguments) + 1 :])
         return super().parse_args(ctx, list(command_arguments))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -264,11 +264,11 @@ class TestCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- PYTEST_ARGS]"]
 
 
-OTHERS = "codriver.pytest"
-"""The key of the context under which the arguments after `--` are stored."""
+PYTEST_ARGUMENTS_KEY = "codriver.pytest"
+"""The key of a command's context under which the arguments after `--` are stored."""
 
 
-@click.command("test", cls=TestCommand, short_help="Run tests, also in CI.", epilog=STATUSES)
+@click.command("test", cls=TestCommand, short_help="Run tests, also in CI.", epilog=EXIT_STATUS_HELP)
 @click.argument("namespaces", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--junit",
@@ -313,7 +313,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
     set, each failure also becomes an annotation.
     """
     root, started_at = workspace.resolve(), datetime.now(UTC)
-    others = click.get_current_context().meta[OTHERS]
+    others = click.get_current_context().meta[PYTEST_ARGUMENTS_KEY]
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
     with connect_to_server(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
         report_file = Path(path) / "report.xml"
@@ -385,14 +385,14 @@ def _answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path
             if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
                 break
             while _is_any_starting(seen) and list_repls(connection) == seen and time.monotonic() < deadline:
-                time.sleep(POLL_S)
+                time.sleep(POLL_INTERVAL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
     return explain_missing_repl(answer, seen, workspace)
 
 
 def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
-    return any(row["phase"] in STARTING for row in repls)
+    return any(row["phase"] in STARTING_PHASES for row in repls)
 
 
 def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[CaseResult]:
@@ -405,7 +405,7 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explain_missing_result(answer)) or ["the tests were interrupted"]
     kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_status(answer), "")
-    return [*cases, CaseResult(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]), kind=kind)]
+    return [*cases, CaseResult(namespace, WHOLE_RUN_NAME, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 
 def _status(answer: dict[str, Any]) -> int:
@@ -416,17 +416,17 @@ def _status(answer: dict[str, Any]) -> int:
 def _print(cases: Sequence[CaseResult]) -> None:
     """Print the tests that failed, or the reason why the run did not start."""
     for case in cases:
-        if case.outcome not in SIGNS:
+        if case.outcome not in SIGNS_BY_OUTCOME:
             continue
         if not case.kind:
-            echo(SIGNS[case.outcome], f" {escape_to_one_line(case.title)}")
+            echo(SIGNS_BY_OUTCOME[case.outcome], f" {escape_to_one_line(case.title)}")
         for line in (case.details or case.message).splitlines():
             echo(line if case.kind else f"  {line}", hang=2 if case.kind else None)
 
 
 def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
     """Print an annotation for each failure if GitHub Actions reads the output."""
-    wrong = [case for case in cases if case.outcome in SIGNS]
+    wrong = [case for case in cases if case.outcome in SIGNS_BY_OUTCOME]
     for case in wrong[:MAX_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         echo(format_annotation(case, workspace))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MAX_ENTRIES: Final = 64
-"""Maximum number of entries, used for the callers of one connection and the conversations of one server."""
+"""Maximum number of entries in a mapping, such as callers of a connection or conversations of a server."""
 
 
 def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:

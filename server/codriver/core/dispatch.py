@@ -194,7 +194,7 @@ R = TypeVar("R", bound="DataclassInstance")
 Context = Mapping[str, object]
 """Facts about the origin of a dispatch, such as the requesting client. The core adds the current time as `now`."""
 
-NO_CALLER: Final[Context] = MappingProxyType({})
+NO_CALLER_CONTEXT: Final[Context] = MappingProxyType({})
 """The context of events that no caller caused."""
 
 
@@ -269,7 +269,7 @@ class Core:
 
     def report(self, *actions: Action) -> None:
         """Dispatch events that no caller caused."""
-        self.dispatch(NO_CALLER, actions)
+        self.dispatch(NO_CALLER_CONTEXT, actions)
 
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
         """Dispatch actions in the order described in the module's docstring.
@@ -319,7 +319,7 @@ class Core:
 
 
 PENDING_RESULT: Final = object()
-"""A marker for a result that is not available yet. References to it are left unresolved."""
+"""A marker for a result that is not available yet. References to such a result are left unresolved."""
 
 
 def resolve_references(record: R, sources: Mapping[str, object]) -> R:

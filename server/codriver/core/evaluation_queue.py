@@ -41,10 +41,10 @@ from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, queue_occupant, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
     CHECKPOINT_PREFIX,
-    DESCRIBED_KINDS,
     MAIN_SESSION,
     NOTEBOOK_CALLER,
     OCCUPYING_STATUSES,
+    SUMMARIZED_KINDS,
     TEST_JOBS_REPL,
     Evaluation,
     Failure,
@@ -66,7 +66,7 @@ MAX_EXCESS_FINISHED = 250
 Every change copies the mapping, which takes 3 µs at this size.
 """
 MAX_HEAD_CHARACTERS = 200
-"""Maximum length of the beginning of the code that is displayed for an evaluation."""
+"""Maximum number of characters displayed from the beginning of an evaluation's code."""
 
 
 def next_evaluation_id(state: State) -> str:
@@ -184,7 +184,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
 def _job_effects(job: Evaluation, request: Request) -> tuple[Effect, ...]:
     """Return the effects that start a job. Code is logged now; a test run is logged when it ends."""
     run = RunJob(request=request)
-    if request.kind in DESCRIBED_KINDS:
+    if request.kind in SUMMARIZED_KINDS:
         return (run,)
     text = request.text
     code = AppendEntry(category="evaluatedCode", text=text, who=job.who, session_key=TEST_JOBS_REPL, evaluation=job.id)
@@ -310,7 +310,7 @@ def _run_effects(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[
         file=request.file if request.kind == "load-file" else None,
     )
     run = RunEvaluation(repl=repl.id, request=request)
-    if request.kind in DESCRIBED_KINDS:
+    if request.kind in SUMMARIZED_KINDS:
         return (run,)  # test runs are logged when they end
     if not request.description:
         return (run, code)

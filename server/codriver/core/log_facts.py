@@ -31,12 +31,12 @@ If a test run is the reason, `job` is its id.
 """
 TESTS_KIND: Final = "run-tests"
 """The kind of an entry for a finished test run: see `TestFacts`."""
-MAX_FAILURES: Final = 50
-"""Maximum number of names in each list of an entry."""
+MAX_LISTED_TESTS: Final = 50
+"""Maximum number of names in each list of a test run's entry."""
 
 MAX_FILE_DIFF_CHARACTERS: Final = 20_000
 """Maximum length of the diff of one file."""
-MAX_DIFF_CHARACTERS: Final = 32_000
+MAX_TOTAL_DIFF_CHARACTERS: Final = 32_000
 """Maximum total length of the diffs in one entry, so that a large edit does not evict other entries."""
 
 
@@ -60,7 +60,7 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
     encoded, because its escapes could hide them.
     """
     rows: list[dict[str, str]] = []
-    left = MAX_DIFF_CHARACTERS
+    left = MAX_TOTAL_DIFF_CHARACTERS
     for file, diff in diffs:
         stored = cut(without_secrets(diff), min(MAX_FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
         left -= len(stored)
@@ -92,12 +92,12 @@ class TestFacts:
     """Why the tests were run, if the result says nothing about the current files."""
 
     def to_data(self) -> str:
-        """Encode the data, leaving out counts of zero and names beyond `MAX_FAILURES`."""
+        """Encode the data, leaving out counts of zero and names beyond `MAX_LISTED_TESTS`."""
         known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
         facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
         lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
-        facts |= {name: list(names[:MAX_FAILURES]) for name, names in lists.items() if names}
-        if self.is_partial or len(self.failures) > MAX_FAILURES or len(self.paths) > MAX_FAILURES:
+        facts |= {name: list(names[:MAX_LISTED_TESTS]) for name, names in lists.items() if names}
+        if self.is_partial or len(self.failures) > MAX_LISTED_TESTS or len(self.paths) > MAX_LISTED_TESTS:
             facts["isPartial"] = True
         if self.stopped is not None:
             facts["stopped"] = self.stopped

@@ -30,10 +30,10 @@ MARK_PATTERN: Final = re.compile(
 IRREGULAR_SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
 """File suffixes of the subtypes whose suffix differs from their name."""
 _DIGEST_CHARACTERS: Final = 16
-_NOT_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""JPEG markers within the range of frame headers that mean something else, such as Huffman tables."""
+_NON_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
+"""JPEG markers in the range of the frame headers that mean something else, such as Huffman tables."""
 _MAX_HEADER_BYTES: Final = 2**20
-"""Maximum number of bytes that are searched for a JPEG's frame header, which follows profiles and thumbnails."""
+"""Maximum number of bytes searched for a JPEG's frame header, which follows any profiles and thumbnails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _jpeg_dimensions(content: bytes) -> tuple[int, int] | None:
     at, end = 2, min(len(content), _MAX_HEADER_BYTES) - 9  # the dimensions take up the first nine bytes of a frame
     while at < end and content[at] == 0xFF:
         marker = content[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_MARKERS:
+        if 0xC0 <= marker <= 0xCF and marker not in _NON_FRAME_MARKERS:
             return int.from_bytes(content[at + 7 : at + 9], "big"), int.from_bytes(content[at + 5 : at + 7], "big")
         # Fill bytes may precede a marker, and restart markers have no length field.
         is_bare = marker == 0xFF or 0xD0 <= marker <= 0xD8

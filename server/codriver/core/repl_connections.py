@@ -59,15 +59,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-FIRST_RETRY_S = 0.25
+FIRST_RETRY_PAUSE_S = 0.25
 """Pause before the first retry. It doubles with every further failure."""
-MAX_RETRY_S = 10.0
+MAX_RETRY_PAUSE_S = 10.0
 """Maximum pause between two attempts to connect."""
-STALE_RETRY_S = 60.0
-"""Maximum pause if nothing listens at the port in a port file. A rewritten file is read immediately."""
+MAX_STALE_RETRY_PAUSE_S = 60.0
+"""Maximum pause if nothing listens on the port in a port file. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
-"""Number of starts of a process within a minute after which it is given up."""
-MAX_KERNEL_TRIES = 5
+"""Maximum number of times that a process is started within a minute. After that, it is given up."""
+MAX_KERNEL_ATTEMPTS = 5
 """Maximum number of attempts to reach a discovered kernel. The last one is about 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
 """Length of a minute in milliseconds."""
@@ -229,7 +229,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
         cause += f"; {repl.origin.text} is probably left over from a process that has ended"
-    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= MAX_KERNEL_TRIES)
+    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= MAX_KERNEL_ATTEMPTS)
     lost = replace(
         repl,
         phase="stopped" if final else "waiting",
@@ -243,7 +243,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     state = with_repl(state, lost)
     if repl.origin.is_discovered_only:
         return _lose_discovered_kernel(state, repl, cause, final=final)
-    longest_s = STALE_RETRY_S if is_stale else MAX_RETRY_S
+    longest_s = MAX_STALE_RETRY_PAUSE_S if is_stale else MAX_RETRY_PAUSE_S
     effects: tuple[Effect, ...] = (
         (StoreDocument("given up", repl.key, cause),) if final else (_schedule_retry(lost, longest_s),)
     )
@@ -268,8 +268,8 @@ def _lose_discovered_kernel(state: State, repl: Repl, cause: str, *, final: bool
     return Outcome(state, effects, (*ends, *announcements))
 
 
-def _schedule_retry(repl: Repl, longest_s: float = MAX_RETRY_S) -> RetryRepl:
-    delay_s = min(longest_s, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
+def _schedule_retry(repl: Repl, longest_s: float = MAX_RETRY_PAUSE_S) -> RetryRepl:
+    delay_s = min(longest_s, FIRST_RETRY_PAUSE_S * 2 ** min(repl.failures - 1, 10))
     return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
 
 

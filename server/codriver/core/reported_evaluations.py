@@ -33,11 +33,11 @@ MAX_CALLERS = 64
 """Maximum number of callers remembered per client. More are rare, as each needs a `who` of its own."""
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
-MAX_UNREPORTED = 16
-"""Maximum number of evaluations since a caller's last report for which the report need not be recorded again."""
-KNOWS_NOTHING = CallerKnowledge(0, frozenset())
-"""The knowledge of a caller that has had no answer yet."""
-_NUMBER = attrgetter("number")
+MAX_UNRECORDED_EVALUATIONS = 16
+"""Number of new evaluations since a caller's last recorded report from which on another one is recorded."""
+NO_KNOWLEDGE = CallerKnowledge(0, frozenset())
+"""The knowledge of a caller that has not received an answer yet."""
+_EVALUATION_NUMBER = attrgetter("number")
 
 
 def knowledge_of(state: State, client: str, who: str) -> CallerKnowledge | None:
@@ -58,13 +58,13 @@ def is_up_to_date(state: State, reported: CallerKnowledge, session: str | None, 
     This requires that no evaluation of others was unfinished at the last report, that few were accepted since, and that
     the caller knows the current status of the session.
     """
-    is_near = not reported.live and state.evaluated - reported.number < MAX_UNREPORTED
+    is_near = not reported.live and state.evaluated - reported.number < MAX_UNRECORDED_EVALUATIONS
     return is_near and (session is None or reported.seen.get(session) == current)
 
 
 def with_all_reported(state: State, client: Client, who: str) -> Client:
     """Return the client after its caller `who` was informed of every evaluation."""
-    reported = client.knowledge.get(who, KNOWS_NOTHING)
+    reported = client.knowledge.get(who, NO_KNOWLEDGE)
     live = frozenset([e.id for e in _unknown_evaluations(state, reported, client.id, who) if not e.is_finished])
     others = [(name, mark) for name, mark in client.knowledge.items() if name != who][-(MAX_CALLERS - 1) :]
     known = CallerKnowledge(state.evaluated, live, reported.seen)
@@ -73,7 +73,7 @@ def with_all_reported(state: State, client: Client, who: str) -> Client:
 
 def with_session_reported(client: Client, who: str, session: str, current: ReportedStatus) -> Client:
     """Return the client after its caller `who` was informed of the status of a session."""
-    reported = client.knowledge.get(who, KNOWS_NOTHING)
+    reported = client.knowledge.get(who, NO_KNOWLEDGE)
     if reported.seen.get(session) == current:
         return client
     others = [(key, evaluation) for key, evaluation in reported.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
@@ -98,7 +98,7 @@ def _unknown_evaluations(state: State, reported: CallerKnowledge, client: str, w
         if reported.live
         else found
     )
-    return sorted(theirs, key=_NUMBER) if theirs else theirs
+    return sorted(theirs, key=_EVALUATION_NUMBER) if theirs else theirs
 
 
 def report_all(state: State, action: EvaluationsReported) -> Outcome:

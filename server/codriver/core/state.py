@@ -28,10 +28,10 @@ scheduled; `stopped`: it was given up.
 """
 
 MAX_NEARBY_PROGRAMS = 2
-"""Maximum number of listening programs that a warning about a REPL names."""
+"""Maximum number of other listening programs that a warning about a REPL lists."""
 
 TRUST_COMMAND: Final = "codriver trust"
-"""The command that accepts a workspace, as notes name it."""
+"""The command that accepts a workspace. Notes to the user mention it."""
 
 K = TypeVar("K")
 V = TypeVar("V")

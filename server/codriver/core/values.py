@@ -28,10 +28,7 @@ NOTEBOOK_CALLER = "jupyter"
 """The `who` of code that was run in a kernel without this server, usually by a person in a notebook."""
 
 CHECKPOINT_PREFIX = "checkpoint"
-"""The prefix of descriptions that set a checkpoint, which is followed by a colon.
-
-Also the kind of the stored document.
-"""
+"""Prefix of descriptions that set a checkpoint, followed by a colon. Also the kind of the stored document."""
 
 
 def checkpoint_name(description: str) -> str:
@@ -41,18 +38,18 @@ def checkpoint_name(description: str) -> str:
 
 
 UNKNOWN_TEST_TEXT = "an unknown test"
-"""The text that replaces a test's location if a run was stopped while the REPL knew of no running test."""
+"""Text in place of a test's location if a run was stopped while the REPL did not know of a running test."""
 
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
-DESCRIBED_KINDS: frozenset[Kind] = frozenset({"run-tests"})
-"""The kinds of evaluation whose value is a report, which the log only summarizes."""
+SUMMARIZED_KINDS: frozenset[Kind] = frozenset({"run-tests"})
+"""The kinds of evaluation whose value is a report. The log contains only a summary of it."""
 
 LISP = "lisp"
 """The language family of tools that work for every Lisp dialect."""
 PYTHON = "python"
 NOTEBOOK = "notebook"
-"""The language of tools for notebooks, which are offered in workspaces that contain one."""
+"""The language of tools for notebooks, which are offered in workspaces that contain a notebook."""
 NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 """The dialects that are not Lisps."""
 
@@ -231,7 +228,7 @@ class PrintLimits:
     is_depth_explicit: bool = False
 
 
-NO_LIMITS = PrintLimits()
+NO_PRINT_LIMITS = PrintLimits()
 
 
 @dataclass(frozen=True)
@@ -244,7 +241,7 @@ class ValuePart:
 
     path: tuple[int | str, ...] = ()
     start: int = 0
-    limits: PrintLimits = NO_LIMITS
+    limits: PrintLimits = NO_PRINT_LIMITS
 
 
 @dataclass(frozen=True)

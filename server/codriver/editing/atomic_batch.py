@@ -238,12 +238,12 @@ class _OpenDirectories:
 
 logger = logging.getLogger(__name__)
 
-MAX_RECORDED_BYTES: Final = 64 * MEBIBYTE
+MAX_OLD_CONTENT_BYTES: Final = 64 * MEBIBYTE
 """Maximum bytes of old content that are recorded. For a larger batch, only its temporary files can be cleaned up."""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
-"""Maximum size of a record, in base64 with paths."""
-MAX_NAMED: Final = 10
-"""Maximum number of files that are named as restored, or as not restored."""
+"""Maximum size of a record, which contains base64 content and paths."""
+MAX_NAMED_FILES: Final = 10
+"""Maximum number of files that a message lists as restored, or as not restored."""
 UNDER_WAY: Final = b"under way\n"
 """The mark at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
 FINISHED_MARK: Final = b"over     \n"
@@ -381,7 +381,7 @@ class BatchRecords:
 
 def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], workspace: Path) -> bytes:
     old_bytes = sum(len(change.before.data or b"") for change in changes)
-    is_whole = len(changes) > 1 and old_bytes <= MAX_RECORDED_BYTES
+    is_whole = len(changes) > 1 and old_bytes <= MAX_OLD_CONTENT_BYTES
     rows: list[dict[str, object]] = []
     directories: set[Path] = set()
     for change in changes:
@@ -455,7 +455,7 @@ def _describe(back: Sequence[str], left: Sequence[str]) -> str:
         return ""
     words = "a batch of edits was interrupted because its server was killed"
     if back:
-        words += f"; restored: {few(back, MAX_NAMED)}"
+        words += f"; restored: {few(back, MAX_NAMED_FILES)}"
     if left:
-        words += f"; not restored, because they changed since or cannot be written: {few(left, MAX_NAMED)}"
+        words += f"; not restored, because they changed since or cannot be written: {few(left, MAX_NAMED_FILES)}"
     return words

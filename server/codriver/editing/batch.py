@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HY", "CreateFile", "EditRequest", "FileResult", "SearchLimits", "edits_refused", "plan_file_edits"]
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 
 MARGIN = 20
 """Number of equal lines around a change that are compared as well.
@@ -43,16 +43,16 @@ MARGIN = 20
 A change among repeated lines may be displayed a little too high.
 """
 MAX_COMPARED_LINES = 20_000
-"""Maximum lines for which the smallest difference is computed."""
+"""Maximum number of lines for which the smallest difference is computed."""
 
 BOM = b"\xef\xbb\xbf"
 MARK = "\ufeff"
-NOT_TEXT_ENCODING = "which is not a text encoding: declare the actual encoding, such as UTF-8"
-"""End of a sentence about an encoding that Python knows but cannot use for reading a file."""
+NOT_TEXT_ENCODING_REASON = "which is not a text encoding: declare the actual encoding, such as UTF-8"
+"""End of a message about an encoding that Python knows but cannot use to decode a file."""
 MAX_ERRORS_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. The field `problems` has all of them."""
-MAX_CONTEXTS = 20
-"""Maximum number of errors with surrounding lines. With more errors, the file has to be read again."""
+MAX_ERRORS_WITH_CONTEXT = 20
+"""Maximum number of errors that are shown with surrounding lines. Beyond it, the file has to be read again."""
 
 
 def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
@@ -60,7 +60,7 @@ def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is
 
     It is empty if nothing changed.
     """
-    old, new = _LINE.findall(before), _LINE.findall(after)
+    old, new = _LINE_PATTERN.findall(before), _LINE_PATTERN.findall(after)
     if old == new and not is_new and not is_gone:
         return ""
     head = f"--- {'/dev/null' if is_new else f'a/{name}'}\n+++ {'/dev/null' if is_gone else f'b/{name}'}\n"
@@ -159,7 +159,7 @@ def edits_refused(errors: Sequence[tuple[int, str, EditError]], count: int) -> R
     rows: list[dict[str, object]] = []
     for index, file, error in errors:
         row: dict[str, object] = {"index": index, "filePath": file, "message": error.message}
-        if error.context is not None and len(rows) < MAX_CONTEXTS:
+        if error.context is not None and len(rows) < MAX_ERRORS_WITH_CONTEXT:
             row["context"] = error.context
         if error.balanced_text is not None:
             row["balancedText"] = error.balanced_text
@@ -287,7 +287,7 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
         display_name = "UTF-8" if encoding == DEFAULT_ENCODING else encoding
         words = f"{name} is not valid {display_name}: the byte at offset {len(bom) + error.start} is invalid"
     except (LookupError, UnicodeError):  # `hex` is the first, and `undefined` the second
-        words = f"{name} declares {encoding}, {NOT_TEXT_ENCODING}"
+        words = f"{name} declares {encoding}, {NOT_TEXT_ENCODING_REASON}"
     if is_replaced:
         return bom, data[len(bom) :].decode(errors="replace")
     raise _UneditableFileError(words)
@@ -317,7 +317,7 @@ def _encoded(path: Path, text: str, bom: bytes) -> bytes:
         if encoding != DEFAULT_ENCODING:
             words = f"the new text contains a character that does not exist in {encoding}, which the file declares"
     except (LookupError, UnicodeError):
-        words = f"the new text declares {encoding}, {NOT_TEXT_ENCODING}"
+        words = f"the new text declares {encoding}, {NOT_TEXT_ENCODING_REASON}"
     raise _UneditableFileError(words)
 
 

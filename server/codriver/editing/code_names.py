@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from codriver.errors import cut
 from codriver.python_syntax import parse_source
 from codriver_lisp.binding_forms import find_occurrences, namespace_of
-from codriver_lisp.definitions import ONCE, read_definitions
+from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read_forms
 from codriver_lisp.references import find_references
@@ -132,7 +132,11 @@ def _lisp_makings(code: str, space: str) -> Iterator[NameDefinition]:
                 else dict.fromkeys((definition.name, *definition.makes))
             ):
                 yield NameDefinition(
-                    definition.namespace, name, code[form.start : form.end], definition.digest, definition.head in ONCE
+                    definition.namespace,
+                    name,
+                    code[form.start : form.end],
+                    definition.digest,
+                    definition.head in ONCE_HEADS,
                 )
         begin = end
 
@@ -244,5 +248,5 @@ def _dotted(node: ast.AST) -> str:
     return ""
 
 
-LISP: Final = frozenset({".clj", ".cljc", ".cljs", ".lpy", ".bb"})
-CONFTEST: Final = "conftest"
+LISP_SUFFIXES: Final = frozenset({".clj", ".cljc", ".cljs", ".lpy", ".bb"})
+CONFTEST_STEM: Final = "conftest"

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
 
-MAX_LINT_S = 10.0
-"""Time limit in seconds. A whole project takes a few seconds, one file a tenth of one."""
-MAX_ROWS = 50
-"""Maximum number of findings for one file."""
-SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
-"""Suffixes of the files that clj-kondo reads."""
+LINT_TIMEOUT_S = 10.0
+"""Maximum duration of a lint run. A whole project takes a few seconds, one file a tenth of a second."""
+MAX_FINDINGS_PER_FILE = 50
+"""Maximum number of findings that are returned for one file."""
+LINTED_SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
+"""Suffixes of files that clj-kondo can lint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Diagnostics:
     note: str | None = None
 
 
-async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = MAX_LINT_S) -> Diagnostics:
+async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = LINT_TIMEOUT_S) -> Diagnostics:
     """Lint files in one run of clj-kondo in the workspace, with the project's configuration.
 
     The linter reads copies in a private directory, with the paths of the originals below it, because a path of the
@@ -47,7 +47,7 @@ async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: floa
     Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for
     findings.
     """
-    known = {path: data for path, data in contents.items() if path.suffix in SUFFIXES}
+    known = {path: data for path, data in contents.items() if path.suffix in LINTED_SUFFIXES}
     program = shutil.which("clj-kondo")
     if program is None or not known:
         return Diagnostics({})
@@ -116,4 +116,4 @@ def _rows(path: Path, findings: Sequence[Mapping[str, object]]) -> list[dict[str
         for finding in findings
         if Path(str(finding["filename"])) == path
     ]
-    return sorted(rows, key=lambda row: (int(str(row["line"])), int(str(row["column"]))))[:MAX_ROWS]
+    return sorted(rows, key=lambda row: (int(str(row["line"])), int(str(row["column"]))))[:MAX_FINDINGS_PER_FILE]

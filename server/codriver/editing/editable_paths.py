@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SUFFIXES = (
+LISP_SUFFIXES = (
     ".clj", ".cljs", ".cljc", ".cljd", ".cljr", ".cljx", ".bb", ".edn", ".lpy", ".hy", ".hl", ".boot", ".joke",
 )  # fmt: skip
 """Suffixes of Lisp files."""
@@ -95,12 +95,12 @@ def require_source_file(path: Path, data: bytes | None, *contents: str) -> None:
     Raises:
         NotEditableError: the file is neither.
     """
-    known = path.suffix.lower() in (*SUFFIXES, *PYTHON_SUFFIXES)
+    known = path.suffix.lower() in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not path.suffix:
         samples = contents if data is None else (data[:200].decode(errors="replace"), *contents)
         known = bool(samples) and all(_SCRIPT.match(text) for text in samples)
     if not known:
-        kinds = ", ".join(SUFFIXES)
+        kinds = ", ".join(LISP_SUFFIXES)
         raise NotEditableError(
             f"{path.name} is not a Python or Lisp file (.py, {kinds}): edit it as text, "
             "with your client's own editing tool"

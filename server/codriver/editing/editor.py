@@ -57,7 +57,7 @@ MAX_CALLERS = 200
 MAX_BATCHES_PER_CALLER = 20
 """Maximum number of batches that one caller can undo."""
 MAX_UNDO_BYTES = 64 * 2**20
-"""Maximum bytes of all undo batches together. Those of the caller that edited least recently are discarded first."""
+"""Maximum total size of all undo batches. Those of the caller that edited least recently are discarded first."""
 
 
 Result = TypeVar("Result")

@@ -20,7 +20,7 @@ MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 MAX_LINES: Final = 400_000
 """Maximum number of lines, since each becomes an object. Two million would block all other work for seconds."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
-"""Maximum size of a notebook with its images, for reading it and writing outputs. Its text is limited as usual."""
+"""Maximum size of a notebook with its images, for reading it and writing outputs. Its text has the usual limit."""
 
 
 @dataclass(frozen=True, slots=True)

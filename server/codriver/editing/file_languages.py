@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing import python_edits
-from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES
+from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES
 from codriver.editing.python_edits import (
     CodeFragment,
     InsertDef,
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-MAX_DISPLAYED: Final = 3
-"""Maximum number of locations in a refusal, each with the surrounding lines."""
-MAX_COMPARED: Final = 20_000
+MAX_DISPLAYED_LOCATIONS: Final = 3
+"""Maximum number of locations that a refusal displays, each with its surrounding lines."""
+MAX_COMPARED_LINES: Final = 20_000
 """Maximum number of lines that are searched for similar ones."""
 MAX_EXACT_COMPARISONS: Final = 20
 """Maximum number of lines that are compared exactly, which takes at least the square of their length."""
-MAX_CHARS: Final = 160
-"""Maximum characters of a line that are compared, and displayed in a refusal."""
+MAX_COMPARED_CHARACTERS: Final = 160
+"""Maximum number of characters of a line that are compared, and displayed in a refusal."""
 MIN_LINE_SIMILARITY: Final = 0.5
-"""Minimum similarity of a line that a refusal displays, from 0 to 1."""
+"""Minimum similarity, from 0 to 1, of a line that a refusal displays."""
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -146,7 +146,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occur
     if count > 1 and edit.line is not None and edit.name is None:
         found = _nearest(occurrences, edit.line)
     else:
-        found = list(islice(occurrences, MAX_DISPLAYED))
+        found = list(islice(occurrences, MAX_DISPLAYED_LOCATIONS))
     if len(found) > 1:
         words = f"oldText occurs {count} times: include more of the surrounding text, or pass name or line"
         raise EditFailedError(EditError(words, _surrounding_lines(plain, [occurrence.line for occurrence in found])))
@@ -187,7 +187,7 @@ def _nearest(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]
         nearer = abs(nearest[0].line - line) - abs(occurrence.line - line) if nearest else 1
         if nearer > 0:
             nearest = [occurrence]
-        elif nearer == 0 and len(nearest) < MAX_DISPLAYED:
+        elif nearer == 0 and len(nearest) < MAX_DISPLAYED_LOCATIONS:
             nearest.append(occurrence)
         elif nearer < 0:
             break  # later occurrences are even farther away
@@ -205,7 +205,7 @@ def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -
     where = f" in {edit.name}" if edit.name else ""
     target = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
-    candidates = [_begin(line) for line in plain[start:end].split("\n", MAX_COMPARED)[:MAX_COMPARED]]
+    candidates = [_begin(line) for line in plain[start:end].split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES]]
     rough = sorted(
         ((_similarity(line, target, is_rough=True), -number) for number, line in enumerate(candidates)), reverse=True
     )
@@ -213,14 +213,14 @@ def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -
         ((_similarity(candidates[-number], target), number) for _, number in rough[:MAX_EXACT_COMPARISONS]),
         reverse=True,
     )
-    near = [first - number for likeness, number in ranked[:MAX_DISPLAYED] if likeness >= MIN_LINE_SIMILARITY]
+    near = [first - number for likeness, number in ranked[:MAX_DISPLAYED_LOCATIONS] if likeness >= MIN_LINE_SIMILARITY]
     words = f"oldText does not occur{where} in the present file"
     words += ", even with other white space: read the file again" if not near else "; these lines are most similar"
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
 
 
 def _begin(line: str) -> str:
-    return line.lstrip()[:MAX_CHARS].rstrip()
+    return line.lstrip()[:MAX_COMPARED_CHARACTERS].rstrip()
 
 
 def _similarity(line: str, target: str, *, is_rough: bool = False) -> float:
@@ -244,7 +244,8 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
         around = range(max(1, number - 1), min(len(lines), number + 1) + 1)
         parts.append(
             "\n".join(
-                f"{'→' if line_number == number else ' '} {line_number}  {cut(lines[line_number - 1], MAX_CHARS)}"
+                f"{'→' if line_number == number else ' '} {line_number}  "
+                f"{cut(lines[line_number - 1], MAX_COMPARED_CHARACTERS)}"
                 for line_number in around
             )
         )
@@ -345,7 +346,7 @@ def check_new_text(path: Path, text: str) -> None:
     Raises:
         EditFailedError: the text cannot be read as code.
     """
-    if path.suffix.lower() in SUFFIXES or not path.suffix:
+    if path.suffix.lower() in LISP_SUFFIXES or not path.suffix:
         check_lisp(text)
     if not is_python(path):
         return

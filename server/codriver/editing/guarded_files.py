@@ -22,15 +22,15 @@ SETTINGS_FILE: Final = "codriver.toml"
 PYPROJECT_FILE: Final = "pyproject.toml"
 PACKAGE_JSON_FILE: Final = "package.json"
 NODE_HOOK_KEYS: Final = ("simple-git-hooks", "husky", "lint-staged", "gitHooks", "pre-commit", "pre-push", "yorkie")
-"""Keys of package.json that name programs for git hooks."""
+"""Keys of package.json that specify programs for git hooks."""
 VENV_MARKER_FILE: Final = "pyvenv.cfg"
 
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
-"""Files of clients that are not hidden, with servers and hooks that clients run."""
+"""Files of clients, not hidden, that specify servers and hooks for clients to run."""
 HOOK_FILES: Final = ("prek", "lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
-"""Files of git hook managers, without suffixes."""
+"""Names, without suffixes, of the files of git hook managers."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
 """Suffixes that the files of git hook managers may have."""
 CI_FILES: Final = frozenset(
@@ -42,21 +42,21 @@ CI_FILES: Final = frozenset(
     }
 )  # fmt: skip
 """Files of CI and deployment services, in lower case. Most others are hidden."""
-SHELL_FILES: Final = frozenset(
+SHELL_SETUP_FILES: Final = frozenset(
     {
         "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml", "devbox.json", "mise.toml",
         "mise.local.toml",
     }
 )  # fmt: skip
-"""Files of tools that set up a shell or an editor when a person enters the project."""
+"""Files of tools that set up a shell or an editor when somebody enters the project."""
 BUILD_FILES: Final = frozenset(
     {
         "build.rs", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "build.sbt",
         "build.zig",
     }
 )  # fmt: skip
-"""Names of programs that a language server runs to load a project."""
-EDITOR_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
+"""Names of build programs that a language server runs to load a project."""
+EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
 
@@ -94,9 +94,9 @@ def _reason_by_name(name: str) -> str:
         return "it configures programs that git runs for a commit"
     if name in CI_FILES or name.startswith("jenkinsfile."):
         return "CI runs the commands in it"
-    if name in SHELL_FILES:
+    if name in SHELL_SETUP_FILES:
         return "a shell or an editor runs the commands in it when a person enters the project"
-    if path.suffix in EDITOR_SUFFIXES:
+    if path.suffix in EDITOR_PROJECT_SUFFIXES:
         return "an editor runs the commands in it when a person opens the project"
     if name in BUILD_FILES or (path.suffix in CONFIG_SUFFIXES and path.stem.endswith(".config")):
         return "editors and language servers run it when a person opens the project"

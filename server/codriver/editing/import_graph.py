@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-RULES: Final = FileRules(Links.ANY, 2**20)
+SOURCE_RULES: Final = FileRules(Links.ANY, 2**20)
 
 
-PYTHON: Final = ".py"
+PYTHON_SUFFIX: Final = ".py"
 
 
-MAX_BYTES: Final = 2**20
+MAX_SOURCE_BYTES: Final = 2**20
 
 
-_IMPORT: Final = re.compile(
+_IMPORT_STATEMENT: Final = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
 )
 
@@ -36,7 +36,7 @@ _IMPORT: Final = re.compile(
 _NS: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"]+)(.*?)(?=^\(|\Z)", re.DOTALL | re.MULTILINE)
 
 
-_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
+_LISP_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
 
 
 class ImportGraph:
@@ -70,10 +70,12 @@ class ImportGraph:
             known = self._known.get(file)
             if known is not None and known[0] == stamp:
                 return known
-            text = files.read(file, RULES) if status.st_size <= MAX_BYTES else b""
+            text = files.read(file, SOURCE_RULES) if status.st_size <= MAX_SOURCE_BYTES else b""
         except OSError:
             return None
-        space, found = ("", frozenset(python_imports(text, file))) if file.suffix == PYTHON else lisp_imports(text)
+        space, found = (
+            ("", frozenset(python_imports(text, file))) if file.suffix == PYTHON_SUFFIX else lisp_imports(text)
+        )
         self._known[file] = stamp, space, found
         return self._known[file]
 
@@ -98,7 +100,7 @@ def _reached(
 
 def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
     """Yield the names by which a file may be imported: its namespace, or its path from any directory of the project."""
-    if file.suffix != PYTHON:
+    if file.suffix != PYTHON_SUFFIX:
         yield space
         return
     parts = file.with_suffix("").relative_to(root).parts if file.is_relative_to(root) else (file.stem,)
@@ -109,7 +111,7 @@ def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
 
 def python_imports(text: bytes, file: Path) -> Iterator[str]:
     """Yield the modules that Python text may import anywhere. Relative imports are resolved by the directories."""
-    for found in _IMPORT.finditer(text):
+    for found in _IMPORT_STATEMENT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
             yield from _dotted_prefixes(module)
@@ -133,4 +135,4 @@ def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
     found = _NS.search(text.decode("utf-8", "replace"))
     if found is None:
         return "", frozenset()
-    return found[1], frozenset(_WORD.findall(found[2])) - {found[1]}
+    return found[1], frozenset(_LISP_WORD.findall(found[2])) - {found[1]}

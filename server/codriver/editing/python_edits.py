@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply_python_edits"]
 
 MODULE_LEVEL_BLANK_LINES = 2
-"""Blank lines between definitions of a module."""
+"""Number of blank lines between the definitions of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,13 +381,13 @@ class CodeFragment:
             raise EditFailedError(EditError(f"the new text {describe_syntax_error(error)}")) from error
 
 
-MAX_PARSED: Final = 512 * 1024
-"""Maximum number of characters of a text that is parsed. Parsing so much takes about a quarter of a second."""
-_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+MAX_PARSED_CHARACTERS: Final = 512 * 1024
+"""Maximum length of a text that is parsed. Parsing such a text takes about a quarter of a second."""
+_LINE_PATTERN: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _INDENT_PATTERN: Final = re.compile(r"[ \t\f]*")
 _DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-MAX_NAMED: Final = 8
-"""Maximum number of definitions or lines that a refusal names."""
+MAX_NAMED_DEFINITIONS: Final = 8
+"""Maximum number of definitions, or of their lines, that a refusal lists."""
 
 _Assignment = ast.Assign | ast.AnnAssign
 Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
@@ -401,24 +401,24 @@ def leading_whitespace(line: str) -> str:
 
 def split_lines(text: str) -> list[str]:
     """Return the lines of a text with their line endings. Only endings that Python recognises count."""
-    return _LINE.findall(text)
+    return _LINE_PATTERN.findall(text)
 
 
 class TooLongError(SyntaxError):
     """Raised for a text that would take too long to parse, during which Python runs no other thread."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED:,} are parsed")
+        super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED_CHARACTERS:,} are parsed")
 
 
 def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
     """Return the syntax tree of a text. With `compiles`, it must also compile as a module.
 
     Raises:
-        TooLongError: the text is longer than `MAX_PARSED`.
+        TooLongError: the text is longer than `MAX_PARSED_CHARACTERS`.
         SyntaxError: the text does not compile. Other errors of the parser are converted to this one.
     """
-    if len(text) > MAX_PARSED:
+    if len(text) > MAX_PARSED_CHARACTERS:
         raise TooLongError(text)
     try:
         with warnings.catch_warnings():
@@ -506,7 +506,7 @@ class PythonSource:
         matching = [candidate for candidate in found if line is None or candidate.first <= line <= candidate.last]
         if len(matching) == 1:
             return self._alone(matching[0])
-        line_numbers = ", ".join(str(candidate.node.lineno) for candidate in found[:MAX_NAMED])
+        line_numbers = ", ".join(str(candidate.node.lineno) for candidate in found[:MAX_NAMED_DEFINITIONS])
         if line is not None and not matching:
             raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
         raise EditFailedError(
@@ -539,7 +539,9 @@ class PythonSource:
         last = name.rpartition(".")[2]
         near = [other for other in names if other.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
         candidates = near or names
-        return f"; there is {', '.join(candidates[:MAX_NAMED])}" if candidates else "; the file defines none"
+        return (
+            f"; there is {', '.join(candidates[:MAX_NAMED_DEFINITIONS])}" if candidates else "; the file defines none"
+        )
 
     def _within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
         for node in ast.iter_child_nodes(owner):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 MAX_INDEX_BYTES: Final = 512 * files.MEBIBYTE
-"""Maximum size of an index that is read. Repositories with a million files have one of 100 MB."""
+"""Maximum size of an index that is read. In a repository with a million files, it has about 100 MB."""
 INDEX_RULES: Final = FileRules(Links.ANY, MAX_INDEX_BYTES)
 CONFIG_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 
@@ -33,7 +33,7 @@ _HEADER: Final = struct.Struct(">4sII")
 _STAT_BYTES: Final = 40
 _EXTENDED_FLAG: Final = 0x4000
 """The flag of an entry that has another 16 bits of flags."""
-_SHA256: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
+_SHA256_OBJECT_FORMAT: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
 
 
 class IndexFormatError(ValueError):
@@ -75,7 +75,7 @@ def _tracked_names(git: Path) -> Iterator[bytes]:
 def _is_sha256(git: Path) -> bool:
     for directory in (git, *git.parents[1:2]):  # a linked working tree uses the configuration of its repository
         try:
-            return _SHA256.search(files.read(directory / "config", CONFIG_RULES)) is not None
+            return _SHA256_OBJECT_FORMAT.search(files.read(directory / "config", CONFIG_RULES)) is not None
         except FileNotFoundError:
             continue
     return False

@@ -15,7 +15,7 @@ from codriver.files import FileRules, Links
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_BYTES: Final = files.MEBIBYTE
+MAX_FILE_BYTES: Final = files.MEBIBYTE
 """Maximum file size, five times that of the largest pyproject.toml in thousands of public projects."""
 MAX_KEY_PARTS: Final = 64
 """Maximum number of parts in a dotted key."""
@@ -67,7 +67,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     Raises:
         OSError: the file does not exist or must not be read.
     """
-    return files.read(path, FileRules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
+    return files.read(path, FileRules(Links.OF_USER if root is None else Links.WITHIN, MAX_FILE_BYTES), root=root)
 
 
 def parse(text: str) -> dict[str, Any]:

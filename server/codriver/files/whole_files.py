@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SETTLED_NS: Final = 2 * 10**9
-"""Age in nanoseconds from which on another write changes the time stamp. FAT counts in steps of two seconds."""
-MAX_ENTRIES: Final = 10_000
-"""Maximum number of files in a cache. Further files are read each time."""
+SETTLED_AGE_NS: Final = 2 * 10**9
+"""Age after which another write certainly changes the time stamp. FAT stores times in steps of two seconds."""
+MAX_CACHED_FILES: Final = 10_000
+"""Maximum number of files in a cache. Any other files are read each time."""
 
 Stamp = tuple[int, int, int, int, int]
 """Device, inode, length in bytes, and the times of the last change of content and of status in nanoseconds."""
@@ -136,7 +136,7 @@ def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
 MAX_LINKS: Final = 40
 """Maximum number of links that are followed for one path, as on Linux. Source: path_resolution(7)."""
 MAX_DIRECTORIES: Final = 128
-"""Maximum number of directories in one path, each of which needs a descriptor. Source trees have less than half."""
+"""Maximum number of directories in a path, each of which needs a descriptor. Source trees need less than half."""
 
 
 def locate(
@@ -326,7 +326,11 @@ class ReadCache(Generic[T]):
         found = read()
         newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
         # If the clock was set back, the file seems to be from the future and is not cached until then.
-        if stat.S_ISREG(status.st_mode) and requested_ns - newest_ns > SETTLED_NS and len(self._entries) < MAX_ENTRIES:
+        if (
+            stat.S_ISREG(status.st_mode)
+            and requested_ns - newest_ns > SETTLED_AGE_NS
+            and len(self._entries) < MAX_CACHED_FILES
+        ):
             self._entries[path] = (stamp, found)
         else:
             self._entries.pop(path, None)

@@ -25,14 +25,14 @@ GIT: Final = ".git"
 GITDIR_PREFIX: Final = "gitdir: "
 """The prefix of the path in a `.git` file. Source: gitrepository-layout(5)."""
 LINKED_TREES_DIRECTORY: Final = "worktrees"
-"""The directory of a repository that has a subdirectory for each linked working tree."""
-MAX_BYTES: Final = 4 * files.KIBIBYTE
+"""The directory of a repository that contains a subdirectory for each linked working tree."""
+MAX_LINK_FILE_BYTES: Final = 4 * files.KIBIBYTE
 """Maximum size of a file that refers to another git directory."""
-CLAIM: Final = FileRules(Links.NEVER, MAX_BYTES)
-GRANTING_LINK_RULES: Final = FileRules(Links.NEVER, MAX_BYTES, is_granting=True)
-"""Rules for reading such a file if it leads to a program that is run, so it must belong to the user."""
-MAX_LEVELS: Final = 64
-"""Maximum number of parent directories that are searched for a `.git`."""
+CLAIM: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES)
+GRANTING_LINK_RULES: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES, is_granting=True)
+"""Rules for reading such a file if it decides which program is run. It must then belong to the user."""
+MAX_SEARCHED_PARENTS: Final = 64
+"""Maximum number of directories that are searched for a `.git`, from the given one upwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _tree_at(directory: Path) -> WorkingTree | None:
 
 def _with_ancestors(directory: Path) -> Iterator[Path]:
     resolved = Path(os.path.realpath(directory))
-    yield from (resolved, *resolved.parents)[:MAX_LEVELS]
+    yield from (resolved, *resolved.parents)[:MAX_SEARCHED_PARENTS]
 
 
 def _is_known(tree: WorkingTree) -> bool:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 _POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]L?\d+)*|#\d+|\(\d+(?:,\s?\d+)?\))$")
 """Matches a line or a range, with optional columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
 _QUOTE_PAIRS: Final = frozenset({"``", '""', "''", "<>"})
-_UNUSUAL: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
-"""Matches a text that does not start like a plain path, but with `file:`, `@`, a quote, `<` or whitespace."""
+_UNUSUAL_START: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
+"""Matches the start of a text that is not a plain path: `file:`, `@`, a quote, `<` or whitespace."""
 _LOCAL: Final = frozenset({"", "localhost"})
 
 
 def may_need_conversion(given: str) -> bool:
     """Return whether `convert_written_path` might return a path other than the text itself."""
-    return _UNUSUAL.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
+    return _UNUSUAL_START.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
 
 
 def convert_written_path(given: str, root: Path) -> str:

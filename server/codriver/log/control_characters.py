@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-CONTROL_CHARACTERS = re.compile(
+CONTROL_CHARACTER_PATTERN = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line feed, DEL, C1
     "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -28,17 +28,17 @@ LINE_BREAK_ESCAPES = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 def escape_controls(text: str) -> str:
     """Escape all control characters except line feeds and tabs. CRLF line endings become line feeds."""
-    return CONTROL_CHARACTERS.sub(_spelt, text.replace("\r\n", "\n"))
+    return CONTROL_CHARACTER_PATTERN.sub(_spelt, text.replace("\r\n", "\n"))
 
 
 def escape_to_one_line(text: str) -> str:
     """Escape all control characters and line endings, so that a name cannot look like several lines."""
-    return CONTROL_CHARACTERS.sub(_spelt, text).translate(LINE_BREAK_ESCAPES)
+    return CONTROL_CHARACTER_PATTERN.sub(_spelt, text).translate(LINE_BREAK_ESCAPES)
 
 
 def encode_for_terminal(value: object, *, indent: int | None = None) -> str:
     """Encode a value as readable JSON, with control characters in JSON escapes so that a terminal ignores them."""
-    return CONTROL_CHARACTERS.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
+    return CONTROL_CHARACTER_PATTERN.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def _spelt(found: re.Match[str]) -> str:

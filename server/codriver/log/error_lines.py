@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-ERROR_WORDS: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
+ERROR_WORD_PATTERN: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 
 def error_line(text: str) -> str:
@@ -14,7 +14,7 @@ def error_line(text: str) -> str:
     Returns an empty string for text without any sign of an error.
     """
     text = text.strip()
-    if not ERROR_WORDS.search(text):
+    if not ERROR_WORD_PATTERN.search(text):
         return ""
     lines = [line for line in text.splitlines() if line.strip()]
     if "Traceback " in text:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from codriver_datalog.entity_store import Record, Schema, Value
 
-MAX_EVENTS: Final = 2000
-"""Maximum number of retained events, unless a log has another limit."""
-MAX_BYTES: Final = 4 * 2**20
-"""Maximum total size of retained events, unless a log has another limit."""
+DEFAULT_MAX_EVENTS: Final = 2000
+"""Default maximum number of retained events."""
+DEFAULT_MAX_BYTES: Final = 4 * 2**20
+"""Default maximum total size of retained events."""
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Maximum length of an event's text. Programs that send events cut them at half of that."""
-RECORD_OVERHEAD_BYTES: Final = 400
-"""Approximate size of an event without its strings."""
+"""Maximum length of an event's text. Programs that send events truncate texts at half of it."""
+EVENT_OVERHEAD_BYTES: Final = 400
+"""Approximate size of an event in memory without its strings."""
 
 
 class EventStore(BoundedLog):
@@ -38,8 +38,8 @@ class EventStore(BoundedLog):
         self,
         next_line: Callable[[], AbstractContextManager[int]],
         *,
-        max_events: int = MAX_EVENTS,
-        max_bytes: int = MAX_BYTES,
+        max_events: int = DEFAULT_MAX_EVENTS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         redact: Callable[[str], str] = str,
         follower: Follower | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class EventStore(BoundedLog):
 
         `record_at` returns its record for a line number. `strings` are the long strings in it, for its size.
         """
-        size = RECORD_OVERHEAD_BYTES + sum([len(text) for text in strings if text])
+        size = EVENT_OVERHEAD_BYTES + sum([len(text) for text in strings if text])
         with self._lock, self._next_line() as line:
             retracted = self._store.insert(record_at(line), size)
             self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line

@@ -26,12 +26,12 @@ MAX_WRITE_CHARACTERS = 4 * 2**20
 While other threads compute, each disk access waits about 5 ms for the interpreter. Parts of 256 KiB would then allow
 only 20 MiB per second, and a program can print twenty times as fast.
 """
-TAIL_CHARACTERS = 64 * 2**10
-"""Number of characters at the end of the part on disk that also stay in memory, which most answers need."""
+RETAINED_TAIL_CHARACTERS = 64 * 2**10
+"""Number of characters at the end of the written text that also stay in memory, as most answers need them."""
 
 
 # Size of the blocks that are read from a file. Reading one takes 0.05 ms, and its index entry 100 bytes.
-BLOCK_CHARACTERS = 64 * 2**10
+MAX_BLOCK_CHARACTERS = 64 * 2**10
 """Maximum number of characters in a block that `split_into_blocks` yields."""
 
 
@@ -49,9 +49,9 @@ EMPTY_CHUNK = Chunk("", 0, 0, 0)
 
 
 def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-    """Yield the characters of the spans, each a string with a start and an end, in blocks of `BLOCK_CHARACTERS`."""
+    """Yield the characters of the spans, each a string with a start and an end, in blocks of `MAX_BLOCK_CHARACTERS`."""
     found: list[str] = []
-    capacity = BLOCK_CHARACTERS
+    capacity = MAX_BLOCK_CHARACTERS
     for string, start, end in spans:
         position = start
         while position < end:
@@ -60,7 +60,7 @@ def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
             capacity -= len(found[-1])
             if not capacity:
                 yield "".join(found)
-                found, capacity = [], BLOCK_CHARACTERS
+                found, capacity = [], MAX_BLOCK_CHARACTERS
     if found:
         yield "".join(found)
 
@@ -312,7 +312,7 @@ class GrowingText:
         """Record that a part has been written, and remove files that are not needed any more."""
         gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
-        end = "".join(parts[-2:])[-TAIL_CHARACTERS:]
+        end = "".join(parts[-2:])[-RETAINED_TAIL_CHARACTERS:]
         with store.lock:
             is_known = file in self._files
             if self._is_forgotten or start != self._written or (not is_known and file.start != start):
@@ -323,7 +323,7 @@ class GrowingText:
                     self._sizes.append(0)
                 self._sizes[-1] += size
                 self._mark_written(length)
-                self._retain_tail((self._tail + end)[-TAIL_CHARACTERS:])
+                self._retain_tail((self._tail + end)[-RETAINED_TAIL_CHARACTERS:])
                 moved = min(length, self._moving)
                 self._moving -= moved
                 store.moving -= moved

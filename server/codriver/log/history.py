@@ -4,7 +4,7 @@ It is a file to which entries are appended as lines of transit. When the file ha
 entries need, it is compacted. A small file next to it stores a line number that is higher than any the log has used.
 
 An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
-`recorded: false`. A power failure can lose the last `FLUSH_INTERVAL_S` and whatever the disk had not written. Line
+`recorded: false`. A power failure can lose the last `SYNC_INTERVAL_S` and whatever the disk had not written. Line
 numbers
 are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is read.
 """
@@ -32,7 +32,7 @@ from codriver.log.history_file import HistoryFile
 from codriver.log.history_reading import check_existing, max_read_bytes, read_newest
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.newest_entries import entry_bytes, truncate_entry
-from codriver.log.output_log import SCHEMA, Entry
+from codriver.log.output_log import ENTRY_SCHEMA, Entry
 from codriver.log.transit_format import EntryEncoder, NewerFormatError, UnreadableError
 from codriver_datalog.entity_store import BoundedStore
 
@@ -46,21 +46,21 @@ __all__ = ["History", "LoadedHistory", "NewerFormatError", "UnreadableError", "r
 
 logger = logging.getLogger(__name__)
 
-MAX_ENTITIES = 10_000
+MAX_ENTRIES = 10_000
 """Maximum number of entries in the history."""
 MAX_BYTES = 16 * 2**20
 """Maximum total size of the entries in memory."""
-FLUSH_INTERVAL_S = 0.2
-"""Pause between two syncs of the file to the disk."""
+SYNC_INTERVAL_S = 0.2
+"""Pause between two syncs of the file to disk."""
 MAX_RECORD_WAIT_S = 0.1
-"""Maximum time that an answer waits until its entry is written."""
+"""Maximum time for which an answer waits until its entry has been written."""
 MAX_IMPORT_WAIT_S = 5.0
-"""Maximum time that the first answer waits for the import of the transit library."""
-LINE_OVERHEAD_BYTES = 200
-"""Upper estimate of the size of a line without the strings of its entry."""
+"""Maximum time for which the first answer waits for the import of the transit library."""
+MAX_LINE_OVERHEAD_BYTES = 200
+"""Upper estimate of the size of a line without its entry's strings."""
 COMPACTION_SLACK_BYTES = 64 * 2**10
-"""Number of bytes by which the file may exceed the needed size without being compacted."""
-EVALUATED_CODE = "evaluatedCode"
+"""Number of bytes by which the file may exceed its needed size before it is compacted."""
+EVALUATED_CODE_CATEGORY = "evaluatedCode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class History:
     are added, and another syncs the file. `close` ends it.
     """
 
-    def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, *, max_entities: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
         self._file = HistoryFile(path, max_read_bytes(max_bytes))
         self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
-        self._stored = BoundedStore(SCHEMA, max_entities, max_bytes)
+        self._stored = BoundedStore(ENTRY_SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._pending: list[Entry] = []
@@ -187,7 +187,7 @@ class History:
         except OSError as error:
             self._refuse(error, errors)
         with self._lock:
-            since, self._stored = self._stored.records, BoundedStore(SCHEMA, self._max_entities, self._max_bytes)
+            since, self._stored = self._stored.records, BoundedStore(ENTRY_SCHEMA, self._max_entities, self._max_bytes)
             for entry, size in retained:
                 self._stored.insert(tuple(entry), size)
             for record in since:
@@ -250,7 +250,7 @@ class History:
         """
         self.saw_line(entries[-1].line)
         for entry in entries:
-            if entry.category == EVALUATED_CODE:
+            if entry.category == EVALUATED_CODE_CATEGORY:
                 self._retain(truncate_entry(entry))
 
     def _retain(self, entry: Entry) -> None:
@@ -336,7 +336,7 @@ class History:
         try:
             while True:
                 await self._await_work()
-                await anyio.sleep(FLUSH_INTERVAL_S)
+                await anyio.sleep(SYNC_INTERVAL_S)
                 with contextlib.suppress(OSError):
                     await anyio.to_thread.run_sync(self.flush)
         finally:
@@ -423,7 +423,7 @@ class History:
         if not self._is_read.is_set():
             return False
         with self._lock:
-            needed = self._stored.bytes + LINE_OVERHEAD_BYTES * len(self._stored)
+            needed = self._stored.bytes + MAX_LINE_OVERHEAD_BYTES * len(self._stored)
         return self._file.size > 2 * needed + COMPACTION_SLACK_BYTES
 
     def _entries(self) -> list[Entry]:
@@ -525,5 +525,5 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     """
     if not os.path.lexists(path):
         return ()
-    reading = read_newest(path, MAX_ENTITIES, MAX_BYTES)
+    reading = read_newest(path, MAX_ENTRIES, MAX_BYTES)
     return tuple([entry for entry, _ in reading.newest.sorted_with_sizes()])

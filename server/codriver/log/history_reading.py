@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 MAX_READ_BYTES = 256 * 2**20
-"""Maximum size of a file that is read, which takes about 5 s. Larger if the history's limit requires it."""
+"""Maximum size of a file that is read, which takes about 5 s, unless the history's limit requires more."""
 
 
-HEAD_BYTES = 4096
-"""Number of bytes read to check the header."""
+HEADER_READ_BYTES = 4096
+"""Number of bytes that are read to check the header."""
 
 
-TAIL_BYTES = 2**20
-"""Number of bytes at the end in which the last line is searched first. If there is none, more are read."""
+TAIL_SEARCH_BYTES = 2**20
+"""Number of bytes at the end that are searched first for the last line. If they have none, more are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ def check_existing(path: Path, max_bytes: int) -> tuple[int, int]:
         OSError: it cannot be used.
     """
     whole, torn, size = b"", b"", 0
-    for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
+    for most in (TAIL_SEARCH_BYTES, 3 * TAIL_SEARCH_BYTES, TAIL_SEARCH_BYTES + MAX_LINE_BYTES):
         try:
-            found = durable_files.read_ends(path, max_read_bytes(max_bytes), HEAD_BYTES, most)
+            found = durable_files.read_ends(path, max_read_bytes(max_bytes), HEADER_READ_BYTES, most)
         except UnsafeFileError as error:
             raise UnreadableError(error.strerror) from None
         if found is None:

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE_FILE_BYTES = 64
+MAX_NUMBER_FILE_BYTES = 64
 """Maximum size of the file with the reserved line number."""
 
 RESERVED_LINES = 2_000
-"""Number of lines reserved at a time, and so the most that a crash usually skips. Half used, more are reserved."""
+"""Number of lines reserved at a time, the most that a crash usually skips. More are reserved when half are used."""
 MAX_RESERVED_LINES = 2**17
 """Maximum number of lines reserved at a time while the log grows fast."""
-FAST_USE_S = 1.0
-"""If the reserved lines are used up within this time, twice as many are reserved next."""
+FAST_USE_THRESHOLD_S = 1.0
+"""If the reserved lines are used up within this time, twice as many are reserved next time."""
 MAX_RESERVATION_WAIT_S = 0.05
-"""Maximum wait for reserved lines, once for each time that the disk blocks."""
+"""Maximum time to wait for reserved lines, once each time that the disk blocks."""
 MAX_UNREPORTED_LINES = 64
-"""Number of lines that the log may have used beyond the last one reported here."""
-LOST_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
-LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
+"""Maximum number of lines that the log may have used since it last reported one here."""
+SKIPPED_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
+LINE_NUMBER_PATTERN = re.compile(rb"[0-9]{1,18}\n")
 
 
 class LineNumbers:
@@ -89,7 +89,7 @@ class LineNumbers:
         """Reserve more lines if half are used, without waiting for the disk."""
         if self.needs_extension:
             now = time.monotonic()
-            is_fast = now - self._extended_at < FAST_USE_S
+            is_fast = now - self._extended_at < FAST_USE_THRESHOLD_S
             self._extended_at = now
             self._amount = min(2 * self._amount, MAX_RESERVED_LINES) if is_fast else RESERVED_LINES
             self._reserve(self.next_line + self._amount)
@@ -126,7 +126,7 @@ class LineNumbers:
     def _read(self, last_known: int, errors: list[str]) -> int:
         content = b""
         try:
-            content = b"".join(durable_files.read(self._file, MAX_LINE_FILE_BYTES))
+            content = b"".join(durable_files.read(self._file, MAX_NUMBER_FILE_BYTES))
             if not content and not os.path.lexists(self._file):
                 return 1
         except UnsafeFileError:
@@ -134,12 +134,12 @@ class LineNumbers:
                 durable_files.rename_broken_file(self._file)
         except OSError as error:
             logger.debug("%s cannot be read: %s", self._file, error)
-        if LINE_NUMBER.fullmatch(content):
+        if LINE_NUMBER_PATTERN.fullmatch(content):
             return int(content)
         errors.append(
-            f"{self._file} contained no line number, so {LOST_LINES} numbers after the last known one are skipped"
+            f"{self._file} contained no line number, so {SKIPPED_LINES} numbers after the last known one are skipped"
         )
-        return last_known + LOST_LINES + 1
+        return last_known + SKIPPED_LINES + 1
 
     def _reserve(self, line: int) -> bool:
         """Store that lines below this one may have been used, and return whether that worked.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.log.history import EVALUATED_CODE
+from codriver.log.history import EVALUATED_CODE_CATEGORY
 from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog, merge_earlier_runs
 from codriver.log.redaction import SECRET_NAME_ENDINGS
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codriver_datalog.solve import QueryAnswer
 
 
-NOTIFY_S = 0.05
-"""Minimum interval between two notifications that the log has grown, and the maximum delay of one."""
+NOTIFY_INTERVAL_S = 0.05
+"""Minimum interval between two notifications of new entries, and maximum delay of one."""
 
 
 class Logbook:
@@ -87,7 +87,7 @@ class Logbook:
 
     def record(self, entry: Entry) -> int:
         """Append an entry to the log, the history and the evaluation's transcript, and return its line."""
-        is_code = entry.category == EVALUATED_CODE
+        is_code = entry.category == EVALUATED_CODE_CATEGORY
         with self._recording_code if is_code else nullcontext():
             line = self.log.append(entry, may_wait=self._notification is not None)
             if is_code:  # added immediately, because the answer waits until the history has it
@@ -154,7 +154,7 @@ class Logbook:
         )
 
     async def run(self, report: Callable[[], None]) -> None:
-        """Call `report` whenever the log has grown, at most once per `NOTIFY_S`, until cancelled."""
+        """Call `report` whenever the log has grown, at most once per `NOTIFY_INTERVAL_S`, until cancelled."""
 
         def grown() -> None:
             self.log.add_waiting()
@@ -176,7 +176,7 @@ class Logbook:
 
 
 class _CoalescedNotification:
-    """A notification that is sent once for all entries within `NOTIFY_S`.
+    """A notification that is sent once for all entries within `NOTIFY_INTERVAL_S`.
 
     It uses a timer because a task would take three turns of the event loop for nearly every evaluation.
     """
@@ -189,7 +189,7 @@ class _CoalescedNotification:
     def schedule(self) -> None:
         """Schedule the notification unless it is scheduled already."""
         if self._timer is None:
-            self._timer = self._loop.call_later(NOTIFY_S, self._due)
+            self._timer = self._loop.call_later(NOTIFY_INTERVAL_S, self._due)
 
     def cancel(self) -> None:
         """Cancel the notification. It can be scheduled again."""

@@ -28,7 +28,7 @@ from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, FileRules, Links
 from codriver.files.own_folders import make_private_directory, try_lock
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
 from codriver.log.newest_entries import truncate_entry
-from codriver.log.output_log import SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
+from codriver.log.output_log import ENTRY_SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_RUN_BYTES = 2 * MEBIBYTE
-"""Maximum size of the file of one run."""
+"""Maximum size of a run's file."""
 MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
-"""Maximum size of the documents' file, enough for the maximum number of documents of maximum length."""
+"""Maximum size of the documents' file, enough for the maximum number of documents with texts of maximum length."""
 MAX_DOCUMENTS = 500
 """Maximum number of documents. The oldest are dropped first."""
 MAX_NAME_CHARACTERS = 200
 """Maximum length of a document's name."""
 MAX_TEXT_CHARACTERS = 2000
 """Maximum length of a document's text, and of its data."""
-LOCK_S = 5.0
-"""Maximum wait for another process to release the lock."""
-LOCK_POLL_S = 0.01
+LOCK_TIMEOUT_S = 5.0
+"""Maximum time to wait for another process to release the lock."""
+LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
-NUMBERS = frozenset({"line", "timestamp"})
+NUMBER_FIELDS = frozenset({"line", "timestamp"})
 
 T = TypeVar("T")
 Tables = dict[str, dict[str, Any]]
@@ -271,7 +271,7 @@ class Memory:
         for run in runs:
             read = self._read_run(run)
             records |= {} if read is None else {cast("int", record[0]): record for record in read[1]}
-        store = EntityStore(SCHEMA)
+        store = EntityStore(ENTRY_SCHEMA)
         for line in sorted(records):
             store.add(records[line])
         for document in self.documents():
@@ -285,7 +285,7 @@ class Memory:
             }
             if document.data:
                 known |= {"kind": document.kind, "data": document.data}
-            store.add(SCHEMA.record(known))
+            store.add(ENTRY_SCHEMA.record(known))
         return store
 
     @property
@@ -348,15 +348,15 @@ def _file_lock(path: Path) -> Iterator[None]:
     """Hold a lock file for the duration of the context.
 
     Raises:
-        TimeoutError: another process did not release it within `LOCK_S`.
+        TimeoutError: another process did not release it within `LOCK_TIMEOUT_S`.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     with os.fdopen(descriptor, "wb"):  # the file object closes the descriptor
-        deadline = time.monotonic() + LOCK_S
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"another process has locked {path} for {LOCK_S:g} s: end it, or try again")
-            time.sleep(LOCK_POLL_S)
+                raise TimeoutError(f"another process has locked {path} for {LOCK_TIMEOUT_S:g} s: end it, or try again")
+            time.sleep(LOCK_POLL_INTERVAL_S)
         yield
 
 
@@ -402,26 +402,26 @@ def _record(document: Mapping[str, Any], run: str) -> Record:
         TypeError: an attribute has the wrong type.
     """
     for name, value in document.items():
-        if type(value) is not (int if name in NUMBERS else str):
+        if type(value) is not (int if name in NUMBER_FIELDS else str):
             raise TypeError(f"{name} is {value!r}")
-    return SCHEMA.record({**document, "run": run})
+    return ENTRY_SCHEMA.record({**document, "run": run})
 
 
 def _line(record: Record) -> int:
     return cast("int", record[0])
 
 
-MIN_PAUSE_S = 2.0
-"""Minimum pause between two writes of a run. A crash loses at least this much of a short log."""
-MAX_PAUSE_S = 30.0
+MIN_WRITE_PAUSE_S = 2.0
+"""Minimum pause between two writes of a run. A crash can lose this much, even of a short log."""
+MAX_WRITE_PAUSE_S = 30.0
 """Maximum pause between two writes of a run."""
-PAUSE_FACTOR = 50
-"""How many times longer the pause is than the write before it, so that writing takes at most 2 % of the time."""
+WRITE_PAUSE_FACTOR = 50
+"""The pause after a write, as a multiple of its duration, so that writing takes at most 2 % of the time."""
 
 
 def pause_after_write_s(elapsed_s: float) -> float:
     """Return the pause in seconds after a write that took `elapsed_s`."""
-    return min(max(MIN_PAUSE_S, PAUSE_FACTOR * elapsed_s), MAX_PAUSE_S)
+    return min(max(MIN_WRITE_PAUSE_S, WRITE_PAUSE_FACTOR * elapsed_s), MAX_WRITE_PAUSE_S)
 
 
 class EarlierRuns:
@@ -478,7 +478,7 @@ class RunRecorder:
             self._runs_errors.report = reporter_of("runs-unwritable")
             self._documents_errors.report = reporter_of("checkpoints-unwritable")
         await anyio.to_thread.run_sync(self._begin)
-        due_s = time.monotonic() + MIN_PAUSE_S
+        due_s = time.monotonic() + MIN_WRITE_PAUSE_S
         while True:
             self._is_idle = not self._has_changes
             timer = None if self._is_idle else self._wake_at(due_s)
@@ -492,7 +492,7 @@ class RunRecorder:
                 await anyio.to_thread.run_sync(self._write_documents)
             started_s = time.monotonic()
             if self._is_idle:
-                due_s = max(due_s, started_s + MIN_PAUSE_S)
+                due_s = max(due_s, started_s + MIN_WRITE_PAUSE_S)
             elif started_s >= due_s:
                 await anyio.to_thread.run_sync(self._write_run, None)
                 now_s = time.monotonic()

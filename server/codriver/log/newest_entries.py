@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 MAX_TEXT_BYTES = 64 * 2**10
 """Maximum size of an entry's text in UTF-8. Longer texts are truncated in the middle."""
-END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""Number of bytes that are retained at each end of a longer text, leaving some for the mark between them."""
+RETAINED_END_BYTES = MAX_TEXT_BYTES // 2 - 100
+"""Number of bytes that are retained at each end of a truncated text, leaving some for the mark between them."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
@@ -24,8 +24,8 @@ def truncate_entry(entry: Entry) -> Entry:
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
-    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
-    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
+    head = text[:RETAINED_END_BYTES].encode("utf-8", "replace")[:RETAINED_END_BYTES].decode("utf-8", "ignore")
+    tail = text[-RETAINED_END_BYTES:].encode("utf-8", "replace")[-RETAINED_END_BYTES:].decode("utf-8", "ignore")
     omitted = len(text) - len(head) - len(tail)
     return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver_datalog.solve import QueryAnswer
 
 __all__ = [
-    "SCHEMA",
+    "ENTRY_SCHEMA",
     "UNASSIGNED_LINE",
     "Category",
     "EntityStore",
@@ -50,7 +50,7 @@ Category = Literal[
     "otherErrorOutput",
 ]
 
-SCHEMA = Schema(
+ENTRY_SCHEMA = Schema(
     namespace="output",
     attributes=(
         "line",
@@ -70,28 +70,28 @@ SCHEMA = Schema(
     required=frozenset({"line", "category", "text", "timestamp"}),
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run", "kind"}),
 )
-"""The attributes of an entry in the log, the history and the memory. Only those in the memory have a `run`."""
+"""The attributes of entries in the log, the history and the memory. Only those in the memory have a `run`."""
 
-LOG_SOURCES = QuerySources(replace(SCHEMA, sources=(("$", "the log"), ("$history", ""), ("$memory", ""))))
-"""The attributes and sources that queries can use if no feature adds any."""
+BASE_QUERY_SOURCES = QuerySources(replace(ENTRY_SCHEMA, sources=(("$", "the log"), ("$history", ""), ("$memory", ""))))
+"""The attributes and sources available to queries if no feature adds any."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
-    SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
+    ENTRY_SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
 )
 
-MAX_ENTITIES = 1000
-"""Default maximum number of entries."""
-MAX_BYTES = 16 * 2**20
+DEFAULT_MAX_ENTRIES = 1000
+"""Default maximum number of entries in the log."""
+DEFAULT_MAX_TEXT_BYTES = 16 * 2**20
 """Default maximum total size of the entries' texts."""
-MAX_ROWS = 10_000
+DEFAULT_MAX_ROWS = 10_000
 """Default maximum number of rows in the answer to a query."""
-TIME_LIMIT_S = 2.0
+DEFAULT_QUERY_TIMEOUT_S = 2.0
 """Default maximum duration of a query."""
 MAX_DEFERRED_CHARACTERS = 2**12
-"""Maximum length of the text of an entry that may wait to be added."""
+"""Maximum length of the text of an entry whose addition may be deferred."""
 MAX_WAITING_ENTRIES = 32
 """Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
-MAX_PARSED_QUERIES = 64  # cached, as most queries are repeated
+MAX_CACHED_QUERIES = 64  # cached, as most queries are repeated
 
 
 UNASSIGNED_LINE = 0
@@ -101,7 +101,7 @@ UNASSIGNED_LINE = 0
 class Entry(NamedTuple):
     """An entry of the log. `timestamp` is in epoch milliseconds; unknown fields are None.
 
-    Its fields are in the order of `SCHEMA`, so as a plain tuple it is also the record in a store.
+    Its fields are in the order of `ENTRY_SCHEMA`, so as a plain tuple it is also the record in a store.
     """
 
     line: int
@@ -130,7 +130,7 @@ class Entry(NamedTuple):
 
     def to_json(self) -> dict[str, Value]:
         """Return the entry as a JSON object with attribute names without namespace. Unknown attributes are left out."""
-        return SCHEMA.document(self)
+        return ENTRY_SCHEMA.document(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +237,16 @@ class OutputLog(BoundedLog):
     def __init__(
         self,
         *,
-        max_entities: int = MAX_ENTITIES,
-        max_bytes: int = MAX_BYTES,
+        max_entities: int = DEFAULT_MAX_ENTRIES,
+        max_bytes: int = DEFAULT_MAX_TEXT_BYTES,
         next_line: int = 1,
         redact: Callable[[str], str] = str,
         listener: Listener = lambda _report: None,
     ) -> None:
-        super().__init__(SCHEMA, max_entities, max_bytes)
+        super().__init__(ENTRY_SCHEMA, max_entities, max_bytes)
         self._listener = listener
         self._redact = redact
-        self._use_sources(LOG_SOURCES)
+        self._use_sources(BASE_QUERY_SOURCES)
         self._next_line = next_line
         self._last_evicted_line = next_line - 1
         self._evicted = 0
@@ -325,7 +325,7 @@ class OutputLog(BoundedLog):
 
     def _use_sources(self, sources: QuerySources) -> None:
         self._sources = sources
-        self._parse = lru_cache(maxsize=MAX_PARSED_QUERIES)(sources.parse)
+        self._parse = lru_cache(maxsize=MAX_CACHED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
         """Add waiting entries in order of their lines, and report them to the listener."""
@@ -403,8 +403,8 @@ class OutputLog(BoundedLog):
         inputs: Sequence[object] = (),
         history: Queryable | None = None,
         memory: Queryable | None = None,
-        limit: int = MAX_ROWS,
-        time_limit_s: float = TIME_LIMIT_S,
+        limit: int = DEFAULT_MAX_ROWS,
+        time_limit_s: float = DEFAULT_QUERY_TIMEOUT_S,
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:

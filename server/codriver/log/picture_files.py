@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MAX_SEARCHED_ENTRIES = 1000
-"""Number of newest entries that are searched for the one with an image."""
+"""Maximum number of entries, newest first, that are searched for an image."""
 
 
 class ImageFiles:

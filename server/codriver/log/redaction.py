@@ -29,27 +29,29 @@ if TYPE_CHECKING:
     _Group = tuple[str, tuple[str, ...]]
 
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-SECRET_KEYS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
-"""Endings of keys whose value is a secret even if it is a word, in a line `key: word` of a secret."""
-MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
-LONG_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
-LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
+SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
+"""Endings of keys in lines `key: word` of a secret whose value is a secret even if it is a word."""
+MIN_SECRET_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
+MIN_SECRET_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
+LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 r"""Line endings within a value, including `\n` as two characters, which some configuration files require."""
-BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
-KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
-WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
-_PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
-ORDINARY_WORD = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
+BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
+KEY_AND_VALUE_PATTERN = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
+WORD_PATTERN = re.compile(r"[A-Za-z][A-Za-z_.-]*")
+_WORD_PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
+ORDINARY_WORD_PATTERN = re.compile(rf"\W*{_WORD_PARTS}(?:[_.-]{_WORD_PARTS})*\W*")
 """Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
-URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may contain a secret
+PLAIN_URL_PATTERN = re.compile(
+    r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE
+)  # a URL with a user or a query may contain a secret
 
 NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 """Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
 _NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
-_QUOTES = ("", '"', "'", "`")
-"""Quotes that may be escaped in a string, and none for strings in other quotes."""
-NEEDS_NO_ESCAPING = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
+_ESCAPABLE_QUOTES = ("", '"', "'", "`")
+"""Quotes that may be escaped in a string. The empty string stands for none, as in strings with other quotes."""
+UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Matches text that needs no escaping in a string: ASCII without control characters, quotes, slash and backslash."""
 
 
@@ -126,7 +128,7 @@ class Redactor:
 
         A secret known by the same name is retained.
         """
-        if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
+        if len(secret) < MIN_SECRET_CHARACTERS or secret in self._by_name.values():
             return
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
         free = next(candidate for candidate in names if candidate not in self._by_name)
@@ -138,7 +140,7 @@ class Redactor:
         """Redact named strings that the application in a REPL declares sensitive, until `forget`."""
         by_text = dict(self._sensitive.get(repl, {}))
         for name, text in sensitive:
-            if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
+            if len(text) >= MIN_SECRET_CHARACTERS and any(map(str.isalnum, text)):
                 by_text.pop(text, None)
                 by_text[text] = NOT_IN_NAMES.sub("", name)[:MAX_NAME]
         size = sum(map(len, by_text))
@@ -172,7 +174,7 @@ class Redactor:
             {
                 name: value
                 for name, value in environ.items()
-                if name.upper().endswith(SECRET_NAME_ENDINGS) and len(value) >= MIN_CHARACTERS
+                if name.upper().endswith(SECRET_NAME_ENDINGS) and len(value) >= MIN_SECRET_CHARACTERS
             }
         )
 
@@ -285,25 +287,27 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
 
 def secret_parts_of_lines(secret: str) -> tuple[str, ...]:
     """Return the lines of a secret that are secrets themselves, reduced to the value in `key: value`."""
-    lines = LINE_ENDS.split(secret)
+    lines = LINE_END_PATTERN.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
-    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common_substring(part)]))
+    return tuple(
+        dict.fromkeys([part for part in found if len(part) >= MIN_SECRET_CHARACTERS and _common_substring(part)])
+    )
 
 
 def _secret_part(line: str) -> str:
     """Return the secret part of a line that was stripped of whitespace, or an empty string."""
-    matched = KEY_AND_VALUE.fullmatch(line)
+    matched = KEY_AND_VALUE_PATTERN.fullmatch(line)
     value = matched["value"].rstrip(",;").strip("\"' ") if matched else line
-    if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
+    if BEGIN_OR_END_MARK.fullmatch(value.strip("\"', ")):
         return ""
     if matched is None:
-        return line if len(line) >= LONG_LINE_CHARACTERS or not ORDINARY_WORD.fullmatch(line) else ""
-    is_named_secret = matched["key"].upper().endswith(SECRET_KEYS)
-    if not is_named_secret and (WORD.fullmatch(value) or URL.fullmatch(value)):
+        return line if len(line) >= MIN_SECRET_LINE_CHARACTERS or not ORDINARY_WORD_PATTERN.fullmatch(line) else ""
+    is_named_secret = matched["key"].upper().endswith(SECRET_KEY_ENDINGS)
+    if not is_named_secret and (WORD_PATTERN.fullmatch(value) or PLAIN_URL_PATTERN.fullmatch(value)):
         return ""
-    if len(value) >= MIN_CHARACTERS:
+    if len(value) >= MIN_SECRET_CHARACTERS:
         return value
-    return line if len(line) >= LONG_LINE_CHARACTERS or is_named_secret else ""
+    return line if len(line) >= MIN_SECRET_LINE_CHARACTERS or is_named_secret else ""
 
 
 # How several languages print a character within a string, except for quotes.
@@ -350,7 +354,7 @@ def _escape_javascript(character: str) -> str:
     return named if named.isprintable() or not character.isascii() else f"\\x{ord(character):02X}"
 
 
-_PRINTERS: tuple[Callable[[str], str], ...] = (
+_ESCAPE_FUNCTIONS: tuple[Callable[[str], str], ...] = (
     _escape_python,
     _escape_python_ascii,
     _escape_python_bytes,
@@ -382,12 +386,12 @@ def printed_forms(secret: str) -> tuple[str, ...]:
 
 
 def _within_strings(text: str) -> set[str]:
-    if NEEDS_NO_ESCAPING.fullmatch(text):
+    if UNESCAPED_TEXT_PATTERN.fullmatch(text):
         return {text}
     special = [character for character in set(text) if not (character.isascii() and character.isalnum())]
-    quotes = [quoted for quoted in _QUOTES if quoted in text]
+    quotes = [quoted for quoted in _ESCAPABLE_QUOTES if quoted in text]
     forms = set()
-    for printer in _PRINTERS:
+    for printer in _ESCAPE_FUNCTIONS:
         table = {ord(character): printer(character) for character in special}
         for quoted in quotes:
             forms.add(text.translate({**table, ord(quoted): f"\\{quoted}"} if quoted else table))

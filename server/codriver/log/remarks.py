@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-RULES: Final = FileRules(Links.OF_USER, 64 * files.KIBIBYTE)
+FILE_RULES: Final = FileRules(Links.OF_USER, 64 * files.KIBIBYTE)
 MAX_REMARKS: Final = 32
 """Maximum number of remarks that are remembered. The oldest are forgotten first."""
 
@@ -31,7 +31,7 @@ class Remarks:
     def __init__(self, path: Path, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
         self._path = path
         self._spawn = spawn
-        found = files.read_json(path, RULES)
+        found = files.read_json(path, FILE_RULES)
         self._earlier = [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
         self._now: dict[str, str] = {}
         """The evaluations whose answers have the remarks that this server reported, by remark."""

@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_NAMES_TRIED = 5
-"""Maximum number of directory names that are tried."""
-LOCK_ENDING = ".lock"
-LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
+MAX_NAME_ATTEMPTS = 5
+"""Maximum number of random directory names that are tried."""
+LOCK_SUFFIX = ".lock"
+LOCK_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
 # Programs can print unpaired surrogates.
 SURROGATE_ERRORS = "surrogatepass"
 
-MAX_FULL_STREAMS = 4
-"""Number of strings of maximum size that fit into the disk space."""
+FULL_STREAMS = 4
+"""Number of strings of maximum size for which there is disk space."""
 MAX_FILES_PER_STREAM = 16
-"""Maximum number of files of a string. Its oldest part is dropped one file at a time."""
-SMALL_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
+"""Maximum number of files for one string, whose oldest part is dropped one file at a time."""
+MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters that wait to be written, in all strings.
 
 Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
 memory.
 """
-PAUSE_CHARACTERS = 16 * 2**20
-"""Number of characters in memory above which a program's output is paused, if possible, until more is written."""
-PAUSE_POLL_S = 0.01
-"""Interval between two checks of that number."""
-BLOCKED_DISK_S = 1.0
+PAUSE_THRESHOLD_CHARACTERS = 16 * 2**20
+"""Number of unwritten characters above which a program's output is paused, if possible, until more are written."""
+PAUSE_POLL_INTERVAL_S = 0.01
+"""Interval for checking whether paused output can continue."""
+BLOCKED_DISK_THRESHOLD_S = 1.0
 """Time without a completed write after which the disk counts as blocked, so that output does not wait for it."""
 WRITE_DELAY_S = 0.1
 """Time for which text is gathered before it is written.
 
 Each disk access takes the interpreter away from the event loop, which can be noticeable on a busy machine.
 """
-CLOSE_S = 2.0
-"""Maximum time that closing the store waits for the disk."""
+CLOSE_TIMEOUT_S = 2.0
+"""Maximum time to wait for the disk when the store is closed."""
 
 
 class UnlockableError(OSError):
@@ -90,9 +90,9 @@ class SpillDirectory:
 
     def _claimed(self) -> Path:
         """Choose an unused name for the directory and lock it."""
-        for _ in range(MAX_NAMES_TRIED):
+        for _ in range(MAX_NAME_ATTEMPTS):
             directory = self._root / secrets.token_hex(6)
-            lock_file = directory.with_suffix(LOCK_ENDING)
+            lock_file = directory.with_suffix(LOCK_SUFFIX)
             lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 # Another server's sweep may remove the file before it is locked.
@@ -115,14 +115,14 @@ class SpillDirectory:
         os.close(self._lock)
         with suppress(OSError):
             if not self._directory.exists():  # otherwise the lock remains, and the next server tries again
-                remove(self._directory.with_suffix(LOCK_ENDING))
+                remove(self._directory.with_suffix(LOCK_SUFFIX))
         self._directory = self._lock = None
 
     def sweep(self) -> None:
         """Delete the directories of servers that have ended. Those that cannot be locked or deleted are left alone."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
-                if LOCK_NAME.fullmatch(lock_file.name):
+                if LOCK_NAME_PATTERN.fullmatch(lock_file.name):
                     _sweep(lock_file)
 
 
@@ -295,7 +295,7 @@ class SpillStore:
     def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:
         self.max_stored = max_stored
         """Maximum number of characters of one string that stay in memory while they cannot be written."""
-        self.small_characters = min(SMALL_CHARACTERS, max_stored // 1000)
+        self.small_characters = min(MAX_JOINED_CHARACTERS, max_stored // 1000)
         """Maximum length to which small chunks of a string are joined."""
         self.lock = threading.Lock()
         self.stored = self.moving = self.movers = self.bytes = 0
@@ -305,7 +305,7 @@ class SpillStore:
         )
         self.is_closed = False
         self.max_bytes = capacity.max_bytes if capacity else 0
-        self.max_stream_bytes = max(1, self.max_bytes // MAX_FULL_STREAMS)
+        self.max_stream_bytes = max(1, self.max_bytes // FULL_STREAMS)
         self.max_file_bytes = max(1, self.max_stream_bytes // MAX_FILES_PER_STREAM)
         self._root = capacity.root if capacity else None
         self._directory = SpillDirectory(capacity.root) if capacity and capacity.max_bytes else None
@@ -357,12 +357,12 @@ class SpillStore:
         Used to slow down a program's output.
         """
         seen, waited_s = self._writes, 0.0
-        while self.stored > PAUSE_CHARACTERS and self.movers and self._writes != self._hung_after:
-            await anyio.sleep(PAUSE_POLL_S)
-            waited_s += PAUSE_POLL_S
+        while self.stored > PAUSE_THRESHOLD_CHARACTERS and self.movers and self._writes != self._hung_after:
+            await anyio.sleep(PAUSE_POLL_INTERVAL_S)
+            waited_s += PAUSE_POLL_INTERVAL_S
             if self._writes != seen:
                 seen, waited_s = self._writes, 0.0
-            elif waited_s >= BLOCKED_DISK_S:
+            elif waited_s >= BLOCKED_DISK_THRESHOLD_S:
                 self._hung_after = seen
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
@@ -423,12 +423,12 @@ class SpillStore:
         return max(0, self.stored - min(self.moving, MAX_UNWRITTEN_CHARACTERS))
 
     def close(self) -> None:
-        """Remove all files and end the thread. Waits for at most `CLOSE_S`. May be called repeatedly."""
+        """Remove all files and end the thread. Waits for at most `CLOSE_TIMEOUT_S`. May be called repeatedly."""
         with self.lock:
             was_closed, self.is_closed = self.is_closed, True
         if self._thread is not None and not was_closed:
             self._jobs.put(None)
-            self._thread.join(CLOSE_S)
+            self._thread.join(CLOSE_TIMEOUT_S)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

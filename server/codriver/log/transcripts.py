@@ -43,14 +43,14 @@ __all__ = [
 
 T = TypeVar("T")
 
-MAX_LATE_CHARACTERS = 80
-"""Maximum length of the excerpt of late output."""
+MAX_LATE_EXCERPT_CHARACTERS = 80
+"""Maximum length of an excerpt of late output."""
 MAX_LATE_OUTPUTS = 100
 """Maximum number of late outputs that are remembered."""
 MAX_READERS = 256
 """Maximum number of readers for which the reported late output is remembered."""
-EXCESS_DIVISOR = 16
-"""How far the number of retained transcripts may be exceeded, as a fraction: several are forgotten together."""
+EXCESS_TRANSCRIPTS_DIVISOR = 16
+"""Divisor for the number of transcripts that may be retained in excess, so that several are forgotten together."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
 """The parts of a transcript. `stacks` is a thread dump taken just before the evaluation was interrupted."""
@@ -273,7 +273,7 @@ class LateOutput:
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
         """Record output that was logged at `line`."""
-        head = cut(" ".join(text[: 4 * MAX_LATE_CHARACTERS].split()), MAX_LATE_CHARACTERS)
+        head = cut(" ".join(text[: 4 * MAX_LATE_EXCERPT_CHARACTERS].split()), MAX_LATE_EXCERPT_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
         if last is not None and last.source == source and last.last_line > self._newest_reported:
@@ -366,7 +366,10 @@ class Transcripts:
             return
         self._over[evaluation] = None
         # Forget several together, so that only few callers wait for it.
-        if len(self._over) <= self._stored + self._stored // EXCESS_DIVISOR and self.store.stored <= self._max_bytes:
+        if (
+            len(self._over) <= self._stored + self._stored // EXCESS_TRANSCRIPTS_DIVISOR
+            and self.store.stored <= self._max_bytes
+        ):
             return
         while len(self._over) > 1 and (
             len(self._over) > self._stored or self.store.resident_characters > self._max_bytes
@@ -381,7 +384,7 @@ class Transcripts:
 MAX_CALLERS: Final = 64
 """Maximum number of callers per transcript. Beyond it, the least recent one gets the output from the start again."""
 NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
-"""The positions of a caller that has seen nothing."""
+"""The positions of a caller that has not seen any output."""
 
 
 class ReportedPositions:

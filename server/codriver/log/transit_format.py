@@ -12,27 +12,27 @@ import io
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from codriver.log.output_log import SCHEMA, Entry
+from codriver.log.output_log import ENTRY_SCHEMA, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 FORMAT_VERSION: Final = 2
 HEADER: Final = b'["^ ","~:format-version",%d]\n' % FORMAT_VERSION
-VERSION_HEADER: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
-"""Matches the beginning of a file of any version."""
-ENTRY_LINE: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
-"""Matches the beginning of an entry's line, with its line number. The text of an entry has no unescaped quotes."""
-UNPAIRED_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+VERSION_HEADER_PATTERN: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
+"""Matches the beginning of a file in any version of the format."""
+ENTRY_LINE_START: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
+"""Matches the beginning and the number of an entry's line. The text of an entry has no unescaped quotes."""
+UNPAIRED_SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
 CHUNK_BYTES: Final = 256 * 2**10
 """Approximate size of the chunks in which a file is written."""
-MAX_NUMBER: Final = 10**17  # of a line or a time, so that incremented numbers still have 18 digits
+MAX_LINE_OR_TIME: Final = 10**17  # of a line or a time, so that incremented numbers still have 18 digits
 
 MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever stored whole
 MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
-MAX_PLAIN_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
-STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+MAX_UNQUOTED_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
+STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class UnreadableError(ValueError):
@@ -50,7 +50,7 @@ def check_version(head: bytes) -> None:
         UnreadableError: it is not a history, or of an older format.
         NewerFormatError: it was written by a newer version.
     """
-    found = VERSION_HEADER.match(head)
+    found = VERSION_HEADER_PATTERN.match(head)
     version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
         raise NewerFormatError(f"has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}")
@@ -60,7 +60,7 @@ def check_version(head: bytes) -> None:
 
 def highest_line(lines: bytes) -> int:
     """Return the highest line number of the entries in these lines, or 0 if there are none."""
-    return max(map(int, ENTRY_LINE.findall(lines)), default=0)
+    return max(map(int, ENTRY_LINE_START.findall(lines)), default=0)
 
 
 def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
@@ -96,7 +96,7 @@ class EntryEncoder:
             from transit.writer import Writer  # noqa: PLC0415  # as above
 
             self._writer = Writer(self._stream, "json")
-            self._keys = {name: Keyword(f"{SCHEMA.namespace}/{name}") for name in SCHEMA.attributes}
+            self._keys = {name: Keyword(f"{ENTRY_SCHEMA.namespace}/{name}") for name in ENTRY_SCHEMA.attributes}
 
     def line_of(self, entity: Entry) -> bytes:
         """Encode an entry as a line. Unpaired surrogates become replacement characters."""
@@ -106,7 +106,7 @@ class EntryEncoder:
         self._writer.write({self._keys[name]: value for name, value in entity.to_json().items()})
         text = self._stream.getvalue()
         if not text.isascii():
-            text = UNPAIRED_SURROGATE.sub("\ufffd", text)
+            text = UNPAIRED_SURROGATE_PATTERN.sub("\ufffd", text)
         return text.encode() + b"\n"
 
 
@@ -165,7 +165,7 @@ class _EntityReader:
         from transit.transit_types import Keyword  # noqa: PLC0415  # as above
 
         self._reader = Reader("json")
-        self._names = {Keyword(f"{SCHEMA.namespace}/{name}"): name for name in SCHEMA.attributes}
+        self._names = {Keyword(f"{ENTRY_SCHEMA.namespace}/{name}"): name for name in ENTRY_SCHEMA.attributes}
 
     def entity(self, line: bytes) -> Entry:
         """Decode a line of limited length, unless it would take much more memory than the line itself.
@@ -177,8 +177,8 @@ class _EntityReader:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise UnreadableError(f"no UTF-8: {error.reason}") from None
-        if len(text) > MAX_PLAIN_CHARACTERS and len(STRING.sub("", text)) > MAX_PLAIN_CHARACTERS:
-            raise UnreadableError(f"it has more than {MAX_PLAIN_CHARACTERS} characters outside of strings")
+        if len(text) > MAX_UNQUOTED_CHARACTERS and len(STRING_PATTERN.sub("", text)) > MAX_UNQUOTED_CHARACTERS:
+            raise UnreadableError(f"it has more than {MAX_UNQUOTED_CHARACTERS} characters outside of strings")
         try:
             found = self._reader.read(io.StringIO(text))
             entity = {self._names[key]: value for key, value in found.items() if key in self._names}
@@ -189,13 +189,13 @@ class _EntityReader:
 
 def _entry(entity: Mapping[str, Any]) -> Entry:
     try:
-        record = SCHEMA.record(entity)
+        record = ENTRY_SCHEMA.record(entity)
     except (KeyError, AttributeError, TypeError) as error:
         raise UnreadableError(f"an entity lacks an attribute: {error}") from None
     numbers = (record[0], record[3])
     strings = [value for value in (record[1], record[2], *record[4:]) if value is not None]
     if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in strings):
         raise UnreadableError("an attribute of an entity has a wrong type")
-    if not all(0 <= cast("int", n) <= MAX_NUMBER for n in numbers):
+    if not all(0 <= cast("int", n) <= MAX_LINE_OR_TIME for n in numbers):
         raise UnreadableError("a line or a time of an entity is out of range")
     return Entry.from_record(record)

@@ -36,14 +36,14 @@ Verdict = Literal["json", "wait", "refuse"]
 JSON_WHITESPACE = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, which some shells write first. No protocol starts with it."""
-JSON_STARTS = b'{["'
+JSON_START_BYTES = b'{["'
 """First bytes of JSON values that cannot start an HTTP method, which is a token. Source: RFC 9110, section 5.6.2."""
-FOREIGN_START = re.compile(
+FOREIGN_START_PATTERN = re.compile(
     rb"[A-Z]{2,16}[ \t\r\n/]"  # an upper-case verb: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
     rb"|SSH-"
     rb"|[^\x20-\x7e]"  # a TLS hello (0x16), PROXY v2 (0x0d), SOCKS (0x05), STUN (0x00), any binary protocol
 )
-FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
+FOREIGN_VERSION_PATTERN = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 """Matches the version of a related protocol.
 
 A web page can choose a method such as `patch` or `null` by DNS rebinding.
@@ -76,15 +76,17 @@ class AdmittedPeer:
 MAX_FIRST_BYTE_WAIT_S = 300.0
 """Maximum wait for the first byte. A relay connects when its client starts, and is silent until the client writes."""
 MAX_FIRST_LINE_WAIT_S = 10.0
-"""Maximum wait for the rest of the first line."""
-QUERY_THREADS = 4
-"""Number of threads that look up the users of peers. They do nothing else, so other work never delays admission."""
+"""Maximum time to wait for the rest of the first line."""
+PEER_QUERY_THREADS = 4
+"""Number of threads that look up the users of peers. They do nothing else, so that nothing delays admission."""
 MAX_TOKEN_LINE_BYTES = 4096
-"""Maximum length of a first line that is not admitted yet."""
-READ_BYTES = 64 * 1024
+"""Maximum length of the first line of a peer that is not admitted yet."""
+MAX_READ_BYTES = 64 * 1024
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION_METHOD.encode()
 """The start of the line in which Codriver's relay and commands send a token and name the server they expect."""
-WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE_METHOD.encode()
+WORKSPACE_LINE_TEMPLATE = (
+    b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE_METHOD.encode()
+)
 """The answer to a peer that names a workspace: the device and inode of the served workspace."""
 
 
@@ -101,12 +103,12 @@ def classify_first_bytes(data: bytes) -> Verdict:
     text = data.removeprefix(BOM).lstrip(JSON_WHITESPACE)
     if not text:
         return "wait"
-    if text[0] in JSON_STARTS:
+    if text[0] in JSON_START_BYTES:
         return "json"
-    if FOREIGN_START.match(text):
+    if FOREIGN_START_PATTERN.match(text):
         return "refuse"
     line, line_end, _ = text.partition(b"\n")
-    if FOREIGN_LINE.search(line):
+    if FOREIGN_VERSION_PATTERN.search(line):
         return "refuse"
     return "json" if line_end else "wait"
 
@@ -179,7 +181,7 @@ class Admission:
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:
         self._token = token
         self._session_id = session_id
-        self._threads = anyio.CapacityLimiter(QUERY_THREADS)
+        self._threads = anyio.CapacityLimiter(PEER_QUERY_THREADS)
         self._workspace = workspace
         self._refusals = RefusalLog(logger)
         self.refused = 0
@@ -201,7 +203,7 @@ class Admission:
         with anyio.move_on_after(MAX_FIRST_BYTE_WAIT_S) as patience:
             while True:
                 try:
-                    data += await stream.receive(READ_BYTES)
+                    data += await stream.receive(MAX_READ_BYTES)
                 except (anyio.EndOfStream, anyio.BrokenResourceError):
                     return None
                 patience.deadline = min(patience.deadline, anyio.current_time() + MAX_FIRST_LINE_WAIT_S)
@@ -258,7 +260,7 @@ class Admission:
             return False  # the workspace was removed
         served = f"{status.st_dev}:{status.st_ino}"
         try:
-            await stream.send(WORKSPACE_LINE % served.encode())
+            await stream.send(WORKSPACE_LINE_TEMPLATE % served.encode())
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return False
         return named_workspace == served

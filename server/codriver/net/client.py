@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
 
 PROTOCOL_VERSION = "2025-11-25"
-NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+NO_OTHER_FIELDS: Mapping[str, str] = MappingProxyType({})
 HANDSHAKE_TIMEOUT_S = 5.0
-"""Maximum time for connecting and the handshake."""
-START_TIMEOUT_S = 30.0
-"""Maximum time for a started server to accept connections."""
+"""Maximum time for connecting and for the handshake."""
+SERVER_START_TIMEOUT_S = 30.0
+"""Maximum time for a started server to begin accepting connections."""
 INVALID_REQUEST_CODES = frozenset({-32700, -32600, -32602})
-"""JSON-RPC error codes that mean that the request was invalid. Source: JSON-RPC 2.0, error object."""
+"""JSON-RPC error codes for invalid requests. Source: JSON-RPC 2.0, error object."""
 MAX_LOG_TAIL_CHARACTERS = 600
-"""Maximum number of characters to display from the log of a server that failed to start."""
+"""Maximum number of characters displayed from the end of the log of a server that failed to start."""
 
 
 class NoServerError(StartError):
@@ -151,7 +151,7 @@ class Connection:
         self.socket.settimeout(None)
 
     def introduce(
-        self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NO_FIELDS
+        self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NO_OTHER_FIELDS
     ) -> None:
         """Send the token and name the expected server and workspace. Both sides disconnect if they do not match.
 
@@ -270,7 +270,7 @@ def connect(
         process = start_server(workspace)
     except OSError as error:
         raise CannotStartError(workspace, error) from error
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + SERVER_START_TIMEOUT_S
     while True:
         try:
             return _connect(workspace, directory, name)
@@ -315,7 +315,7 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NO_FIELDS) -> Connection:
+def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NO_OTHER_FIELDS) -> Connection:
     """Return a verified connection to the server of a workspace after introducing the client: see `introduce`.
 
     Raises:

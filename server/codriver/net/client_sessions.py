@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core.actions import ClientConnected, ClientDisconnected
 from codriver.core.records import Recent
-from codriver.net.conversations import CLAUDE_CODE, conversation_digest, conversation_id
+from codriver.net.conversations import CLAUDE_CODE_CLIENT, conversation_digest, conversation_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -172,7 +172,7 @@ class Clients:
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
-        if name == CLAUDE_CODE and not session.conversation:
+        if name == CLAUDE_CODE_CLIENT and not session.conversation:
             session.conversation = session.conversation_of_claude
         self._introduced(name)
 

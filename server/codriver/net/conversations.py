@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_ID_CHARACTERS: Final = 128
-"""Maximum length of an id in characters."""
-ID_KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
+"""Maximum length of a conversation id."""
+CONVERSATION_ID_KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
 """Keys of `_meta` that contain an id.
 
 Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 sends none.
 """
-CLAUDE_CODE: Final = "claude-code"
-"""The name of the client whose relay sends the session id, from the variable `CLAUDE_CODE_SESSION_ID`."""
+CLAUDE_CODE_CLIENT: Final = "claude-code"
+"""Name of the client whose relay sends the session id from the variable `CLAUDE_CODE_SESSION_ID`."""
 TURN_METADATA_KEY: Final = "x-codex-turn-metadata"
 """The key of an object, or of its JSON, that contains a `thread_id`. Source: a recording of Codex 0.171.0."""
 MAX_TURN_METADATA_CHARACTERS: Final = 10_000
-"""Maximum length of that JSON in characters. Longer values are ignored."""
+"""Maximum length of that JSON. Longer values are ignored."""
 
 
 def conversation_id(meta: Mapping[str, object]) -> str | None:
     """Return the id of the conversation from the `_meta` of a call, or None if it has none."""
-    for key in ID_KEYS:
+    for key in CONVERSATION_ID_KEYS:
         if (found := valid_id_or_none(meta.get(key))) is not None:
             return found
     turn = meta.get(TURN_METADATA_KEY)

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-TURN_S: Final = 0.0005
-"""Time after which a computation yields to other tasks."""
+MAX_TURN_S: Final = 0.0005
+"""Time after which a computation lets other tasks run."""
 YIELDED_ITERATIONS: Final = 12
-"""Number of loop iterations to yield for: as many as a call of another client needs. An idle one costs about 20 µs."""
+"""Number of loop iterations left to other tasks, enough for another client's call. An idle one takes about 20 µs."""
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class TurnTimer:
     """Tracks when a computation should yield. The first turn starts when it is created."""
 
     def __init__(self) -> None:
-        self._ends = perf_counter() + TURN_S
+        self._ends = perf_counter() + MAX_TURN_S
 
     @property
     def is_over(self) -> bool:
@@ -33,7 +33,7 @@ class TurnTimer:
         """Let other tasks run, and then start the next turn."""
         for _ in range(YIELDED_ITERATIONS):
             await asyncio.sleep(0)
-        self._ends = perf_counter() + TURN_S
+        self._ends = perf_counter() + MAX_TURN_S
 
 
 async def run_in_turns(work: Generator[None, None, T]) -> T:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 FILE_SLOTS = 4
-"""Number of files that are read concurrently."""
+"""Maximum number of files that are read concurrently."""
 TEXT_SLOTS = 2
-"""Number of threads that process long strings."""
+"""Maximum number of threads that process long strings."""
 QUERY_SLOTS = 2
 """Number of concurrent queries.
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import os
 
 
-GONE_USER_ID: Final = peer.GONE[0]
-"""The user id of a socket that no process has any more."""
+GONE_USER_ID: Final = peer.UNOWNED_SOCKET[0]
+"""The user id of a socket that no longer belongs to a process."""
 LISTENING_STATE = "0A"
 """The state of listening sockets in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES_DIRECTORY: Final = Path("/proc/net")
@@ -35,11 +35,11 @@ SOCK_DIAG_BY_FAMILY: Final = 20
 NLM_F_REQUEST: Final = 0x1
 NLM_F_DUMP: Final = 0x300
 NLMSG_DONE: Final = 3
-DIAG_BYTES: Final = 65536
+RECEIVE_BUFFER_BYTES: Final = 65536
 """Size of the receive buffer, larger than any part of an answer from the kernel. Source: netlink(7)."""
 
-LOOPBACK_OF_ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
-"""The loopback address at which a listener on all interfaces is reached, by its address."""
+LOOPBACK_BY_ANY_ADDRESS = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
+"""The loopback address for reaching a listener on all interfaces, by the address on which it listens."""
 
 Address = tuple[str, int]
 
@@ -153,7 +153,7 @@ def listening_sockets(*, directory: Path = TABLES_DIRECTORY) -> dict[int, str]:
     for uid, inode, host, port in rows:
         if uid in mine:
             quoted = f"[{host}]" if ":" in host else host
-            found[inode] = f"{LOOPBACK_OF_ANY.get(host, quoted)}:{port}"
+            found[inode] = f"{LOOPBACK_BY_ANY_ADDRESS.get(host, quoted)}:{port}"
     return found
 
 
@@ -173,13 +173,13 @@ def _query_listeners() -> list[Listener]:
         raise UnsupportedQueryError(0, "sock_diag")
     found = []
     with socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
-        kernel.settimeout(peer.DIAG_S)
+        kernel.settimeout(peer.DIAG_TIMEOUT_S)
         for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
             head = struct.pack("=IHHII", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)
             kernel.send(head + struct.pack("=4BI48x", family, socket.IPPROTO_TCP, 0, 0, 1 << int(LISTENING_STATE, 16)))
             is_over = False
             while not is_over:
-                data = kernel.recv(DIAG_BYTES)
+                data = kernel.recv(RECEIVE_BUFFER_BYTES)
                 while data and not is_over:
                     length, kind = struct.unpack_from("=IH", data)
                     if kind == NLMSG_DONE:
@@ -223,7 +223,7 @@ def _decode_host(words: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-UNIDENTIFIED_LISTENER = "this system cannot identify the process that listens there"
+UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that listens there"
 
 
 def connection_objection(connection: socket.socket, file: Path) -> str | None:
@@ -255,7 +255,7 @@ def listener_objection(listener: LocalSocket | None, file: Path | None) -> str |
     else, and be younger than the machine's start, because every listener is.
     """
     if listener is None:
-        return _objection_to_file(file) if file is not None else UNIDENTIFIED_LISTENER
+        return _objection_to_file(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
     if listener.uid < 0:
         return "the process that listened there has closed the connection"
     if is_mine(listener.uid):
@@ -269,12 +269,15 @@ def _objection_to_file(file: Path) -> str | None:
     try:
         status = file.lstat()
     except OSError as error:
-        return f"{UNIDENTIFIED_LISTENER}, and the file with its port cannot be checked: {error.strerror}"
+        return f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port cannot be checked: {error.strerror}"
     if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
-        return f"{UNIDENTIFIED_LISTENER}, and the file with its port belongs to another user, or others may write to it"
+        return (
+            f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port belongs to another user, or others "
+            "may write to it"
+        )
     if status.st_mtime < boot_time_s():
         return (
-            f"{UNIDENTIFIED_LISTENER}, and the file with its port was written before this machine started, "
+            f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port was written before this machine started, "
             "so it is outdated"
         )
     return None

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 NOTE_NAME: Final = "workspace"
-"""The file name of a note."""
-RULES: Final = FileRules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
-MAX_NOTES: Final = 1000
+"""The file name of a note about a server's workspace."""
+NOTE_RULES: Final = FileRules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
+MAX_SEARCHED_DIRECTORIES: Final = 1000
 """Maximum number of state directories that are searched."""
 ANSWER_TIMEOUT_S: Final = 3.0
 """Maximum time for a server to answer, so that one that hangs does not delay the list."""
@@ -111,9 +111,9 @@ def _left_over(workspace: Path) -> str:
 def _notes() -> Iterator[Path]:
     """Yield the workspaces of all notes that are in the right directory."""
     root = state_directory() / "workspaces"
-    for directory in sorted(root.iterdir())[:MAX_NOTES] if root.is_dir() else ():
+    for directory in sorted(root.iterdir())[:MAX_SEARCHED_DIRECTORIES] if root.is_dir() else ():
         try:
-            workspace = Path(os.fsdecode(files.read(directory / NOTE_NAME, RULES, root=directory)))
+            workspace = Path(os.fsdecode(files.read(directory / NOTE_NAME, NOTE_RULES, root=directory)))
         except (OSError, ValueError):
             continue
         if workspace.is_absolute() and workspace_state_directory(workspace).name == directory.name:

@@ -13,10 +13,10 @@ import anyio
 from anyio.abc import SocketAttribute
 
 from codriver.net.keepalive import enable_keepalive
-from codriver.net.listening_sockets import RESERVED_FILES
+from codriver.net.listening_sockets import RESERVED_DESCRIPTORS
 from codriver.net.outbox import Outbox, immediate_sender
 from codriver.net.server_record import ANSWER_METHOD
-from codriver.net.socket_reader import READ_BYTES, receiver_of
+from codriver.net.socket_reader import MAX_READ_BYTES, receiver_of
 from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_BYTES = 8 * 2**20
-"""Size of unread answers at which no more requests are read from a client."""
-MAX_REFUSED_AT_ONCE = 8
-"""Number of connections beyond the maximum of clients, so that excess clients can be sent an error."""
+"""Size of unread answers above which no more requests are read from a client."""
+MAX_EXCESS_CONNECTIONS = 8
+"""Number of connections accepted beyond the maximum number of clients, so that excess clients get an error."""
 REFUSAL_TIMEOUT_S = 10.0
 """Maximum time for refusing an excess client."""
 MAX_REFUSED_BYTES = 64 * 1024
-"""Maximum number of bytes read from an excess client, to find the id of its first request."""
-TOO_MANY_CLIENTS = -32000
-"""JSON-RPC error code for an excess client."""
+"""Maximum number of bytes read from an excess client to find the id of its first request."""
+TOO_MANY_CLIENTS_CODE = -32000
+"""JSON-RPC error code sent to an excess client."""
 FLUSH_TIMEOUT_S = 2.0
 """Maximum time for sending the last lines when a connection is closed."""
 
@@ -92,7 +92,7 @@ class Listener:
         self._requests = requests
         self._pending: dict[anyio.CancelScope, None] = {}
         """Connections that have not been admitted yet, oldest first."""
-        if refused := allow_open_files(limits.clients + RESERVED_FILES):
+        if refused := allow_open_files(limits.clients + RESERVED_DESCRIPTORS):
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
@@ -148,7 +148,7 @@ class Listener:
 
     def _evict_oldest(self) -> None:
         """Close the oldest connection that has not been admitted if too many are open."""
-        if len(self._clients) + len(self._pending) < self._limits.clients + MAX_REFUSED_AT_ONCE:
+        if len(self._clients) + len(self._pending) < self._limits.clients + MAX_EXCESS_CONNECTIONS:
             return
         oldest = next(iter(self._pending))
         del self._pending[oldest]
@@ -186,14 +186,14 @@ async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
     )
     with anyio.move_on_after(REFUSAL_TIMEOUT_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while b"\n" not in first and len(first) < MAX_REFUSED_BYTES:
-            first += await stream.receive(READ_BYTES)
-        error = {"code": TOO_MANY_CLIENTS, "message": text}
+            first += await stream.receive(MAX_READ_BYTES)
+        error = {"code": TOO_MANY_CLIENTS_CODE, "message": text}
         answer = {"jsonrpc": "2.0", "id": _first_request_id(first), "error": error}
         await stream.send(json.dumps(answer).encode() + b"\n")
         await stream.send_eof()
         received = 0
         while received < MAX_REFUSED_BYTES:
-            received += len(await stream.receive(READ_BYTES))
+            received += len(await stream.receive(MAX_READ_BYTES))
 
 
 def _first_request_id(data: bytes) -> str | int | None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ACCEPT_RETRY_S = 0.1
+ACCEPT_RETRY_PAUSE_S = 0.1
 """Pause after a failed `accept`."""
-RESERVED_FILES = 256
+RESERVED_DESCRIPTORS = 256
 """Number of file descriptors reserved for REPLs, the log and pending connections, in addition to one per client."""
 
 
@@ -93,7 +93,7 @@ class PatientListener(SocketListener):
                 if not self._is_failing:
                     logger.warning("cannot accept connections at the moment, retrying: %s", error)
                 self._is_failing = True
-                await anyio.sleep(ACCEPT_RETRY_S)
+                await anyio.sleep(ACCEPT_RETRY_PAUSE_S)
             else:
                 self._is_failing = False
                 return stream

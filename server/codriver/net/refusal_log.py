@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-MESSAGE_INTERVAL_S: Final = 60.0
+MIN_MESSAGE_INTERVAL_S: Final = 60.0
 """Minimum time between two messages with the same reason."""
 
 
@@ -25,7 +25,7 @@ class RefusalLog:
     def note(self, reason: str) -> None:
         """Log a refusal, or count it if one with the same reason was logged within the last minute."""
         now = self._clock()
-        if now - self._logged_at.get(reason, -MESSAGE_INTERVAL_S) < MESSAGE_INTERVAL_S:
+        if now - self._logged_at.get(reason, -MIN_MESSAGE_INTERVAL_S) < MIN_MESSAGE_INTERVAL_S:
             self._unlogged[reason] = self._unlogged.get(reason, 0) + 1
             return
         self._logged_at[reason] = now

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_TIMEOUT_S = 3.0
-"""Maximum wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
-LOCK_POLL_S = 0.02
+"""Maximum time to wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
+LOCK_POLL_INTERVAL_S = 0.02
 """Pause between two attempts to acquire the lock."""
 LAST_STOP_RULES = FileRules(Links.ANY, 64)
 PUBLISHED_FILES = ("port", "server.json", "token")
@@ -340,7 +340,7 @@ def _lock(lock: int, directory: Path, live_server: Callable[[], ServerRecord | N
             record = live_server()
             if record is not None or time.monotonic() > deadline:
                 raise AlreadyRunningError(directory, record)
-            time.sleep(LOCK_POLL_S)
+            time.sleep(LOCK_POLL_INTERVAL_S)
     except OSError:
         return False
     return True

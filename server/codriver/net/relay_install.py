@@ -32,11 +32,11 @@ from codriver.systems.file_system import is_open
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
-PACKAGE: Final = "codriver_relay"
+SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
+PACKAGE_NAME: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
-DIGEST: Final = re.compile(r"[0-9a-f]{16}")
-MAX_VERSIONS: Final = 4
+DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{16}")
+MAX_RETAINED_VERSIONS: Final = 4
 """Number of newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE_FILE: Final = "in-use"
 """The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
@@ -47,7 +47,7 @@ SCRIPT_TEMPLATE: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
 )
-"""The content of the scripts."""
+"""Content of the installed scripts."""
 
 
 class RelayNotInstalledError(StartError):
@@ -62,7 +62,7 @@ class RelayNotInstalledError(StartError):
 
 def shipped_relay_directory() -> Path:
     """Return the directory of the relay's package that was distributed with this server."""
-    found = find_spec(PACKAGE)
+    found = find_spec(PACKAGE_NAME)
     return Path(str(found.origin if found else None)).parent
 
 
@@ -74,15 +74,15 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
     Raises:
         OSError: a file of the package cannot be read.
     """
-    sources = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
+    sources = {path.name: files.read(path, SOURCE_RULES) for path in sorted(source.glob("*.py"))}
     digest = hashlib.sha256(
         b"".join(b"%s\0%d\0%s" % (name.encode(), len(sources[name]), sources[name]) for name in sources)
     )
     directory = target.with_name(VERSIONS_DIRECTORY) / digest.hexdigest()[:16]
-    parts = {directory / PACKAGE / name: text for name, text in sources.items()}
+    parts = {directory / PACKAGE_NAME / name: text for name, text in sources.items()}
     scripts = {
         position: SCRIPT_TEMPLATE.format(
-            folders=VERSIONS_DIRECTORY, digest=directory.name, package=PACKAGE, module=module
+            folders=VERSIONS_DIRECTORY, digest=directory.name, package=PACKAGE_NAME, module=module
         ).encode()
         for position, module in ((hook_file(target), "hook"), (target, "command_line"))
     }
@@ -132,7 +132,7 @@ def _install_lock(path: Path) -> Iterator[None]:
 def _is_installed(target: Path, text: bytes) -> bool:
     """Return whether a file has this content and is private."""
     try:
-        now, status = files.read_with_status(target, RULES)
+        now, status = files.read_with_status(target, SOURCE_RULES)
     except OSError:
         return False
     return now == text and not is_open(status, files.OTHERS)
@@ -143,7 +143,7 @@ def _remove_old(target: Path) -> None:
 
     The directory that an early version used is removed with the second version, because its relays may be starting.
     """
-    named = DIGEST.search(files.read_text(target, RULES))
+    named = DIGEST_PATTERN.search(files.read_text(target, SOURCE_RULES))
     with suppress(OSError):
         os.utime(
             target.with_name(VERSIONS_DIRECTORY) / (named[0] if named else "")
@@ -151,10 +151,10 @@ def _remove_old(target: Path) -> None:
         found = [
             directory
             for directory in target.with_name(VERSIONS_DIRECTORY).iterdir()
-            if DIGEST.fullmatch(directory.name)
+            if DIGEST_PATTERN.fullmatch(directory.name)
         ]
-        oldest = sorted(found, key=lambda directory: directory.lstat().st_mtime_ns)[:-MAX_VERSIONS]
-        unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
+        oldest = sorted(found, key=lambda directory: directory.lstat().st_mtime_ns)[:-MAX_RETAINED_VERSIONS]
+        unversioned = [target.with_name(PACKAGE_NAME)] if len(found) > 1 else []
         for directory in [
             *(version_directory for version_directory in oldest if not _is_in_use(version_directory)),
             *unversioned,

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECORD_NAME: Final = "seen-clients.json"
-"""The name of that file."""
+SEEN_CLIENTS_FILE: Final = "seen-clients.json"
+"""Name of the file with the clients that were seen."""
 MAX_CLIENTS: Final = 64
 """Maximum number of clients in the file."""
-RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
+RECORD_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
 """The prefix of the client names of Codriver's own commands, which are not recorded."""
 MIN_RECORD_INTERVAL_S: Final = 60
@@ -70,7 +70,7 @@ def record_client(who: str, now_s: float) -> None:
     seen = {**read_last_connections(), who: int(now_s)}
     stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
     try:
-        path = state_directory() / RECORD_NAME
+        path = state_directory() / SEEN_CLIENTS_FILE
         files.replace(
             path, json.dumps(stored).encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
         )
@@ -80,6 +80,6 @@ def record_client(who: str, now_s: float) -> None:
 
 def read_last_connections() -> Mapping[str, int]:
     """Return the time at which each client was last connected, in seconds since the epoch."""
-    found = files.read_json(state_directory() / RECORD_NAME, RULES)
+    found = files.read_json(state_directory() / SEEN_CLIENTS_FILE, RECORD_RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import ClientSession
 
-READ_BYTES: Final = 64 * 1024
-"""Maximum number of bytes that are returned at once."""
-MAX_WAITING_BYTES: Final = 64 * 1024
-"""Number of buffered bytes at which reading is paused, so that further data waits in the kernel and at the client."""
+MAX_READ_BYTES: Final = 64 * 1024
+"""Maximum number of bytes returned at once."""
+MAX_BUFFERED_BYTES: Final = 64 * 1024
+"""Number of buffered bytes at which reading pauses, so that further data waits in the kernel and at the client."""
 
 
 class SocketReader(asyncio.Protocol):
@@ -65,9 +65,9 @@ class SocketReader(asyncio.Protocol):
         if not self._waiting:
             return None if self._has_failed else b""
         data = self._waiting.popleft()
-        if len(data) > READ_BYTES:
-            self._waiting.appendleft(data[READ_BYTES:])
-            data = data[:READ_BYTES]
+        if len(data) > MAX_READ_BYTES:
+            self._waiting.appendleft(data[MAX_READ_BYTES:])
+            data = data[:MAX_READ_BYTES]
         self._waiting_bytes -= len(data)
         return data
 
@@ -81,7 +81,7 @@ class SocketReader(asyncio.Protocol):
         self._is_awaited = False
         self._waiting.append(data)
         self._waiting_bytes += len(data)
-        if self._waiting_bytes >= MAX_WAITING_BYTES and not self._is_paused:
+        if self._waiting_bytes >= MAX_BUFFERED_BYTES and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
         self._received.set()
@@ -126,7 +126,7 @@ def receiver_of(
         if waiting:
             return waiting.pop()
         try:
-            return await stream.receive(READ_BYTES)
+            return await stream.receive(MAX_READ_BYTES)
         except anyio.EndOfStream:
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):

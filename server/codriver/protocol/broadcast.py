@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.subscriptions import Subscriptions
 
-_LIST_CHANGED: dict[str, bytes] = {
+_LIST_CHANGED_LINES: dict[str, bytes] = {
     changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
     for changed in ("tools", "resources")
 }
-"""The notification for a changed list, as a line, by the kind of list."""
+"""For each kind of list, the notification that it has changed, as a line."""
 
 
 class Broadcast:
@@ -38,7 +38,7 @@ class Broadcast:
 
     def list_changed(self, effect: NotifyClients) -> None:
         """Notify every client that the list of tools or of resources changed."""
-        line = _LIST_CHANGED[effect.changed]
+        line = _LIST_CHANGED_LINES[effect.changed]
         for session in self._clients:
             if session.handshake:
                 session.outbox.offer(line)

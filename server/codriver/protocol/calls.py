@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], Awaitable[None]]
 
 CALLS: Final = "calls"
-MAX_ARGUMENTS: Final = 64
-"""Maximum number of argument names that are counted for one tool, because callers may invent any."""
-MAX_NAME_CHARACTERS: Final = 40
-MAX_WITHHELD = 5
-"""Maximum number of ignored settings named in a first answer."""
+MAX_COUNTED_ARGUMENTS: Final = 64
+"""Maximum number of argument names that are counted for one tool, because callers may invent any names."""
+MAX_ARGUMENT_NAME_CHARACTERS: Final = 40
+MAX_NAMED_IGNORED_SETTINGS = 5
+"""Maximum number of ignored settings that the first answer to a client names."""
 NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
 STRUCTURED_CONTENT = ',"structuredContent":%s'
 MAX_PLAIN_DIGITS = 21
-"""Maximum number of digits before the point that JavaScript writes without an exponent."""
+"""Maximum number of digits before the decimal point that JavaScript writes without an exponent."""
 MAX_EXACT_INTEGER = str(2**53 - 1)
 """Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
-STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+STRING_OR_NUMBER_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class ToolRunner:
         for name in arguments:
             if name in counts:
                 counts[name] += 1
-            elif len(counts) <= MAX_ARGUMENTS:
-                counts[name[:MAX_NAME_CHARACTERS]] = 1
+            elif len(counts) <= MAX_COUNTED_ARGUMENTS:
+                counts[name[:MAX_ARGUMENT_NAME_CHARACTERS]] = 1
         origin = client.conversation if conversation is None else conversation
         number = client.number_of(origin)
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin, number)
@@ -132,7 +132,7 @@ class ToolRunner:
             self.decisions.consider(client, tool)
         text = self.text_of(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
-            text = STRING_OR_NUMBER.sub(_as_javascript, text)
+            text = STRING_OR_NUMBER_PATTERN.sub(_as_javascript, text)
         return ToolAnswer(text, given.images, given.ok, given.handed_out)
 
     def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
@@ -144,7 +144,7 @@ class ToolRunner:
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
         """Add notes to a client's first answer about a replaced server, and about ignored settings."""
-        withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_WITHHELD]
+        withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_NAMED_IGNORED_SETTINGS]
         if given.is_bare or not (withheld or client.had_another):
             return given
         greeting_notes = (NEW_SERVER_NOTE,) if client.had_another else ()

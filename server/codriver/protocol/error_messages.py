@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Source: JSON-RPC 2.0, error object."""
-TOO_MANY_CODE = -32000
-"""An error code from the range that JSON-RPC leaves to servers."""
-INTERNAL_MESSAGE = "internal error in codriver: see server_health"
-"""Message of an internal error, without details."""
+SERVER_ERROR_CODE = -32000
+"""An error code from the range that JSON-RPC reserves for servers."""
+INTERNAL_ERROR_MESSAGE = "internal error in codriver: see server_health"
+"""Message for an internal error, without details."""
 TOO_DEEP_MESSAGE = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
-MAX_DIGITS = 4300
+MAX_INTEGER_DIGITS = 4300
 """Maximum number of digits of an integer.
 
 The time for parsing an integer grows with the square of its length. Source: Python, `sys`.
@@ -64,7 +64,7 @@ class HugeInteger:
 
 
 def read_json(line: bytes) -> Any:
-    """Return the JSON value in a line, with integers beyond `MAX_DIGITS` as `HugeInteger`.
+    """Return the JSON value in a line, with integers beyond `MAX_INTEGER_DIGITS` as `HugeInteger`.
 
     Raises:
         ValueError: the line is not JSON.
@@ -90,7 +90,9 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     given = value.get("id")
     identity = given if isinstance(given, str) or type(given) is int else None
     if isinstance(given, HugeInteger):
-        text = f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_DIGITS} digits"
+        text = (
+            f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_INTEGER_DIGITS} digits"
+        )
         return Refusal(None, INVALID_REQUEST, text)
     is_request_or_notification = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
     if is_request_or_notification and "id" not in value:
@@ -98,7 +100,10 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     if is_too_deep(value):
         return Refusal(identity, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     if huge := _longest_integer_digits(value):
-        text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
+        text = (
+            f"a number in this message has {huge} digits, and at most {MAX_INTEGER_DIGITS} are read: send it "
+            "as a string"
+        )
         return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)
     if is_request_or_notification and identity is not None and not isinstance(value.get("params"), dict | None):
         text = "params must be an object, with each parameter by its name"
@@ -129,7 +134,7 @@ def _items(value: object) -> list[Any]:
 
 def _parse_integer(text: str) -> int | HugeInteger:
     digits = len(text) - text.startswith("-")
-    return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)
+    return int(text) if digits <= MAX_INTEGER_DIGITS else HugeInteger(digits)
 
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -3,7 +3,7 @@
 A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
 them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
 last such request. The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable them later. Each gets
-`MAX_BURST` messages at once, and then one per second. The next message counts omitted ones.
+`MAX_BURST_MESSAGES` messages at once, and then one per second. The next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """
@@ -35,9 +35,9 @@ MAX_STORED_MESSAGES = 64
 """Maximum number of messages stored for clients that enable messages later."""
 CHARACTERS = 1000
 """Maximum length of a message."""
-MAX_BURST = 20
+MAX_BURST_MESSAGES = 20
 """Maximum number of messages that a client receives at once."""
-MESSAGES_PER_S = 1.0
+MAX_MESSAGES_PER_S = 1.0
 """Maximum number of messages per second that a client receives after a burst."""
 
 
@@ -61,7 +61,7 @@ class MessageListener:
     """Levels requested by the client's unanswered requests."""
     set_rank: int | None = None
     """Level that the client has set for its session."""
-    allowance: float = MAX_BURST
+    allowance: float = MAX_BURST_MESSAGES
     """Number of messages that may be sent to the client now."""
     filled_at: float = 0.0
     left_out: int = 0
@@ -147,7 +147,9 @@ class LogMessages:
 
     def _send(self, client: ClientSession, listener: MessageListener, message: StoredMessage) -> None:
         now = self._clock()
-        listener.allowance = min(MAX_BURST, listener.allowance + (now - listener.filled_at) * MESSAGES_PER_S)
+        listener.allowance = min(
+            MAX_BURST_MESSAGES, listener.allowance + (now - listener.filled_at) * MAX_MESSAGES_PER_S
+        )
         listener.filled_at = now
         if listener.allowance < 1:
             listener.left_out += 1

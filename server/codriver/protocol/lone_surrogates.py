@@ -13,7 +13,7 @@ ESCAPE = re.compile(
     rb"|\\."
 )
 """Escape sequences in order, so that no match starts inside of one. JSON has backslashes only in strings."""
-REPLACEMENT = rb"\ufffd"
+REPLACEMENT_ESCAPE = rb"\ufffd"
 HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -26,7 +26,7 @@ def has_lone_surrogates(line: bytes) -> bool:
 
 def replace_lone_surrogates(line: bytes) -> bytes:
     """Return the line with U+FFFD for each lone surrogate."""
-    return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
+    return ESCAPE.sub(lambda found: REPLACEMENT_ESCAPE if found["half"] else found[0], line)
 
 
 def encodable_id(identity: object) -> str | None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 MAX_UNFINISHED_LINES = 4
-"""Number of lines of maximum length that all clients' unfinished lines may use together."""
+"""Number of lines of maximum length that fit into the limit for the unfinished lines of all clients together."""
 MIN_UNFINISHED_BYTES = 2**20
 
 
@@ -172,11 +172,11 @@ LONE_SURROGATE_MESSAGE = (
     "character, or in code its escape sequence"
 )
 MAX_UNSCANNED_BYTES = 64 * 1024
-"""Maximum size of a line that is parsed without checking its content first, which takes milliseconds at most."""
+"""Maximum size of a line that is parsed without scanning its content first. This takes milliseconds at most."""
 MAX_INLINE_PARSE_BYTES = 2**20
 """Maximum size of a line that is parsed on the event loop. Longer lines are parsed in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"
-"""Byte order mark with which some editors and shells begin UTF-8. It is ignored before the first line."""
+"""Byte order mark that some editors and shells write first in UTF-8. It is ignored before the first line."""
 
 PROBE_S = 0.1
 """Interval at which a client that has closed its input is probed."""

@@ -33,14 +33,14 @@ from codriver.protocol.error_messages import (
     INITIALIZE,
     INITIALIZED,
     INTERNAL_ERROR,
-    INTERNAL_MESSAGE,
+    INTERNAL_ERROR_MESSAGE,
     LEVEL_KEY,
     LEVELS,
     LISTEN,
     MODERN,
+    SERVER_ERROR_CODE,
     TASKS,
     TOKEN,
-    TOO_MANY_CODE,
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
@@ -132,7 +132,7 @@ CAPABILITIES = ObjectShape(
 
 META = ObjectShape(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
 """Shape of the `_meta` of a request in the session that the handshake opened."""
-STATELESS_META = ObjectShape(
+STATELESS_META_SHAPE = ObjectShape(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
     known={
         TOKEN: (str, int),
@@ -141,7 +141,7 @@ STATELESS_META = ObjectShape(
     },  # with a level, messages are sent during the request
     others=ANYTHING,
 )
-"""Shape of the `_meta` of a request that describes its client itself."""
+"""Shape of the `_meta` of a request that itself describes its client."""
 
 
 def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> ObjectShape:
@@ -155,13 +155,9 @@ CALL_SHAPE = _params({"name": str}, {"arguments": dict})
 LEVEL_SHAPE = _params({"level": frozenset(LEVELS)})
 RESOURCE_SHAPE = _params({"uri": str})
 DIRECTORY = _params({"uri": str}, {"cursor": str})
-KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+CHANGE_KEYS = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 CHANGES = _params(
-    {
-        "notifications": ObjectShape(
-            known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ArrayShape(str)}
-        )
-    }
+    {"notifications": ObjectShape(known={**dict.fromkeys(CHANGE_KEYS, bool), "resourceSubscriptions": ArrayShape(str)})}
 )
 CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 
@@ -169,9 +165,9 @@ CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
-"""Maximum bytes of a client's unanswered requests, if there is more than one."""
+"""Maximum total size of a client's unanswered requests, if it has more than one."""
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
-CLOSED = {"code": TOO_MANY_CODE, "message": "Connection closed"}
+CLOSED = {"code": SERVER_ERROR_CODE, "message": "Connection closed"}
 ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
 HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
@@ -283,7 +279,7 @@ class PlainRequests:
             return False
         too_much = self.too_much(len(line))
         if too_much is not None:
-            self.replies.refuse(Refusal(identity, TOO_MANY_CODE, too_much))
+            self.replies.refuse(Refusal(identity, SERVER_ERROR_CODE, too_much))
             return True
         return self._begin(PlainRequest(identity, method, params, version), plain, len(line))
 
@@ -311,7 +307,7 @@ class PlainRequests:
         described = client_description(meta)
         if described == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
-        if not has_shape(meta, STATELESS_META):
+        if not has_shape(meta, STATELESS_META_SHAPE):
             return False
         self._client.envelope, self._client.sends_envelopes = described, True
         self._results.introduce(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
@@ -448,4 +444,4 @@ class PlainRequests:
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))
         logger.error("%s failed", request.method, exc_info=error)
-        return request.refused({"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE})
+        return request.refused({"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE})

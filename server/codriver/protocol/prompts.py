@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.tools.calls.call import Services
 
-PROMPTS: Final = (
+BASE_PROMPTS: Final = (
     Prompt(
         "start_repl_session",
         "Start a REPL session on this project",
@@ -45,7 +45,7 @@ PROMPTS: Final = (
         (("since", "A time or a log line.", "the beginning of the log"),),
     ),
 )
-"""The prompts of the base."""
+"""The prompts that are available without any feature."""
 
 
 class Prompts:
@@ -54,7 +54,7 @@ class Prompts:
     def __init__(self, services: Services, redactor: Redactor, added: Sequence[Prompt] = ()) -> None:
         self._services = services
         self._redactor = redactor
-        self._by_name = {prompt.name: prompt for prompt in (*PROMPTS, *added)}
+        self._by_name = {prompt.name: prompt for prompt in (*BASE_PROMPTS, *added)}
 
     def listed(self) -> list[dict[str, Any]]:
         """Return all prompts as clients list them."""

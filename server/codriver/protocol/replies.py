@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 VERSIONS_WITHOUT_NULL_ID = frozenset({"2025-11-25", "2026-07-28"})
-"""Versions in which an error about an unknown id has no `id`. In all others, as in JSON-RPC, it is null."""
+"""Versions in which an error for a request of unknown id has no `id`. In others, as in JSON-RPC, it is null."""
 
 
 class Batch:

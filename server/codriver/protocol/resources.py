@@ -24,7 +24,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read_transcripts as read_texts
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY, SkillResources
-from codriver.skills import LIVE_APP, SCHEME
+from codriver.skills import LIVE_APP_SKILL, URI_PREFIX
 from codriver.tools.manifest import translate_uri
 from codriver.tools.symbol_info import describe_symbol
 
@@ -46,14 +46,14 @@ LOG_SINCE = "codriver://log{?since}"
 EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
-PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
-""""""
+EVALUATION_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
+"""The parts of an evaluation that can be read as resources."""
 MAX_LOG_ENTITIES = 500
-"""Maximum number of log entities in one answer."""
+"""Maximum number of log entries in one answer."""
 TEXT_CHARACTERS = 100_000
 """Number of characters of a text that are returned unless `limit` says otherwise."""
 MAX_TEXT_CHARACTERS = 16 * 2**20
-"""Maximum size of a part of a text, even if more is requested, because it is loaded into memory."""
+"""Maximum length of a returned part of a text, even if more is requested, because it is loaded into memory."""
 
 NOT_FOUND = -32002
 STATELESS_VERSION_PREFIX = "2026"
@@ -61,7 +61,7 @@ UNKNOWN = "there is no such resource: see resources/list and resources/templates
 
 
 RESOURCE_FIELDS = ("name", "description", "mimeType")
-RESOURCES = (
+BASE_RESOURCES = (
     (
         LOG_URI,
         "REPL output log",
@@ -69,8 +69,8 @@ RESOURCES = (
         "application/json",
     ),
 )
-"""Resources that always exist, as rows: URI, name, description, type."""
-TEMPLATES = (
+"""Resources that always exist, in rows of URI, name, description and media type."""
+BASE_RESOURCE_TEMPLATES = (
     (
         LOG_SINCE,
         "REPL output log from a line on",
@@ -91,7 +91,7 @@ TEMPLATES = (
     ),
     (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
 )
-"""Families of resources, in rows of the same form as `RESOURCES`."""
+"""Templates of resources that always exist, in rows of the same form as `BASE_RESOURCES`."""
 
 ABOUT = "codriver/"
 """Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""
@@ -133,14 +133,16 @@ class Resources:
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the resources that exist now: the log, and the skills for this client."""
-        always = [dict(zip(("uri", *RESOURCE_FIELDS), resource, strict=True)) for resource in (*RESOURCES, *self._rows)]
+        always = [
+            dict(zip(("uri", *RESOURCE_FIELDS), resource, strict=True)) for resource in (*BASE_RESOURCES, *self._rows)
+        ]
         if not client.accepts_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
 
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the families of resources that are too many to list."""
-        every = (*TEMPLATES, *self._template_rows)
+        every = (*BASE_RESOURCE_TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]
         return [dict(zip(("uriTemplate", *RESOURCE_FIELDS), family, strict=True)) for family in families]
 
@@ -214,7 +216,7 @@ class Resources:
 
     def _translate_uri(self, uri: str) -> str:
         """Replace a URI of Backseat Driver with Codriver's. Skills of this server and any other URI are unchanged."""
-        name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
+        name = uri.removeprefix(URI_PREFIX).partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._library.skills()) else translate_uri(uri, self._plain)
 
     def _family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
@@ -241,7 +243,7 @@ class Resources:
                 case ("codriver", kind, *given) if self._family(kind, given):
                     return
                 case ("codriver", "evaluation", identity, part):
-                    if part in PARTS and self._services.transcripts.get(unquote(identity)) is not None:
+                    if part in EVALUATION_PARTS and self._services.transcripts.get(unquote(identity)) is not None:
                         return
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
@@ -265,7 +267,7 @@ class Resources:
 
     async def _text(self, identity: str, part: str, query: dict[str, str]) -> ResourceContent:
         transcript = self._services.transcripts.get(identity)
-        chosen = next((name for name in PARTS if name == part), None)
+        chosen = next((name for name in EVALUATION_PARTS if name == part), None)
         if transcript is None or chosen is None:
             raise refused(
                 "forgotten",
@@ -289,13 +291,13 @@ class Resources:
 
 def hidden_skills(state: State, manifest: Manifest) -> tuple[str, ...]:
     """Return the skills that are not useful now: the one about applications, if there is no application."""
-    tool = manifest.by_name.get(manifest.guides.get(LIVE_APP, ""))
-    return () if tool is not None and state.expected_capabilities().intersection(tool.needs) else (LIVE_APP,)
+    tool = manifest.by_name.get(manifest.guides.get(LIVE_APP_SKILL, ""))
+    return () if tool is not None and state.expected_capabilities().intersection(tool.needs) else (LIVE_APP_SKILL,)
 
 
 def is_skill(uri: str) -> bool:
     """Return whether `uri` is that of a skill's file."""
-    return uri.startswith(SCHEME)
+    return uri.startswith(URI_PREFIX)
 
 
 def _row(row: ResourceRow) -> tuple[str, str, str]:

@@ -16,9 +16,9 @@ import anyio
 
 from codriver.protocol.calls import encode_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
-from codriver.protocol.skill_resources import DECLARED, TTL_MS
+from codriver.protocol.skill_resources import EXTENSION_CAPABILITY, LIST_TTL_MS
 from codriver.protocol.trust_question import supports_forms
-from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, find_traits
+from codriver.tools.calls.client_traits import LIFTED_TOOLS, MAX_LIFTED_CHARACTERS, find_traits
 from codriver.tools.calls.gate import CHECK_INTERVAL_S, await_languages, await_search
 from codriver.tools.manifest import offered_tools
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 NAME, TITLE = "codriver", "Codriver"
-CAPABILITIES: Mapping[str, Any] = MappingProxyType(
+SERVER_CAPABILITIES: Mapping[str, Any] = MappingProxyType(
     {
         "logging": {},
         "prompts": {"listChanged": False},  # the list never changes
@@ -47,16 +47,16 @@ CAPABILITIES: Mapping[str, Any] = MappingProxyType(
         "tools": {"listChanged": True},
     }
 )
-TASK_SUPPORT: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
-"""The members of a tool that a client of 2025-11-25 may call as a task."""
-COMPLETE_RESULT: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
-"""The members that mark a result as complete. Source: MCP 2026-07-28, results."""
-FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
-"""The members of a list that may change at any time, so that it is not cached. Source: MCP 2026-07-28, caching."""
-OF_SKILLS: Mapping[str, Any] = MappingProxyType({**FRESH, "ttlMs": TTL_MS})
-"""The members of a list of skills, which may be cached for `TTL_MS`."""
+TASK_SUPPORT_MEMBERS: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
+"""Members of a tool's description that allow a client of 2025-11-25 to call it as a task."""
+COMPLETE_RESULT_MEMBERS: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
+"""Members that mark a result as complete. Source: MCP 2026-07-28, results."""
+UNCACHED_LIST_MEMBERS: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
+"""Members of a list that may change at any time and must not be cached. Source: MCP 2026-07-28, caching."""
+SKILL_LIST_MEMBERS: Mapping[str, Any] = MappingProxyType({**UNCACHED_LIST_MEMBERS, "ttlMs": LIST_TTL_MS})
+"""Members of a list of skills, which may be cached for `LIST_TTL_MS`."""
 
-MAX_RESULT_KEY = "anthropic/maxResultSizeChars"
+MAX_RESULT_SIZE_KEY = "anthropic/maxResultSizeChars"
 """Key in the `_meta` of a tool for the length of the longest answer that the client passes on.
 
 Source: Claude Code 2.1.330, observed.
@@ -68,7 +68,7 @@ class FirstAnswers:
 
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
-        self.members = {**COMPLETE_RESULT, "_meta": {SERVER_KEY: self._info}}
+        self.members = {**COMPLETE_RESULT_MEMBERS, "_meta": {SERVER_KEY: self._info}}
         """Members that a client of 2026-07-28 receives with each result."""
         self._listed = {
             id(tool): _listed(tool)
@@ -77,27 +77,32 @@ class FirstAnswers:
             if tool is not None
         }
 
-    def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
+    def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS) -> Result:
         """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
     def handshake(self, requested: str, *, accepts_skills: bool) -> Result:
         """Return the answer to an `initialize` that requests this protocol version, without instructions."""
         protocol = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        capabilities = {**CAPABILITIES, **({"extensions": DECLARED} if accepts_skills else {})}
+        capabilities = {**SERVER_CAPABILITIES, **({"extensions": EXTENSION_CAPABILITY} if accepts_skills else {})}
         return {"protocolVersion": protocol, "capabilities": capabilities, "serverInfo": self._info}
 
     @staticmethod
     def discovered(instructions: str, *, accepts_skills: bool) -> Result:
         """Return the answer to `server/discover`."""
-        capabilities = {**CAPABILITIES, "extensions": {**(DECLARED if accepts_skills else {}), TASKS: {}}}
+        capabilities = {
+            **SERVER_CAPABILITIES,
+            "extensions": {**(EXTENSION_CAPABILITY if accepts_skills else {}), TASKS: {}},
+        }
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, accepts_tasks: bool) -> list[Result]:
         """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
         traits = find_traits(client_name)
         listed_tools = [
-            {**self._listed[id(tool)], **TASK_SUPPORT} if accepts_tasks and tool.may_be_task else self._listed[id(tool)]
+            {**self._listed[id(tool)], **TASK_SUPPORT_MEMBERS}
+            if accepts_tasks and tool.may_be_task
+            else self._listed[id(tool)]
             for tool in offered
         ]
         if not traits.accepts_structure:
@@ -153,7 +158,7 @@ def _with_lifted_limit(tool: Result) -> Result:
     """Return the tool as listed for a client that passes on longer answers of tools that request it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
-    return {**tool, "_meta": {**tool["_meta"], MAX_RESULT_KEY: LIFTED_CHARACTERS}}
+    return {**tool, "_meta": {**tool["_meta"], MAX_RESULT_SIZE_KEY: MAX_LIFTED_CHARACTERS}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,7 @@ class ServerOffer:
     """Stores a greeting and the answer to `tools/list` for clients by name, protocol version, and support of skills."""
 
 
-SEARCH_BEFORE_GREETING_S = 2.0
+MAX_FIRST_SEARCH_WAIT_S = 2.0
 """Maximum time that a handshake waits for the first search for REPLs. Some clients give up after five seconds."""
 
 
@@ -203,7 +208,7 @@ class Results:
         """Further members of a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 
-    def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
+    def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS) -> Result:
         """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
         return self._first.in_version(version, result, caching)
 
@@ -238,7 +243,7 @@ class Results:
         return make(self._instructions(client))
 
     async def _with_awaited_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result:
-        with anyio.move_on_after(SEARCH_BEFORE_GREETING_S):
+        with anyio.move_on_after(MAX_FIRST_SEARCH_WAIT_S):
             await await_search(self._services.core)
             await await_languages(self._services.core)
         return make(self._instructions(client))
@@ -296,7 +301,9 @@ class Results:
         Raises:
             RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
         """
-        return self.in_version(version, await self._resources.list_skills(client, params.get("cursor")), OF_SKILLS)
+        return self.in_version(
+            version, await self._resources.list_skills(client, params.get("cursor")), SKILL_LIST_MEMBERS
+        )
 
     async def skill(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return one skill, with the digests of its files.
@@ -304,7 +311,7 @@ class Results:
         Raises:
             RequestRefusedError: this client does not get skills, or there is none with this URI.
         """
-        return self.in_version(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
+        return self.in_version(version, await self._resources.get_skill(client, params["uri"]), SKILL_LIST_MEMBERS)
 
     async def directory(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the content of a skill's directory.
@@ -314,7 +321,7 @@ class Results:
                 is unknown.
         """
         found = await self._resources.read_directory(client, params["uri"], params.get("cursor"))
-        return self.in_version(version, found, OF_SKILLS)
+        return self.in_version(version, found, SKILL_LIST_MEMBERS)
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """Return the prompts."""

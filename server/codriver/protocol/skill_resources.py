@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.errors import RefusedError
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import (
-    FILE,
-    OF_DEPENDENCY,
-    SCHEME,
+    DEPENDENCY_PREFIX,
+    GUIDE_FILE,
+    URI_PREFIX,
     FrontMatterError,
     Skill,
     SkillLibrary,
@@ -36,22 +36,20 @@ if TYPE_CHECKING:
     Fields = dict[str, Any]
 
 
-EXTENSION: Final = "io.modelcontextprotocol/skills"
-DECLARED: Final = {EXTENSION: {"directoryRead": True}}
-"""The member of a server's capabilities that declares the extension."""
+SKILLS_EXTENSION: Final = "io.modelcontextprotocol/skills"
+EXTENSION_CAPABILITY: Final = {SKILLS_EXTENSION: {"directoryRead": True}}
+"""The member of the server's capabilities that declares the extension."""
 LIST, GET, READ_DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
-TTL_MS: Final = 1000
-"""Milliseconds for which a client may cache a list, as changed files are announced only after the server has checked
-them.
-"""
-PAGE: Final = 50
+LIST_TTL_MS: Final = 1000
+"""Time for which a client may cache a list, because changed files are only announced after a check by the server."""
+MAX_SKILLS_PER_PAGE: Final = 50
 """Maximum number of skills in one answer. A skill has up to 512 files."""
-DIRECTORY_PAGE_ENTRIES: Final = 200
+MAX_ENTRIES_PER_PAGE: Final = 200
 """Maximum number of directory entries in one answer."""
-DIRECTORY_TYPE: Final = "inode/directory"
-BINARY_TYPE: Final = "application/octet-stream"
-TEXT_TYPE: Final = "text/plain"
-TYPES: Final = {
+DIRECTORY_MEDIA_TYPE: Final = "inode/directory"
+BINARY_MEDIA_TYPE: Final = "application/octet-stream"
+TEXT_MEDIA_TYPE: Final = "text/plain"
+MEDIA_TYPES: Final = {
     "css": "text/css",
     "csv": "text/csv",
     "gif": "image/gif",
@@ -84,7 +82,7 @@ class SkillResources:
         found = []
         for skill in self._library.shown(hidden):
             try:
-                found.append(self._resource(skill, FILE))
+                found.append(self._resource(skill, GUIDE_FILE))
             except FrontMatterError:
                 continue
         return found
@@ -97,7 +95,7 @@ class SkillResources:
         """
         path, content = self._library.read(uri)
         text = self._text(content)
-        kind = TYPES.get(_suffix(path), BINARY_TYPE if text is None else TEXT_TYPE)
+        kind = MEDIA_TYPES.get(_suffix(path), BINARY_MEDIA_TYPE if text is None else TEXT_MEDIA_TYPE)
         return kind, content if text is None else text
 
     def list_skills(self, cursor: str | None, hidden: Collection[str]) -> Fields:
@@ -110,12 +108,12 @@ class SkillResources:
         last = None if cursor is None else rank(_key_of(cursor, LIST))
         start = _position([rank(skill.id) for skill in skills], last)
         entries: list[Fields] = []
-        for skill in (page := skills[start : start + PAGE]):
+        for skill in (page := skills[start : start + MAX_SKILLS_PER_PAGE]):
             try:
                 entries.append(self._entry(skill))
             except (OSError, FrontMatterError, TooManyFilesError):
                 continue  # it has changed since the last check, and the next one reports it
-        more = {"nextCursor": _cursor(page[-1].id, LIST)} if start + PAGE < len(skills) else {}
+        more = {"nextCursor": _cursor(page[-1].id, LIST)} if start + MAX_SKILLS_PER_PAGE < len(skills) else {}
         return {"skills": entries, **more}
 
     def get_skill(self, uri: str) -> Fields:
@@ -126,12 +124,12 @@ class SkillResources:
         """
         try:
             skill, path = self._library.find(uri)
-            if path == FILE:
+            if path == GUIDE_FILE:
                 return {"skill": self._entry(skill)}
         except (RefusedError, OSError, FrontMatterError, TooManyFilesError) as error:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
-        text = f"{uri} is not the address of a skill: it ends in /{FILE}"
+        text = f"{uri} is not the address of a skill: it ends in /{GUIDE_FILE}"
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
     def read_directory(self, uri: str, cursor: str | None) -> Fields:
@@ -147,13 +145,13 @@ class SkillResources:
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
         addresses = [str(child["uri"]) for child in children]
         start = _position(addresses, None if cursor is None else _key_of(cursor, READ_DIRECTORY))
-        end = start + DIRECTORY_PAGE_ENTRIES
+        end = start + MAX_ENTRIES_PER_PAGE
         more = {"nextCursor": _cursor(addresses[end - 1], READ_DIRECTORY)} if end < len(children) else {}
         return {"resources": children[start:end], **more}
 
     def _children(self, uri: str) -> list[Fields]:
-        prefix = uri.removeprefix(SCHEME) + "/"
-        if uri.startswith(SCHEME + OF_DEPENDENCY) and "/" not in prefix[:-1]:
+        prefix = uri.removeprefix(URI_PREFIX) + "/"
+        if uri.startswith(URI_PREFIX + DEPENDENCY_PREFIX) and "/" not in prefix[:-1]:
             of_dependency = [skill for skill in self._library.skills() if skill.id.startswith(prefix)]
             if of_dependency:
                 return sorted((_directory(skill.address()) for skill in of_dependency), key=_address)
@@ -175,7 +173,7 @@ class SkillResources:
         guide = b""
         for path in skill.folder.tree().files:
             content = self._read_served_file(skill, path)
-            if path == FILE:
+            if path == GUIDE_FILE:
                 guide = content
             digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
             resources.append({"uri": skill.address(path), "digest": digest, "size": len(content)})
@@ -186,12 +184,12 @@ class SkillResources:
 
         The type is left out if it can only be determined from the content.
         """
-        if path == FILE:
+        if path == GUIDE_FILE:
             about = read_front_matter(self._redacted(skill.guide))
             named = {"name": about["name"], "description": about["description"]}
         else:
             named = {"name": path.rpartition("/")[2]}
-        known = TYPES.get(_suffix(path))
+        known = MEDIA_TYPES.get(_suffix(path))
         return {"uri": skill.address(path), **named, **({"mimeType": known} if known else {})}
 
     def _read_served_file(self, skill: Skill, path: str) -> bytes:
@@ -218,7 +216,7 @@ def _suffix(path: str) -> str:
 
 
 def _directory(address: str) -> Fields:
-    return {"uri": address, "name": address.rpartition("/")[2], "mimeType": DIRECTORY_TYPE}
+    return {"uri": address, "name": address.rpartition("/")[2], "mimeType": DIRECTORY_MEDIA_TYPE}
 
 
 def _address(resource: Fields) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from codriver.protocol.error_messages import INVALID_REQUEST, SUBSCRIPTION_KEY, TOO_MANY_CODE, RequestRefusedError
+from codriver.protocol.error_messages import INVALID_REQUEST, SERVER_ERROR_CODE, SUBSCRIPTION_KEY, RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 MAX_STREAMS_PER_CLIENT = 64
 """Maximum number of streams of one client. One stream can carry all changes."""
 
-CHANGES = {
+LIST_CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Lists that may change: the name with which a stream requests one, and the notification."""
-UPDATED = "notifications/resources/updated"
+"""For each list that may change, the name with which a stream requests its changes, and the notification."""
+RESOURCE_UPDATED_METHOD = "notifications/resources/updated"
 
 
 class Subscription:
@@ -46,14 +46,14 @@ class Subscription:
 
     def list_changed(self, changed: str) -> None:
         """Notify the client that a list changed, if it requested that."""
-        requested, method = CHANGES[changed]
+        requested, method = LIST_CHANGES[changed]
         if requested in self._honored:
             self.send({"method": method, "params": {"_meta": self.meta}})
 
     def updated(self, uri: str) -> None:
         """Notify the client that a resource changed, if it requested that."""
         if uri in self.uris:
-            self.send({"method": UPDATED, "params": {"uri": uri, "_meta": self.meta}})
+            self.send({"method": RESOURCE_UPDATED_METHOD, "params": {"uri": uri, "_meta": self.meta}})
 
     def send(self, notification: Mapping[str, object]) -> None:
         """Send the client a message that it requested."""
@@ -117,7 +117,7 @@ class Subscriptions:
             raise RequestRefusedError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
         if len(streams) >= MAX_STREAMS_PER_CLIENT:
             raise RequestRefusedError(
-                TOO_MANY_CODE, f"{MAX_STREAMS_PER_CLIENT} streams of this client are open: cancel some first"
+                SERVER_ERROR_CODE, f"{MAX_STREAMS_PER_CLIENT} streams of this client are open: cancel some first"
             )
         stream = Subscription(_honored(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()
@@ -135,6 +135,6 @@ class Subscriptions:
 
 def _honored(requested: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
     """Return the honoured part of a request: all of it, without the members that were not requested."""
-    known = (*(name for name, _ in CHANGES.values()), "resourceSubscriptions")
+    known = (*(name for name, _ in LIST_CHANGES.values()), "resourceSubscriptions")
     honored = {name: requested[name] for name in known if requested.get(name)}
     return {**honored, "taskIds": sorted(tasks)} if tasks else honored

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
     from codriver.tools.calls.tool import Tool
 
-ELICIT: Final = "elicitation/create"
-CANCELLED: Final = "notifications/cancelled"
-PREFIX: Final = "codriver-trust-"
-"""Prefix of the ids of these requests."""
+ELICIT_METHOD: Final = "elicitation/create"
+CANCELLED_METHOD: Final = "notifications/cancelled"
+REQUEST_ID_PREFIX: Final = "codriver-trust-"
+"""Prefix of the ids of requests that ask for trust."""
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
-MAX_CLIENTS: Final = 256
-"""Maximum number of names of clients that were asked. When it is reached, no further client is asked."""
+MAX_ASKED_CLIENTS: Final = 256
+"""Maximum number of client names that are remembered as asked. Once it is reached, no further client is asked."""
 
 
 class TrustDecisions:
@@ -66,7 +66,7 @@ class TrustDecisions:
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
         """Ask the client that was just answered to allow the interpreter, if possible and not done before."""
-        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_CLIENTS:
+        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_ASKED_CLIENTS:
             return
         if _started_substitutes(self._services):
             self._elicited.add(client.name)
@@ -83,14 +83,14 @@ class TrustDecisions:
         responses = input_responses(params)
         interpreter = self._required.pop(client.id, None)
         if interpreter is not None and responses is not None:
-            self._conclude(client, interpreter, responses.get(ELICIT))
+            self._conclude(client, interpreter, responses.get(ELICIT_METHOD))
             return None
         capabilities = request_meta(params).get(CAPABILITIES_KEY)
         is_able = isinstance(capabilities, dict) and supports_forms(capabilities.get("elicitation"))
         if (
             not is_able
             or client.name in self._elicited
-            or len(self._elicited) >= MAX_CLIENTS
+            or len(self._elicited) >= MAX_ASKED_CLIENTS
             or not _started_substitutes(services)
         ):
             return None
@@ -99,13 +99,17 @@ class TrustDecisions:
             return None
         self._elicited.add(client.name)
         self._required[client.id] = interpreter
-        requests = {ELICIT: {"method": ELICIT, "params": elicitation_params(interpreter)}}
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": PREFIX + client.id}
+        requests = {ELICIT_METHOD: {"method": ELICIT_METHOD, "params": elicitation_params(interpreter)}}
+        return {
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": REQUEST_ID_PREFIX + client.id,
+        }
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
         """Process a message, and return whether it answers a request of this class, even if the answer is late."""
         identity = message.get("id")
-        if not isinstance(identity, str) or not identity.startswith(PREFIX) or "method" in message:
+        if not isinstance(identity, str) or not identity.startswith(REQUEST_ID_PREFIX) or "method" in message:
             return False
         if (event := self._open.pop((client.id, identity), None)) is not None:
             self._answers[client.id, identity] = message.get("result")
@@ -120,15 +124,15 @@ class TrustDecisions:
         )
         if interpreter is None or client.has_left:
             return
-        identity = f"{PREFIX}{client.id}"
+        identity = f"{REQUEST_ID_PREFIX}{client.id}"
         key = (client.id, identity)
         answered = self._open[key] = anyio.Event()
-        client.outbox.put(_line(id=identity, method=ELICIT, params=elicitation_params(interpreter)))
+        client.outbox.put(_line(id=identity, method=ELICIT_METHOD, params=elicitation_params(interpreter)))
         with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
             reason = 'it timed out, which counts as "no"'
-            client.outbox.offer(_line(method=CANCELLED, params={"requestId": identity, "reason": reason}))
+            client.outbox.offer(_line(method=CANCELLED_METHOD, params={"requestId": identity, "reason": reason}))
         if self._conclude(client, interpreter, self._answers.pop(key, None)):
             await self._restart_with_project_python()
 

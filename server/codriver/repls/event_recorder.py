@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.records import Recent
-from codriver.core.values import DESCRIBED_KINDS, Evaluation, Failure
+from codriver.core.values import SUMMARIZED_KINDS, Evaluation, Failure
 from codriver.log.output_log import UNASSIGNED_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
     Display,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
 
-MAX_OTHERS: Final = 1000
+MAX_OTHER_EVALUATIONS: Final = 1000
 """Maximum number of other clients' evaluations to which late output is still attributed."""
 
-LATE: Final = "a value was received after the evaluation had finished, so it is not in the result: "
+LATE_VALUE_PREFIX: Final = "a value was received after the evaluation had finished, so it is not in the result: "
 """Prefix of a logged value that was received after its evaluation had finished."""
 
 
@@ -46,7 +46,7 @@ class EventRecorder:
         self._core = core
         self._logbook = logbook
         self._transcripts = transcripts
-        self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHERS)
+        self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHER_EVALUATIONS)
         """The ids of evaluations that other clients started, by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
         """The last update of each display, by running evaluation and display id."""
@@ -133,11 +133,11 @@ class EventRecorder:
         text = event.text
         if evaluation is not None and (event.is_late or evaluation.is_finished):
             # The result was already returned, or is about to be. A repeated request must get the same answer.
-            self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+            self._record("otherOutput", LATE_VALUE_PREFIX + text, repl, evaluation, namespace=event.namespace)
             return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
             text = transcript.add_value(text)
-            if evaluation.kind in DESCRIBED_KINDS:
+            if evaluation.kind in SUMMARIZED_KINDS:
                 return  # the log describes its end instead
             transcript.server_cut |= event.truncated
             if event.cut:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
-from codriver.repls.contract.adapter_values import READING
-from codriver.repls.stack_traces import BEFORE_RUNNING
+from codriver.repls.contract.adapter_values import READING_PHASES
+from codriver.repls.stack_traces import PHASES_BEFORE_RUNNING
 
 if TYPE_CHECKING:
     from codriver.core.values import Failure, Form, Request
@@ -36,9 +36,9 @@ def add_position(error: Failure, request: Request, form: int | None, *, counts_l
     if error.line is None or error.file not in (None, request.file):
         return error
     position = (error.line, error.column or 1)
-    if error.form is None and error.phase in BEFORE_RUNNING:
+    if error.form is None and error.phase in PHASES_BEFORE_RUNNING:
         error = replace(error, form=_form_at(position, error, forms))
-    if error.form and error.phase in READING and position >= _end(forms[error.form - 1]):
+    if error.form and error.phase in READING_PHASES and position >= _end(forms[error.form - 1]):
         # A reader that fails at the end of a token reports its own position, which is behind the token and may be on
         # the next line.
         culprit = forms[error.form - 1]
@@ -51,7 +51,7 @@ def _form_at(position: tuple[int, int], error: Failure, forms: tuple[Form, ...])
     if error.column is None:
         return sum(form.line <= position[0] for form in forms) or None
     # A reader stops behind the text that it could not read, which may be where the next form starts.
-    last = (position[0], position[1] - (error.phase in READING))
+    last = (position[0], position[1] - (error.phase in READING_PHASES))
     return sum((form.line, form.column) <= last for form in forms) or None
 
 

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter_values import ThreadDump
 
-RETRY_S = 0.1
+RETRY_INTERVAL_S = 0.1
 """Seconds between attempts to interrupt a REPL that claims to be idle."""
-ANSWER_S = 3.0
+REPLY_TIMEOUT_S = 3.0
 """Seconds to wait for the reply to an interrupt."""
 
-STACKS_S = 1.5
+STACKS_TIMEOUT_S = 1.5
 """Seconds to wait for the stacks before an interrupt. A stuck REPL may never send them."""
-STACKS_AT_INPUT_S = 0.5
-"""The same limit for code that waits for input, whose position matters less."""
+STACKS_AT_INPUT_TIMEOUT_S = 0.5
+"""Seconds to wait for the stacks of code that waits for input, whose position matters less."""
 
 
-INTERRUPTED: Final = "the REPL interrupted it"
-"""The report of a confirmed interrupt, which callers omit when the status already implies it."""
+INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
+"""The message about a confirmed interrupt, which callers omit if the status already implies it."""
 
 
 class Interrupter:
@@ -58,7 +58,7 @@ class Interrupter:
             reports, over = await self._interrupt_until_over(evaluation_id, settle_s)
             if over:  # the status already implies that the interrupt worked
                 return (
-                    *(words for words in reports if words != INTERRUPTED),
+                    *(words for words in reports if words != INTERRUPTED_MESSAGE),
                     "the evaluation has ended and the session accepts new ones",
                 )
         else:
@@ -77,9 +77,9 @@ class Interrupter:
         return (*reports, "the REPL is being restarted: its definitions are lost")
 
     async def read_stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_S`."""
+        """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_TIMEOUT_S`."""
         adapter = self._adapters.get(evaluation.repl)
-        with anyio.move_on_after(STACKS_S):
+        with anyio.move_on_after(STACKS_TIMEOUT_S):
             return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
         return None
 
@@ -90,7 +90,7 @@ class Interrupter:
             return
         evaluation = self._core.state.evaluations.get(evaluation_id)
         is_reading = evaluation is not None and evaluation.status == "needs-input"
-        with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
+        with anyio.move_on_after(STACKS_AT_INPUT_TIMEOUT_S if is_reading else STACKS_TIMEOUT_S):
             dump = await adapter.stacks(session)
             if dump is not None:
                 transcript.store_stacks(dump.whole, dump.user)
@@ -106,7 +106,7 @@ class Interrupter:
         while True:
             report, idle = await self._interrupt(evaluation)
             left_s = deadline - anyio.current_time()
-            over = await self._over(evaluation_id, min(RETRY_S, left_s) if idle else left_s)
+            over = await self._over(evaluation_id, min(RETRY_INTERVAL_S, left_s) if idle else left_s)
             if over or not idle or anyio.current_time() >= deadline:
                 return [report], over
 
@@ -116,7 +116,7 @@ class Interrupter:
         if adapter is None:
             return str(ReplDisconnectedError(NOT_CONNECTED)), False
         try:
-            with anyio.fail_after(ANSWER_S):
+            with anyio.fail_after(REPLY_TIMEOUT_S):
                 if evaluation.is_others:
                     done = await adapter.interrupt_others()
                 else:
@@ -126,7 +126,7 @@ class Interrupter:
         except CodriverError as error:
             return str(error), False
         words = {
-            "interrupted": INTERRUPTED,
+            "interrupted": INTERRUPTED_MESSAGE,
             "requested": "the interrupt was sent to the REPL",
             "idle": "the REPL reports that nothing is running",
         }

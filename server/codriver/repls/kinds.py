@@ -1,7 +1,7 @@
 """The table of REPL kinds, which describes the files, protocol and command of each.
 
 Discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl` read it. To support another
-kind of REPL with a known protocol, add an entry to `KINDS`.
+kind of REPL with a known protocol, add an entry to `REPL_KINDS`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Launcher = Literal["program", "python-program", "worker", "clojure", "jupyter"]
 Codriver's worker in the project's interpreter, the Clojure CLI or Debian's jars, or a kernelspec.
 """
 
-NREPL: Final = "nrepl"
+NREPL_PROTOCOL: Final = "nrepl"
 """The protocol of nREPL servers, which exchange bencode over TCP. It is the default for addresses without a protocol.
 """
 
-JUPYTER: Final = "jupyter"
-"""The protocol of Jupyter kernels, whose address is the path of a connection file. Also the name that starts one."""
+JUPYTER_PROTOCOL: Final = "jupyter"
+"""The protocol of Jupyter kernels, addressed by the path of a connection file. Also the name that starts one."""
 
 NREPL_VERSION: Final = "1.3.1"
 """The version of nREPL that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
@@ -31,7 +31,7 @@ NREPL_VERSION: Final = "1.3.1"
 
 @dataclass(frozen=True, slots=True)
 class ReplKind:
-    """A kind of REPL. Entries of `KINDS` are ordered by likelihood, which breaks ties."""
+    """A kind of REPL. Entries of `REPL_KINDS` are ordered by likelihood, which breaks ties."""
 
     title: str
     """The display name."""
@@ -39,7 +39,7 @@ class ReplKind:
     """The default session key."""
     dialect: str
     """The dialect that the REPL evaluates when it starts."""
-    protocol: str = field(default=NREPL, kw_only=True)
+    protocol: str = field(default=NREPL_PROTOCOL, kw_only=True)
     """The protocol, which selects the connector."""
     words: tuple[str, ...] = ()
     """The names accepted by `--repl`, the preferred one first."""
@@ -83,15 +83,15 @@ class ReplKind:
         return self.words[0]
 
 
-_NREPL_PORT: Final = (".nrepl-port",)
+_NREPL_PORT_FILES: Final = (".nrepl-port",)
 # CIDER's middleware also serves people's editors. Codriver uses whatever ops it finds.
-_CLOJURE_BY_HAND: Final = (
+_CLOJURE_MANUAL_COMMAND: Final = (
     f'clojure -Sdeps \'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}} '
     'cider/cider-nrepl {:mvn/version "0.55.7"}}}\' '
     "-M -m nrepl.cmdline --middleware '[cider.nrepl/cider-middleware]'"
 )
 
-PYTHON: Final = ReplKind(
+PYTHON_KIND: Final = ReplKind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), distinctive_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
@@ -100,22 +100,22 @@ PYTHON: Final = ReplKind(
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip
 
-KINDS: tuple[ReplKind, ...] = (
+REPL_KINDS: tuple[ReplKind, ...] = (
     ReplKind(
         "Clojure with deps.edn", "clj", "clojure", ("clojure", "clj"),
-        suffixes=(".clj", ".cljc"), marks=("deps.edn",), port_files=_NREPL_PORT, programs=("clojure", "clj"),
+        suffixes=(".clj", ".cljc"), marks=("deps.edn",), port_files=_NREPL_PORT_FILES, programs=("clojure", "clj"),
         install="install it (clojure.org/guides/install_clojure), or on Debian run "
         "`apt install clojure libnrepl-clojure`",
-        launcher="clojure", is_slow=True, by_hand=_CLOJURE_BY_HAND,
+        launcher="clojure", is_slow=True, by_hand=_CLOJURE_MANUAL_COMMAND,
     ),
     ReplKind(
         "Clojure with Leiningen", "clj", "clojure", ("lein",),
-        suffixes=(".clj", ".cljc"), marks=("project.clj",), port_files=_NREPL_PORT, programs=("lein",),
+        suffixes=(".clj", ".cljc"), marks=("project.clj",), port_files=_NREPL_PORT_FILES, programs=("lein",),
         install="see leiningen.org", arguments=("repl", ":headless"), is_slow=True, by_hand="lein repl :headless",
     ),
     ReplKind(
         "Babashka", "bb", "babashka", ("bb",),
-        suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT, programs=("bb",),
+        suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT_FILES, programs=("bb",),
         install="see babashka.org",
         # With port 0 babashka chooses a free port. Another project may already use its default port.
         arguments=("nrepl-server", "127.0.0.1:0"), by_hand="bb nrepl-server 127.0.0.1:0",
@@ -132,7 +132,7 @@ KINDS: tuple[ReplKind, ...] = (
     ReplKind(
         "nbb", "nbb", "nbb", ("nbb",),
         suffixes=(".cljs", ".cljc"), marks=("nbb.edn",), needed_packages=(("package.json", "nbb"),),
-        port_files=_NREPL_PORT, programs=("nbb",),
+        port_files=_NREPL_PORT_FILES, programs=("nbb",),
         install="run `npm install nbb`", arguments=("nrepl-server",), by_hand="npx nbb nrepl-server",
     ),
     ReplKind(
@@ -143,7 +143,7 @@ KINDS: tuple[ReplKind, ...] = (
     ),
     ReplKind(
         "Basilisp", "lpy", "basilisp", ("basilisp",),
-        suffixes=(".lpy", ".cljc"), port_files=_NREPL_PORT, programs=("basilisp",),
+        suffixes=(".lpy", ".cljc"), port_files=_NREPL_PORT_FILES, programs=("basilisp",),
         install="run `pip install basilisp`", launcher="python-program", arguments=("nrepl-server",), is_slow=True,
         notes=("Basilisp compiles its core for about 20 s at its first start",), by_hand="basilisp nrepl-server",
     ),
@@ -153,37 +153,37 @@ KINDS: tuple[ReplKind, ...] = (
         install="run `pip install hy hy-nrepl`", launcher="python-program", arguments=("-m", "hy_nrepl.server"),
         by_hand="codriver serve --repl hy",
     ),
-    PYTHON,
+    PYTHON_KIND,
     # It follows Python so that a kernel is started only on request, and `init` never suggests one.
     ReplKind(
-        "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
+        "Jupyter kernel", "jup", "python", (JUPYTER_PROTOCOL,), protocol=JUPYTER_PROTOCOL,
         install="run `pip install ipykernel` in the project's environment",
         launcher="jupyter", needs_project=True, by_hand="codriver serve --repl jupyter",
     ),
 )  # fmt: skip
 
-NO_REPL = "none"
+NO_REPL_SETTING = "none"
 """The value of the setting `repl` that starts no REPL."""
 
-OTHER_SUFFIXES: Final = (
+OTHER_LANGUAGE_SUFFIXES: Final = (
     ".c", ".cc", ".cpp", ".cs", ".cxx", ".d", ".dart", ".erl", ".ex", ".exs", ".f90", ".fs", ".go", ".h", ".hpp", ".hs",
     ".java", ".jl", ".js", ".jsx", ".kt", ".lua", ".m", ".mjs", ".ml", ".nim", ".php", ".pl", ".R", ".r", ".rb", ".rkt",
     ".rs", ".scala", ".swift", ".ts", ".tsx", ".vue", ".zig",
 )  # fmt: skip
-"""Suffixes of source files in languages that `KINDS` does not cover."""
-OTHER_PROJECT_FILES: Final = (
+"""Suffixes of source files in languages that `REPL_KINDS` does not cover."""
+OTHER_LANGUAGE_PROJECT_FILES: Final = (
     "CMakeLists.txt", "Cargo.toml", "Gemfile", "Package.swift", "build.gradle", "build.gradle.kts", "build.zig",
     "composer.json", "go.mod", "mix.exs", "package.json", "pom.xml", "pubspec.yaml", "stack.yaml",
 )  # fmt: skip
-"""Project files of languages that `KINDS` does not cover."""
+"""Project files of languages that `REPL_KINDS` does not cover."""
 
-_OTHER_MARKS: Final = ("build.boot",)
+_CONNECT_ONLY_PROJECT_FILES: Final = ("build.boot",)
 """Project files of REPLs that Codriver can connect to, but that `init` does not start."""
 
 
 def kinds_by_word() -> Mapping[str, ReplKind]:
     """Return the kinds by each name that `--repl` accepts."""
-    return {word: kind for kind in KINDS for word in kind.words}
+    return {word: kind for kind in REPL_KINDS for word in kind.words}
 
 
 def find_kind(words: str) -> ReplKind | None:
@@ -192,23 +192,23 @@ def find_kind(words: str) -> ReplKind | None:
     `jupyter:SPEC` selects a kernelspec.
     """
     word, colon, _spec = words.strip().partition(":")
-    return kinds_by_word().get(word) if not colon or word == JUPYTER else None
+    return kinds_by_word().get(word) if not colon or word == JUPYTER_PROTOCOL else None
 
 
 def display_name(words: str) -> str:
     """Return the display name of the REPL that a `repl` setting selects. A command line is its own name."""
-    found = find_kind(words) or next((kind for kind in KINDS if kind.repl == words), None)
+    found = find_kind(words) or next((kind for kind in REPL_KINDS if kind.repl == words), None)
     return found.title if found else words
 
 
 def port_file_names() -> tuple[str, ...]:
     """Return the paths of all known port files, relative to a project's directory."""
-    return tuple(dict.fromkeys(name for kind in KINDS for name in kind.port_files))
+    return tuple(dict.fromkeys(name for kind in REPL_KINDS for name in kind.port_files))
 
 
 def session_key_for_port_file(name: str) -> str:
     """Return the session key for a REPL that was found by its port file, or `nrepl` if several kinds use that file."""
-    keys = {kind.key for kind in KINDS if name in kind.port_files}
+    keys = {kind.key for kind in REPL_KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
@@ -218,7 +218,7 @@ def is_provisional_key(key: str) -> bool:
     `nrepl` is replaced by the key of the dialect. `py` is replaced by the name of the application, because only
     applications write a port file of that kind.
     """
-    return key in ("nrepl", PYTHON.key)
+    return key in ("nrepl", PYTHON_KIND.key)
 
 
 MAX_KEY_CHARS: Final = 40
@@ -233,7 +233,7 @@ def session_key(dialect: str, application: str) -> str:
 
 def session_key_for_dialect(dialect: str) -> str:
     """Return the session key of the likeliest kind with this dialect, or `repl` for an unknown dialect."""
-    return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
+    return next((kind.key for kind in REPL_KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
 def session_key_for_kernelspec(name: str) -> str:
@@ -247,35 +247,37 @@ def session_key_for_kernelspec(name: str) -> str:
 def dialect_for_session_key(key: str) -> str | None:
     """Return the dialect of a default session key such as `py`, `py-2` or `py/who`, or None for any other key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
-    return next((kind.dialect for kind in KINDS if kind.key == name), None)
+    return next((kind.dialect for kind in REPL_KINDS if kind.key == name), None)
 
 
 def protocol_for_port_file(name: str) -> str:
     """Return the protocol of the REPL that writes this port file, nREPL unless its kind differs."""
-    return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
+    return next((kind.protocol for kind in REPL_KINDS if name in kind.port_files), NREPL_PROTOCOL)
 
 
 def join_address(protocol: str, location: str) -> str:
     """Join a protocol and a location to an address: `PROTOCOL://LOCATION`, or just `HOST:PORT` for nREPL."""
-    return location if protocol == NREPL else f"{protocol}://{location}"
+    return location if protocol == NREPL_PROTOCOL else f"{protocol}://{location}"
 
 
 def split_address(address: str) -> tuple[str, str]:
     """Split an address into its protocol and location."""
     protocol, slashes, location = address.partition("://")
-    return (protocol, location) if slashes else (NREPL, address)
+    return (protocol, location) if slashes else (NREPL_PROTOCOL, address)
 
 
 def project_file_names() -> frozenset[str]:
     """Return the names of files that mark a directory as a project that has a REPL."""
-    marks = {mark for kind in KINDS for mark in kind.marks}
-    return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
+    marks = {mark for kind in REPL_KINDS for mark in kind.marks}
+    return frozenset(
+        {*marks, *_CONNECT_ONLY_PROJECT_FILES, *(file for kind in REPL_KINDS for file, _ in kind.needed_packages)}
+    )
 
 
 def non_python_suffixes() -> tuple[str, ...]:
     """Return the suffixes of all known source files other than Python's, including languages without a kind."""
-    return tuple({suffix for kind in KINDS for suffix in kind.suffixes if kind.dialect != PYTHON.dialect}) + (
-        OTHER_SUFFIXES
+    return tuple({suffix for kind in REPL_KINDS for suffix in kind.suffixes if kind.dialect != PYTHON_KIND.dialect}) + (
+        OTHER_LANGUAGE_SUFFIXES
     )
 
 
@@ -284,10 +286,10 @@ def loadable_suffixes(dialect: str) -> frozenset[str]:
 
     The set is empty for an unknown dialect.
     """
-    alone = {PYTHON.dialect, "hy"}
-    kin = {dialect} if dialect in alone else {kind.dialect for kind in KINDS} - alone
-    is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in KINDS)
-    return frozenset(suffix for kind in KINDS if is_known and kind.dialect in kin for suffix in kind.suffixes)
+    alone = {PYTHON_KIND.dialect, "hy"}
+    kin = {dialect} if dialect in alone else {kind.dialect for kind in REPL_KINDS} - alone
+    is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in REPL_KINDS)
+    return frozenset(suffix for kind in REPL_KINDS if is_known and kind.dialect in kin for suffix in kind.suffixes)
 
 
 def describe_session_for_suffix(suffix: str) -> str | None:
@@ -295,7 +297,7 @@ def describe_session_for_suffix(suffix: str) -> str | None:
 
     Returns None if no kind of REPL loads such files.
     """
-    loading = [kind for kind in KINDS if suffix in kind.suffixes]
+    loading = [kind for kind in REPL_KINDS if suffix in kind.suffixes]
     names = dict.fromkeys(kind.title.partition(" with ")[0] for kind in loading)
     started = f': add "{loading[0].repl}" to repl in codriver.toml' if len(names) == 1 else ""
     return f"a session of {' or '.join(names)}{started}" if names else None
@@ -304,7 +306,7 @@ def describe_session_for_suffix(suffix: str) -> str | None:
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
     """Return the dialects that can load a source file, by its suffix, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}
-    for kind in KINDS:
+    for kind in REPL_KINDS:
         for suffix in kind.suffixes:
             dialect = kind.file_dialect or kind.dialect
             found[suffix] = tuple(dict.fromkeys((*found.get(suffix, ()), dialect)))

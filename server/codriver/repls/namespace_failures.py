@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE
 
 
 def missing_namespace_failure(name: str) -> Failure:
     """Return the failure of an evaluation in a missing namespace, with the same message for every REPL."""
     return Failure(
-        NAMESPACE_MISSING, f"nothing was evaluated: there is no namespace {name!r}; load or require it first"
+        NAMESPACE_MISSING_TYPE, f"nothing was evaluated: there is no namespace {name!r}; load or require it first"
     )
 
 
 def single_namespace_failure(name: str) -> Failure:
     """Return the failure of an evaluation that requests a namespace from a REPL with a single one."""
     words = f"nothing was evaluated: this REPL evaluates in one namespace only, not in {name!r}"
-    return Failure(NAMESPACE_MISSING, words)
+    return Failure(NAMESPACE_MISSING_TYPE, words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.errors import cut
-from codriver.repls.contract.adapter_values import READING, StackFrame, StackTrace
+from codriver.repls.contract.adapter_values import READING_PHASES, StackFrame, StackTrace
 from codriver.repls.contract.reports import calls, fold_repeated_frames, function_of, read_frame, text_of
 from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from codriver.repls.dialects.server_dialect import Dialect
 
-MESSAGE_CHARS: Final = 4000
+MAX_MESSAGE_CHARS: Final = 4000
 """Maximum length of an error message in an answer. The complete message is in the output log."""
 
-TRACE_FRAMES: Final = 20
-_UNNAMED_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE})
+MAX_TRACE_FRAMES: Final = 20
+_UNNAMED_CODE_FILES: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
+_MISSING_FILE_NAMES: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE_FILES})
 
-BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
+PHASES_BEFORE_RUNNING: Final = READING_PHASES | {"compile", "compilation", "macroexpansion"}
 """Phases of failures whose position is in the failed form. Running code may fail inside a form that ran earlier."""
 
 
 def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failure:
-    """Build a failure from its reported fields, with a trace of at most `TRACE_FRAMES` frames of the user's code."""
+    """Build a failure from its reported fields, with at most `MAX_TRACE_FRAMES` frames of the user's code."""
     shortened = fold_repeated_frames([frame for frame in parse_frame_lines(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
@@ -43,7 +43,7 @@ def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failu
         line=as_int(parts.get("line")),
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
-        trace=tuple(text_of(frame) for frame in shortened[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in shortened[:MAX_TRACE_FRAMES]),
         locals=as_strings(parts.get("locals")),
         data=as_text(parts.get("data")),
         notes=as_strings(parts.get("notes")),
@@ -128,12 +128,12 @@ def find_calls(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
 
 def real_file_name(name: str | None) -> str | None:
     """Return the name of a file, or None for a placeholder such as `<stdin>` that REPLs use for code without a file."""
-    return None if name is None or name in _NO_FILE or name.startswith("<") else name
+    return None if name is None or name in _MISSING_FILE_NAMES or name.startswith("<") else name
 
 
 def shorten_message(message: str) -> str:
-    """Cut an error message to `MESSAGE_CHARS`."""
-    return cut(message, MESSAGE_CHARS)
+    """Cut an error message to `MAX_MESSAGE_CHARS`."""
+    return cut(message, MAX_MESSAGE_CHARS)
 
 
 def mark_user_frames(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:

@@ -55,16 +55,16 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
-SILENT_S = 4.0
+SILENT_TIMEOUT_S = 4.0
 """Seconds without a reply after which a new connection is reported as silent."""
-NOTHING: Mapping[str, str] = MappingProxyType({})
-EXIT_S = 5.0
+NOTHING_WITHHELD: Mapping[str, str] = MappingProxyType({})
+EXIT_TIMEOUT_S = 5.0
 """Seconds to wait for a process to exit after its connection was closed.
 
 On a busy machine its watchdog may run only seconds after the process has closed its socket.
 """
-LEFT_S = 2.0
-"""Seconds that an interrupted evaluation of a disconnected client gets to end."""
+DISCONNECTED_GRACE_S = 2.0
+"""Seconds that an interrupted evaluation gets to end after its client has disconnected."""
 
 
 def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profile:
@@ -301,7 +301,7 @@ class ReplSupervisor:
 
                 tasks.start_soon(watch_process)
                 causes.append(await self._stay_with_process(repl.id, address, recipe))
-                with anyio.move_on_after(EXIT_S):
+                with anyio.move_on_after(EXIT_TIMEOUT_S):
                     # An exiting process closes its socket first. Its exit is the reason, not the closed connection.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
@@ -320,10 +320,10 @@ class ReplSupervisor:
             except (ReplUnreachableError, NotAReplError) as error:
                 if recipe.address_file is None or anyio.current_time() > deadline:
                     return str(error)
-                await anyio.sleep(processes.POLL_S)
+                await anyio.sleep(processes.ADDRESS_POLL_INTERVAL_S)
 
     async def _stay_connected(
-        self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING
+        self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING_WITHHELD
     ) -> str:
         """Hold one connection open until it ends, and return the reason.
 
@@ -373,16 +373,17 @@ class ReplSupervisor:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
-        """Report what may be listening at an address that did not answer for `SILENT_S`, until `until` is cancelled."""
+        """Report what may listen at an address that is silent for `SILENT_TIMEOUT_S`, until `until` is cancelled."""
         with until:
-            await anyio.sleep(SILENT_S)
+            await anyio.sleep(SILENT_TIMEOUT_S)
             words = (
-                f"the program at {address} has not answered like a REPL for {SILENT_S:g} s: it may be another kind of "
+                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be "
+                "another kind of "
                 "server, or be busy with code, and then Codriver connects when the code has finished"
             )
             describe = self._silences.get(kinds.split_address(address)[0])
             if describe is not None:
-                words = describe(address, SILENT_S) or words
+                words = describe(address, SILENT_TIMEOUT_S) or words
             repl = self._core.state.repls.get(repl_id)
             if repl is None:
                 return
@@ -414,7 +415,7 @@ class ReplSupervisor:
         self._core.report(actions.SessionClosed(effect.id, effect.name))
 
     async def _stop_left(self, effect: dispatch.StopEvaluation) -> None:
-        reports = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
+        reports = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=DISCONNECTED_GRACE_S)
         logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(reports))
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from codriver.repls.dialects.server_dialect import Dialect
 
-COLLECTION: Final = "(collection)"
-"""The name under which pytest files that could not be collected, or were skipped as a whole, are listed among tests."""
-_WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
-OUTPUT_CHARS: Final = 50_000
+COLLECTION_NAME: Final = "(collection)"
+"""The name under which pytest files that could not be collected, or were skipped entirely, are listed as tests."""
+_OUTCOME_RANKS: Final = {"error": 0, "fail": 1, "pass": 2}
+MAX_OUTPUT_CHARS: Final = 50_000
 
 
 def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
@@ -46,16 +46,16 @@ def build_test_run(results: list[TestResult], *, tests: int | None, output: str)
     `tests` is the number of tests; None counts the distinct tests in the results.
     """
     outcomes = [result.outcome for result in results]
-    hows = Counter(result.how for result in results if result.test != COLLECTION)
+    hows = Counter(result.how for result in results if result.test != COLLECTION_NAME)
     return TestRun(
         tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
         passed=sum(
-            finished.outcome == "pass" and finished.test != COLLECTION and not finished.how for finished in results
+            finished.outcome == "pass" and finished.test != COLLECTION_NAME and not finished.how for finished in results
         ),
         failed=outcomes.count("fail"),
         errors=outcomes.count("error"),
-        results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),
-        output=output[-OUTPUT_CHARS:],
+        results=tuple(sorted(results, key=lambda result: _OUTCOME_RANKS[result.outcome])),
+        output=output[-MAX_OUTPUT_CHARS:],
         skipped=hows["skipped"],
         xfailed=hows["xfailed"],
         xpassed=hows["xpassed"],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-GIVEN: Final = "CODRIVER_DURATIONS"
+DURATIONS_VARIABLE: Final = "CODRIVER_DURATIONS"
 
 
 class WrongDurationError(StartError):
@@ -23,7 +23,9 @@ class WrongDurationError(StartError):
 
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
-        super().__init__(f"{GIVEN} has no duration {word!r}: write it like settle_s=0.5, with one of {known}")
+        super().__init__(
+            f"{DURATIONS_VARIABLE} has no duration {word!r}: write it like settle_s=0.5, with one of {known}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = Map
     """
     names = [*(declaration.name for declaration in fields(Durations) if declaration.name != "others"), *others]
     given: dict[str, float] = {}
-    for word in environ.get(GIVEN, "").split():
+    for word in environ.get(DURATIONS_VARIABLE, "").split():
         name, _, value = word.partition("=")
         try:
             given[name] = float(value)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codriver.files import git_index
-from codriver.repls.launch.projects import ENVIRONMENTS, find_python, is_inside
+from codriver.repls.launch.projects import ENVIRONMENT_DIRECTORIES, find_python, is_inside
 from codriver.systems.file_system import is_mine
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: s
     `chosen` is the setting `python`.
     """
     used = environment_directory(find_python(workspace, environ, chosen).path, workspace)
-    return ENVIRONMENTS if used is None else (used,)
+    return ENVIRONMENT_DIRECTORIES if used is None else (used,)

@@ -23,7 +23,7 @@ MAX_VALUE_CHARACTERS: Final = 120
 
 
 def _is_known_repl(words: str) -> bool:
-    return words == kinds.NO_REPL or words in kinds.kinds_by_word()
+    return words == kinds.NO_REPL_SETTING or words in kinds.kinds_by_word()
 
 
 def _is_loopback_address(address: str) -> bool:
@@ -35,7 +35,7 @@ def _is_within(path: str) -> bool:
     return not (path.startswith(("/", "\\")) or ".." in path or ":" in path)
 
 
-_HARMLESS_ITEMS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
+_HARMLESS_ITEM_CHECKS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {
         "repl": _is_known_repl,  # anything else is a command line; the path of an interpreter is one too
         "nrepl": _is_loopback_address,
@@ -57,10 +57,10 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "hook_gate": True,
     }
 )
-"""For each switch, the value that grants something. A workspace may always choose the other one."""
+"""For each switch, the value that grants something. A workspace may always choose the opposite."""
 
 _GRANTING_STRINGS: Final = frozenset({"host", "python"})
-"""The string settings of which every value grants something."""
+"""String settings that grant something whatever their value is."""
 
 
 def granting_items(name: str, value: object, grants: Grants = "nothing") -> tuple[object, ...]:
@@ -68,8 +68,8 @@ def granting_items(name: str, value: object, grants: Grants = "nothing") -> tupl
 
     `grants` comes from the feature that declares the setting.
     """
-    if name in _HARMLESS_ITEMS and isinstance(value, tuple):
-        return tuple(item for item in value if not _HARMLESS_ITEMS[name](item))
+    if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
+        return tuple(item for item in value if not _HARMLESS_ITEM_CHECKS[name](item))
     is_granting = name in _GRANTING_STRINGS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
     is_granting |= grants == "any value" or (isinstance(value, bool) and grants == json.dumps(value))
     return (value,) if is_granting else ()
@@ -84,7 +84,7 @@ def split_granting(
     contains the granting items that the user has accepted. `grants` comes from the feature that declares the setting.
     """
     granting = granting_items(name, value, grants)
-    if name in _HARMLESS_ITEMS and isinstance(value, tuple):
+    if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
         known = (*(current if isinstance(current, tuple) else ()), *accepted)
         withheld = tuple(item for item in granting if item not in known)
         counting = tuple(item for item in value if item not in withheld)

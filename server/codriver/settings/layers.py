@@ -26,7 +26,7 @@ from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
 from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
-    PREFIX,
+    VARIABLE_PREFIX,
     Settings,
     describe_allowed_values,
     environment_variable,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-NOT_SETTINGS = frozenset(
+NON_SETTING_VARIABLES = frozenset(
     {
         "CODRIVER_TOKEN",
         "CODRIVER_SERVER_COMMAND",
@@ -53,17 +53,16 @@ NOT_SETTINGS = frozenset(
         "CODRIVER_RELAY_DURATIONS",
     }
 )
-"""Variables with the prefix `CODRIVER_` that are not settings."""
+"""Environment variables with the prefix `CODRIVER_` that are not settings."""
 
 
-USUAL_WORDS = MappingProxyType({
+SETTING_SYNONYMS = MappingProxyType({
     "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
     "address": "host", "timeout": "evaluateTimeoutMs", "timeoutms": "evaluateTimeoutMs", "token": "requireToken",
     "auth": "requireToken", "repls": "repl", "idleexit": "idleExitSeconds", "idletimeout": "idleExitSeconds",
     "autostart": "autoStartMCPServer", "interpreter": "python", "skills": "skillSources", "clients": "maxClients",
 })  # fmt: skip
-"""Setting names that other programs use, in lower case without separators, and the settings that are probably intended.
-"""
+"""Names that other programs use, in lower case without separators, and the settings that are probably meant."""
 
 
 class SettingsError(StartError):
@@ -261,9 +260,9 @@ def _layers(
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {environment_variable(name): name for name in model.model_fields}
-    no_settings = NOT_SETTINGS.union(*(declared.variables for declared in model.DECLARED.values()))
+    no_settings = NON_SETTING_VARIABLES.union(*(declared.variables for declared in model.DECLARED.values()))
     for given, text in environ.items():
-        if not given.startswith(PREFIX) or given in no_settings:
+        if not given.startswith(VARIABLE_PREFIX) or given in no_settings:
             continue
         origin = ValueOrigin("environment", given)
         name = by_variable.get(given)
@@ -286,10 +285,10 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
     """Return the existing name that is most similar to `given`, ignoring case and separators."""
 
     def bare(name: str) -> str:
-        return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
+        return name.removeprefix(VARIABLE_PREFIX).replace("_", "").replace("-", "").lower()
 
     by_bare = {bare(name): name for name in names}
-    if (usual := USUAL_WORDS.get(bare(given), "").lower()) in by_bare:
+    if (usual := SETTING_SYNONYMS.get(bare(given), "").lower()) in by_bare:
         return by_bare[usual]
     near = difflib.get_close_matches(bare(given), by_bare, n=1)
     return by_bare[near[0]] if near else None
@@ -342,7 +341,7 @@ def _checked(name: str, value: object, origin: ValueOrigin, model: type[Settings
     return checked
 
 
-RESTART = "codriver stop && codriver serve"
+RESTART_COMMAND = "codriver stop && codriver serve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +426,7 @@ class SettingsReloader:
             elif self.settings.needs_restart(name):
                 effective[name] = current
                 if is_new and value != current:
-                    changes.append(f"setting {words} takes effect after a restart: {RESTART}")
+                    changes.append(f"setting {words} takes effect after a restart: {RESTART_COMMAND}")
             elif is_new:
                 changes.append(f"setting {words} takes effect now")
         self.settings = loaded.settings.model_copy(update=effective)
@@ -460,7 +459,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} is added now"] if added else []
-    parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
+    parts += [f"{', '.join(left)} stays until a restart: {RESTART_COMMAND}"] if left else []
     return "; ".join(parts) or "no entry was added or removed"
 
 

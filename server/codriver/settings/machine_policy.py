@@ -19,14 +19,14 @@ from codriver.files.toml_file import TomlFileError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAME: Final = "policy.toml"
-EVALUATION: Final = "evaluation"
-SWITCHES: Final[Mapping[str, str]] = MappingProxyType(
-    {EVALUATION: "enable_mcp_repl_evaluation", "edits": "enable_edits"}
+POLICY_FILE: Final = "policy.toml"
+EVALUATION_KEY: Final = "evaluation"
+SETTINGS_BY_KEY: Final[Mapping[str, str]] = MappingProxyType(
+    {EVALUATION_KEY: "enable_mcp_repl_evaluation", "edits": "enable_edits"}
 )
-"""The base setting that each key of the file turns off."""
-KEYS: Final = ("page", *SWITCHES)
-"""All keys of the file. The key of a feature's setting is valid even without that feature."""
+"""For each key of the file, the base setting that it turns off."""
+POLICY_KEYS: Final = ("page", *SETTINGS_BY_KEY)
+"""All keys of the file. The key for a feature's setting is valid even without that feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def policy_file() -> Path:
     """Return the path of the machine's policy file."""
     system: str = sys.platform
     if system == "win32":
-        return Path(os.environ.get("PROGRAMDATA") or "C:/ProgramData") / "codriver" / NAME
+        return Path(os.environ.get("PROGRAMDATA") or "C:/ProgramData") / "codriver" / POLICY_FILE
     if system == "darwin":
-        return Path("/Library/Application Support/codriver") / NAME
-    return Path("/etc/codriver") / NAME
+        return Path("/Library/Application Support/codriver") / POLICY_FILE
+    return Path("/etc/codriver") / POLICY_FILE
 
 
 def read_policy(path: Path) -> MachinePolicy:
@@ -53,9 +53,9 @@ def read_policy(path: Path) -> MachinePolicy:
     try:
         found = toml_file.read(path, root=None)
     except TomlFileError as error:
-        return MachinePolicy(path, KEYS, error.why)
-    wrong = [key for key, value in found.items() if key not in KEYS or not isinstance(value, bool)]
+        return MachinePolicy(path, POLICY_KEYS, error.why)
+    wrong = [key for key, value in found.items() if key not in POLICY_KEYS or not isinstance(value, bool)]
     if wrong:
-        known = ", ".join(f"{key} = false" for key in KEYS)
-        return MachinePolicy(path, KEYS, f"it can have {known}, and has {', '.join(wrong)}")
-    return MachinePolicy(path, tuple(key for key in KEYS if found.get(key) is False))
+        known = ", ".join(f"{key} = false" for key in POLICY_KEYS)
+        return MachinePolicy(path, POLICY_KEYS, f"it can have {known}, and has {', '.join(wrong)}")
+    return MachinePolicy(path, tuple(key for key in POLICY_KEYS if found.get(key) is False))

@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from codriver.settings import granting
 from codriver.settings.declared import DeclaredSetting
-from codriver.settings.machine_policy import SWITCHES
+from codriver.settings.machine_policy import SETTINGS_BY_KEY
 
 if TYPE_CHECKING:
     from codriver.settings.declared import Grants
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-MIB = 2**20
-PREFIX = "CODRIVER_"
+MEBIBYTE = 2**20
+VARIABLE_PREFIX = "CODRIVER_"
 
 SPELLING_EXCEPTIONS: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoStartMCPServer"})
-"""Names whose spelling in files is not plain camelCase, for compatibility with existing configurations."""
+"""Settings not spelled in plain camelCase in files, for compatibility with existing configurations."""
 
 
 def name_in_files(name: str) -> str:
@@ -45,7 +45,7 @@ def name_in_files(name: str) -> str:
 
 def environment_variable(name: str) -> str:
     """Return the name of a setting's environment variable."""
-    return PREFIX + name.upper()
+    return VARIABLE_PREFIX + name.upper()
 
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
@@ -58,9 +58,9 @@ def _with_port(address: str) -> str:
     return address
 
 
-ADDRESS = r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"
+ADDRESS_PATTERN = r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"
 """Matches `[KEY=][HOST:]PORT`, with IPv6 addresses in brackets."""
-Address = Annotated[str, StringConstraints(pattern=ADDRESS), AfterValidator(_with_port)]
+Address = Annotated[str, StringConstraints(pattern=ADDRESS_PATTERN), AfterValidator(_with_port)]
 
 
 class Settings(BaseModel):
@@ -84,7 +84,10 @@ class Settings(BaseModel):
     @classmethod
     def names_turned_off(cls, policy: MachinePolicy) -> list[str]:
         """Return the names of the settings that a policy turns off."""
-        switches = {**SWITCHES, **{declaration.policy: declaration.name for declaration in cls.DECLARED.values()}}
+        switches = {
+            **SETTINGS_BY_KEY,
+            **{declaration.policy: declaration.name for declaration in cls.DECLARED.values()},
+        }
         return [switches[key] for key in policy.off if key in switches]
 
     def value_of(self, setting: DeclaredSetting[T]) -> T:
@@ -100,7 +103,7 @@ class Settings(BaseModel):
     @classmethod
     def needs_restart(cls, name: str) -> bool:
         """Return whether a change of the setting takes effect only when the server restarts."""
-        return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in NEED_RESTART
+        return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in RESTART_SETTINGS
 
     @classmethod
     def grows(cls, name: str) -> bool:
@@ -170,7 +173,7 @@ class Settings(BaseModel):
         description="How long an evaluation of a disconnected client may keep others waiting.",
     )
     max_text_bytes: int = Field(
-        6000, ge=1024, le=16 * MIB, description="Maximum text of an answer, unless the call requests more."
+        6000, ge=1024, le=16 * MEBIBYTE, description="Maximum text of an answer, unless the call requests more."
     )
     max_images: int = Field(10, ge=0, le=100, description="Maximum number of images in an answer.")
     max_length: int = Field(25, ge=1, le=100_000, description="Maximum number of elements printed for a collection.")
@@ -179,15 +182,15 @@ class Settings(BaseModel):
         1000, ge=10, le=1_000_000, description="Maximum number of entities in the output log."
     )
     log_max_bytes: int = Field(
-        16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Maximum bytes of text in the output log."
+        16 * MEBIBYTE, ge=64 * 1024, le=1024 * MEBIBYTE, description="Maximum bytes of text in the output log."
     )
     history_max_entities: int = Field(
         10_000, ge=10, le=1_000_000, description="Maximum number of evaluations in the history."
     )
     history_max_bytes: int = Field(
-        16 * MIB,
+        16 * MEBIBYTE,
         ge=256 * 1024,
-        le=1024 * MIB,
+        le=1024 * MEBIBYTE,
         description="Maximum bytes of code in the history, in memory and on disk.",
     )
     remember_runs: int = Field(
@@ -197,17 +200,19 @@ class Settings(BaseModel):
         description="Number of server runs, including this one, whose output log is kept on disk; 0 for none.",
     )
     spill_max_bytes: int = Field(
-        1024 * MIB,
+        1024 * MEBIBYTE,
         ge=0,
-        le=1024 * 1024 * MIB,
+        le=1024 * 1024 * MEBIBYTE,
         description="Disk space for long outputs of evaluations, at most a quarter for each; 0 means none.",
     )
-    max_line_bytes: int = Field(16 * MIB, ge=1024, le=1024 * MIB, description="Maximum length of a line from a client.")
+    max_line_bytes: int = Field(
+        16 * MEBIBYTE, ge=1024, le=1024 * MEBIBYTE, description="Maximum length of a line from a client."
+    )
     outbox_messages: int = Field(
         1000, ge=1, le=1_000_000, description="Maximum number of notifications queued for a client."
     )
     outbox_bytes: int = Field(
-        MIB, ge=1024, le=1024 * MIB, description="Maximum bytes of notifications queued for a client."
+        MEBIBYTE, ge=1024, le=1024 * MEBIBYTE, description="Maximum bytes of notifications queued for a client."
     )
     max_clients: int = Field(512, ge=1, le=100_000, description="Maximum number of connected clients.")
     max_requests_per_client: int = Field(
@@ -231,17 +236,17 @@ class Settings(BaseModel):
     )
 
 
-NEED_RESTART = frozenset(
+RESTART_SETTINGS = frozenset(
     {
         "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
         "log_max_bytes", "history_max_entities", "history_max_bytes", "spill_max_bytes", "outbox_messages",
         "outbox_bytes", "max_clients", "max_line_bytes", "event_loop",
     }
 )  # fmt: skip
-"""The settings that a running server does not change."""
+"""Settings whose changes take effect only after a restart of the server."""
 
 GROWING_LISTS = frozenset({"repl", "nrepl"})
-"""The list settings to which a running server adds new entries. Removed entries stay until a restart."""
+"""List settings to which a running server adds new entries. Removed entries stay until a restart."""
 
 
 @cache

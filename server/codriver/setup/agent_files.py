@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.files.own_folders import shipped_directory
-from codriver.repls.kinds import JUPYTER, PYTHON
+from codriver.repls.kinds import JUPYTER_PROTOCOL, PYTHON_KIND
 from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup.change_plan import Change, read_file
 
@@ -29,14 +29,14 @@ SKILL_DIRECTORIES: Final = (".agents/skills", ".claude/skills")
 Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first directory, and Claude Code reads the second.
 Source: observed.
 """
-OF_LISP: Final = "editing-lisp-files"
+LISP_SKILL: Final = "editing-lisp-files"
 """The skill that is left out if all projects are Python projects."""
-SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
+SIGNATURE_LINE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 """Matches the last line of a skill's file. Its group is the digest."""
 MAX_SKILL_FILES: Final = 200
 """Maximum number of files that are searched for skills of an earlier version."""
-BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
-END: Final = "<!-- /codriver -->"
+BLOCK_BEGIN_LINE: Final = "<!-- codriver: by `codriver init --agents-md` -->"
+BLOCK_END_LINE: Final = "<!-- /codriver -->"
 BLOCK: Final = """\
 ## Live REPL: the MCP server `codriver`
 - The program runs in a REPL: try code there before you write it to a file. `list_sessions` shows what is there.
@@ -96,14 +96,18 @@ def _digest(text: str) -> str:
 def _is_unchanged_skill(text: str) -> bool:
     """Return whether a file is unchanged since some version of Codriver wrote it, apart from line endings."""
     text = text.replace("\r\n", "\n")
-    found = SIGNATURE.search(text)
+    found = SIGNATURE_LINE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
 
 
 def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]:
     seen: set[str] = set()
     projects = (*find_projects(workspace), *projects_below(workspace))
-    is_lisp = options.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
+    is_lisp = (
+        options.remove
+        or not projects
+        or any(project.repl not in (PYTHON_KIND.repl, JUPYTER_PROTOCOL) for project in projects)
+    )
     for name in SKILL_DIRECTORIES:
         directory = workspace / name
         # One directory may be a link to the other.
@@ -112,7 +116,7 @@ def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]
         seen.add(os.path.realpath(directory))
         contents = {directory / path: sign_text(text) for path, text in skill_files().items()}
         for file, text in contents.items():
-            if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
+            if is_lisp or file.parent.name != LISP_SKILL or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, options)
         for file in sorted(directory.glob("*/*.md"))[:MAX_SKILL_FILES]:
             if file not in contents and (change := _plan_left_over(file, workspace)):
@@ -187,13 +191,13 @@ def _span(text: str) -> tuple[int, int] | None:
     Raises:
         ValueError: the marks do not form a pair.
     """
-    begins, ends = text.count(BEGIN), text.count(END)
+    begins, ends = text.count(BLOCK_BEGIN_LINE), text.count(BLOCK_END_LINE)
     if not begins and not ends:
         return None
-    begin, end = text.find(BEGIN), text.find(END)
+    begin, end = text.find(BLOCK_BEGIN_LINE), text.find(BLOCK_END_LINE)
     if (begins, ends) != (1, 1) or end < begin:
-        raise ValueError(f"its marks {BEGIN} and {END} do not form a pair")
-    return begin, end + len(END)
+        raise ValueError(f"its marks {BLOCK_BEGIN_LINE} and {BLOCK_END_LINE} do not form a pair")
+    return begin, end + len(BLOCK_END_LINE)
 
 
 def _line_ending_of(text: str) -> str:
@@ -202,7 +206,7 @@ def _line_ending_of(text: str) -> str:
 
 def _with_block(text: str, span: tuple[int, int] | None) -> str:
     line_end = _line_ending_of(text)
-    block = f"{BEGIN}\n{BLOCK}{END}".replace("\n", line_end)
+    block = f"{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}".replace("\n", line_end)
     if span is not None:
         return text[: span[0]] + block + text[span[1] :]
     if not text.removeprefix("\ufeff"):

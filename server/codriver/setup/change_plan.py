@@ -18,8 +18,8 @@ from codriver.files import FileRules, Links
 from codriver.files.own_folders import port_file
 from codriver.setup import jsonc
 from codriver.setup.clients import (
-    NAME_KEY,
-    RELAY,
+    NAME_PLACEHOLDER,
+    RELAY_COMMAND,
     Scope,
     command_line,
     entry_name,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.files import DirectoryEntry
     from codriver.setup.clients import Client, Environment, Launch
 
-MAX_BYTES: Final = 32 * files.MEBIBYTE
+MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 """Maximum size of a configuration file. The limit is high because some clients also store their conversations in it."""
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
@@ -113,7 +113,9 @@ def is_empty_template(client: Client, text: str) -> bool:
         root = jsonc.parse_jsonc(text, comments=False)
     except FileFormatError:
         return False  # somebody's comment is worth keeping
-    around = jsonc.parse_jsonc(jsonc.remove_with_empty_parents(client.template, (*client.entry_path(), NAME_KEY)))
+    around = jsonc.parse_jsonc(
+        jsonc.remove_with_empty_parents(client.template, (*client.entry_path(), NAME_PLACEHOLDER))
+    )
     return root is not None and around is not None and root.value == around.value
 
 
@@ -374,7 +376,7 @@ def read_file(file: Path, root: Path | None) -> str | None:
 
 def _read_at(file_entry: DirectoryEntry, links: Links) -> str | None:
     try:
-        return file_entry.read(FileRules(links, MAX_BYTES)).decode("utf-8")
+        return file_entry.read(FileRules(links, MAX_CONFIGURATION_BYTES)).decode("utf-8")
     except FileNotFoundError:
         return None
 
@@ -479,7 +481,7 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     if is_search_boundary(str(launch.workspace)):
         reason += "--workspace auto does not accept folders of others, the home folder, or temporary ones"
     else:
-        reason += f"no {RELAY[0]} of this version is on the PATH"
+        reason += f"no {RELAY_COMMAND[0]} of this version is on the PATH"
         first = f"{_how_to_install_relay(launch)}, then run init again; otherwise "
     fix = f"codriver init --client {client.id} --force writes them anyway"
     if "user" in client.scopes:
@@ -494,7 +496,7 @@ def _how_to_install_relay(launch: Launch) -> str:
     """Describe the simplest way to have the relay's command on the PATH."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
-    if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY[0]):
+    if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY_COMMAND[0]):
         return f"activate {venv}, or {installed}"
     return installed
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Environment, Launch, Scope
 
 HOOK_DIRECTORY: Final = "hooks"
-PROGRAM: Final = "codriver-hook"
-CODRIVER_MARKS: Final = (PROGRAM, "codriver_hook", "note_edit")
+HOOK_PROGRAM: Final = "codriver-hook"
+CODRIVER_MARKS: Final = (HOOK_PROGRAM, "codriver_hook", "note_edit")
 """Names of Codriver's program and tool, one of which occurs in each of its hooks."""
 
 
@@ -49,8 +49,8 @@ class HookFile:
         Its first word is the program's name if that is on the PATH and the file may be shared, and the program's path
         otherwise.
         """
-        if not self.is_private and environment.has_command(PROGRAM):
-            return (PROGRAM,)
+        if not self.is_private and environment.has_command(HOOK_PROGRAM):
+            return (HOOK_PROGRAM,)
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
@@ -147,7 +147,9 @@ class _Target:
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change
-        reason = f"it is in git, and the hook would contain paths of this machine, because no {PROGRAM} is on the PATH"
+        reason = (
+            f"it is in git, and the hook would contain paths of this machine, because no {HOOK_PROGRAM} is on the PATH"
+        )
         fix = f"install it with `uv tool install` or pipx; codriver init --hooks --client {self.client.id} --force"
         fix += " writes the paths anyway"
         return replace(self._change("skipped", change.before, change.before), reason=reason, fix=fix)

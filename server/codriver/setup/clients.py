@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 Scope = Literal["workspace", "user"]
 Platform = Literal["linux", "macos", "windows"]
 
-NAME_KEY = "{{name}}"
-ARGUMENTS: Final = re.compile(r'"-I", "-S", "\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
+NAME_PLACEHOLDER = "{{name}}"
+TEMPLATE_ARGUMENTS: Final = re.compile(r'"-I", "-S", "\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
 """Matches the arguments after the interpreter in every template."""
-RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
-"""The relay's command line for a relay on the PATH. With `auto`, the relay finds the workspace itself."""
+RELAY_COMMAND: Final = ("codriver-relay", "--workspace", "auto", "--start")
+"""The command line of a relay on the PATH. With `auto`, the relay finds the workspace itself."""
 INSTALLERS: Final = frozenset({"pip", "uv", "poetry", "pdm"})
 """Installers that fetch packages by name. Source: the INSTALLER files that they write."""
-MAX_HELP_S: Final = 10.0
+HELP_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for the output of `codriver-relay --help`."""
-_PACKAGE: Final = "{claude-package}"
+_PACKAGE_PLACEHOLDER: Final = "{claude-package}"
 
 
 class UnknownClientError(StartError):
@@ -92,7 +92,11 @@ class Environment:
         }
         if (package := self._claude_package()) is not None:
             directories["claude-package"] = package
-        return [Path(pattern.format_map(directories)) for pattern in patterns if package or _PACKAGE not in pattern]
+        return [
+            Path(pattern.format_map(directories))
+            for pattern in patterns
+            if package or _PACKAGE_PLACEHOLDER not in pattern
+        ]
 
     def has_command(self, name: str) -> bool:
         """Return whether a program is on the PATH."""
@@ -207,7 +211,7 @@ class Client:
     def entry_path(self) -> tuple[str, ...]:
         """Return the keys in the template that lead to the entries."""
         keys, node = [], self._parsed(self.template)
-        while NAME_KEY not in node:
+        while NAME_PLACEHOLDER not in node:
             key = next(key for key, value in node.items() if isinstance(value, dict))
             keys.append(key)
             node = node[key]
@@ -225,7 +229,7 @@ class Client:
         template = self.template
         if launch.shared:
             filled["python"], words = launch.shared[0], ", ".join(map(json.dumps, launch.shared[1:]))
-            template = ARGUMENTS.sub(lambda _: words, template)
+            template = TEMPLATE_ARGUMENTS.sub(lambda _: words, template)
 
         def fill(found: re.Match[str]) -> str:
             # JSON's escapes are also valid in a TOML basic string.
@@ -240,7 +244,7 @@ class Client:
             if self.is_toml:
                 template = f"{template}{key} = {json.dumps(value)}\n"
             else:
-                template = jsonc.set_member(template, (*self.entry_path(), NAME_KEY, key), value)
+                template = jsonc.set_member(template, (*self.entry_path(), NAME_PLACEHOLDER, key), value)
         return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
@@ -252,7 +256,11 @@ class Client:
 
     def _parsed(self, text: str) -> Any:
         # A name in braces is not a valid bare key in TOML, so quote it before parsing.
-        return tomllib.loads(text.replace(f".{NAME_KEY}]", f'."{NAME_KEY}"]')) if self.is_toml else json.loads(text)
+        return (
+            tomllib.loads(text.replace(f".{NAME_PLACEHOLDER}]", f'."{NAME_PLACEHOLDER}"]'))
+            if self.is_toml
+            else json.loads(text)
+        )
 
 
 def path_exists(path: Path) -> bool:
@@ -310,7 +318,9 @@ def starts_relay(entry: object) -> bool:
 
 def is_shareable(words: tuple[str, ...]) -> bool:
     """Return whether a command line is one that `init` writes to shared files."""
-    return words == RELAY or (words[:2] == ("uvx", "--from") and words[3:] == RELAY and "codriver" in words[2])
+    return words == RELAY_COMMAND or (
+        words[:2] == ("uvx", "--from") and words[3:] == RELAY_COMMAND and "codriver" in words[2]
+    )
 
 
 def is_written_by_init(present: object, entry: object) -> bool:
@@ -320,7 +330,7 @@ def is_written_by_init(present: object, entry: object) -> bool:
     words = command_line(present)
     paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # entries of earlier versions were not isolated
     has_paths = (
-        len(paths) == len(RELAY) - 1
+        len(paths) == len(RELAY_COMMAND) - 1
         and Path(paths[1]).parts[-3:] == (*SERVER_DIRECTORY, "port")
         and paths[2] == "--start"
     )
@@ -355,11 +365,13 @@ def shared_command(environment: Environment) -> tuple[str, ...]:
 
     A relay on the PATH may belong to another installation, so it is checked that it supports `auto`.
     """
-    relay = environment.which(RELAY[0])
+    relay = environment.which(RELAY_COMMAND[0])
     if relay is not None and _supports_auto(relay):
-        return RELAY
+        return RELAY_COMMAND
     version = registry_version()
-    return ("uvx", "--from", f"codriver=={version}", *RELAY) if version and environment.has_command("uvx") else ()
+    return (
+        ("uvx", "--from", f"codriver=={version}", *RELAY_COMMAND) if version and environment.has_command("uvx") else ()
+    )
 
 
 def _supports_auto(relay: str) -> bool:
@@ -372,7 +384,7 @@ def _supports_auto(relay: str) -> bool:
             [relay, "--help"],
             env=server_environment(str(Path.cwd())),
             capture_output=True,
-            timeout=MAX_HELP_S,
+            timeout=HELP_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -21,7 +21,7 @@ from codriver.files.own_folders import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import is_stopped_for_good
-from codriver.net.relay_install import RULES as RELAY_RULES
+from codriver.net.relay_install import SOURCE_RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay_directory
 from codriver.net.server_record import is_claimed, locate_server_file, read_port, read_record
 from codriver.repls import kinds
@@ -31,7 +31,7 @@ from codriver.settings import trust
 from codriver.settings.layers import SettingsError, load_settings, withheld_message
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
-    NAME,
+    CLIENT_NAME,
     CapabilityRow,
     Check,
     ReplReport,
@@ -47,7 +47,7 @@ from codriver.setup.doctor_checks import (
 from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
-from codriver.systems.programs import LAUNCHD_PATH, directories_to_add, grant_access_command, kill_command
+from codriver.systems.programs import LAUNCHD_PATH_DIRECTORIES, directories_to_add, grant_access_command, kill_command
 from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ Raises `CodriverError`, `OSError` or `ValueError` if there is no server or anoth
 Reach = Callable[["Launch", Path], "str | None"]
 """Tries to reach the server through the relay, and returns the problem or None."""
 
-SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
-RESTART: Final = "codriver stop && codriver serve"
+SUPPORT_BY_KIND: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
+RESTART_COMMANDS: Final = "codriver stop && codriver serve"
 PENDING_PHASES: Final = frozenset({"connecting", "starting"})
 
 
@@ -137,7 +137,7 @@ def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
 
 def _check_programs() -> Iterator[Check]:
     """On macOS, check that a server started by a graphical client finds programs that are outside of launchd's PATH."""
-    if found := directories_to_add(":".join(LAUNCHD_PATH)):
+    if found := directories_to_add(":".join(LAUNCHD_PATH_DIRECTORIES)):
         text = f"servers started by graphical clients have launchd's PATH, and also search {', '.join(found)}"
         yield Check("programs", "ok", text)
 
@@ -202,7 +202,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield _no_server_check(workspace, file, health)
         return
     host, port = str(health.get("host", "")), health.get("port")
-    clients = sum(client.get("name") != NAME for client in _rows(health, "clients"))
+    clients = sum(client.get("name") != CLIENT_NAME for client in _rows(health, "clients"))
     since = f", since {health['startedAt']}" if "startedAt" in health else ""
     yield Check(
         "server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}; clients: {clients or 'none'}"
@@ -211,14 +211,14 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
     if health.get("version", __version__) != __version__:
         text = f"runs version {health['version']}, and {__version__} is installed"
-        yield Check("server", "note", text, RESTART)
+        yield Check("server", "note", text, RESTART_COMMANDS)
     if host and not is_loopback(host):
         text = f"listens beyond loopback, on {host}: anyone with the token can run code here"
         yield Check("server", "note", text, "set host to 127.0.0.1 unless this is intended")
     written = _read_port_text(file)
     if written != str(port):
         text = f"{file} has {written or 'no port'}, but the server listens on {port}: clients cannot find it"
-        yield Check("port file", "wrong", text, RESTART)
+        yield Check("port file", "wrong", text, RESTART_COMMANDS)
     else:
         yield Check("port file", "ok", str(file))
     for error in _rows(health, "errors"):
@@ -360,7 +360,7 @@ def _check_repls(
 ) -> Iterator[Check]:
     if running and not repls:
         projects = find_projects(workspace)
-        fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON.by_hand
+        fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON_KIND.by_hand
         yield Check("REPLs", "note", "none is connected", fix)
     for repl in repls:
         yield from _check_repl(repl, of_features)
@@ -436,14 +436,14 @@ def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: I
     versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
-        CapabilityRow(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
+        CapabilityRow(name, SUPPORT_BY_KIND.get(str(support.get("support")), "works"), f"by {support.get('op')}")
         for name, support in as_map(session.get("capabilities")).items()
         if isinstance(support, dict) and name not in added
     ]
     rows += [CapabilityRow(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
     for name, row_of in added.items():
         support = as_map(as_map(session.get("capabilities")).get(name))
-        row = row_of(session, SUPPORT.get(str(support.get("support")), "works") if support else None, call_tool)
+        row = row_of(session, SUPPORT_BY_KIND.get(str(support.get("support")), "works") if support else None, call_tool)
         rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))

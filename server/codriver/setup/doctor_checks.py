@@ -24,11 +24,11 @@ from codriver.errors import CodriverError, cut
 from codriver.files.own_folders import workspace_state_directory
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import address_objection, listening_hosts
-from codriver.net.server_record import LARGEST_PORT
+from codriver.net.server_record import MAX_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import read_port_text
 from codriver.setup.change_plan import find_entry, plan_entries
-from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
+from codriver.setup.client_hooks import HOOK_DIRECTORY, HOOK_PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import (
     command_line,
     detect_clients,
@@ -38,7 +38,7 @@ from codriver.setup.clients import (
     starts_relay,
 )
 from codriver.systems.programs import grant_access_command
-from codriver_relay.hook import CLIENTS
+from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 from codriver_relay.starter import server_environment
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
 
 _TONE_BY_SUPPORT: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARK_BY_STATE: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
-ANSWER_S: Final = 10.0
-"""Maximum seconds to wait for an answer through the relay."""
-NAME: Final = "codriver-doctor"
+ANSWER_TIMEOUT_S: Final = 10.0
+"""Maximum time to wait for an answer through the relay."""
+CLIENT_NAME: Final = "codriver-doctor"
 """The doctor's name as a client."""
 
-CONNECT_S: Final = 0.3
-"""Maximum seconds to wait for a connection to a port."""
+CONNECT_TIMEOUT_S: Final = 0.3
+"""Maximum time to wait for a connection to a port."""
 
 INITIALIZE_REQUEST: Final = {
     "jsonrpc": "2.0",
@@ -72,10 +72,10 @@ INITIALIZE_REQUEST: Final = {
     "params": {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
-        "clientInfo": {"name": NAME, "version": "0"},
+        "clientInfo": {"name": CLIENT_NAME, "version": "0"},
     },
 }
-"""The request that is sent through the relay."""
+"""The request that the doctor sends through the relay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ class Report:
                 yield "note", f"  note: {note}\n"
 
 
-MIN_FREE_BYTES: Final = 64 * 2**20
-"""Minimum free disk space for the state. With less, long outputs and the log of a busy day cannot be stored."""
+MIN_STATE_FREE_BYTES: Final = 64 * 2**20
+"""Minimum free disk space for the state. With less, long outputs and a busy day's log cannot be stored."""
 MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 """Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
 MEMORY_ONLY_WARNING: Final = "code and output are only kept in memory, and lost when the server stops"
@@ -213,7 +213,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
     elif not os.access(existing, os.W_OK | os.X_OK):
         remedy = f"{grant_access_command(existing)}, or {alternative} written"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
-    elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
+    elif (free := shutil.disk_usage(existing).free) < MIN_STATE_FREE_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {MEMORY_ONLY_WARNING}"
         yield Check("state", "wrong", text, f"free some space, or {alternative} filled")
     elif (free := shutil.disk_usage(workspace).free) < MIN_SERVER_FREE_BYTES:
@@ -299,11 +299,11 @@ def _is_missing_program(word: str, environment: Environment, *, is_command: bool
     return is_command and not environment.has_command(word)
 
 
-RUN_S: Final = 40.0
-"""Maximum seconds that a hook may run."""
-MAX_REPORTED_CHARACTERS: Final = 60
+HOOK_TIMEOUT_S: Final = 40.0
+"""Maximum time that a hook may run."""
+MAX_REPORTED_ANSWER_CHARACTERS: Final = 60
 """Maximum length of a hook's answer in the report."""
-PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
+HOOK_PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 """Matches a client's placeholder in the arguments of a hook."""
 
 
@@ -322,7 +322,7 @@ def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change],
     if any(change.state != "same" for change in changes):
         text = f"{client.title}: {paths}: hooks of another version of codriver, so they were not tried"
         return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
-    results = [runner.run(client, files[0], event) for event in CLIENTS[client.id]]
+    results = [runner.run(client, files[0], event) for event in EVENT_NAMES_BY_CLIENT[client.id]]
     text = f"{client.title}: {paths}: {', '.join(words for words, _ in results)}"
     if all(is_good for _, is_good in results):
         return Check("hooks", "ok", text)
@@ -346,7 +346,7 @@ class _Runner:
         call = _calls(client, file, self._launch).get(event)
         answer = self._run_program_hook(client, file, event) if call is None else self._run_tool_hook(call, event)
         elapsed_ms = round((time.monotonic() - started) * 1000)
-        excerpt = cut(answer, MAX_REPORTED_CHARACTERS)
+        excerpt = cut(answer, MAX_REPORTED_ANSWER_CHARACTERS)
         return f"{event} {elapsed_ms} ms {excerpt}", answer.startswith(("{", "no server"))
 
     def _run_program_hook(self, client: Client, file: HookFile, event: str) -> str:
@@ -360,7 +360,7 @@ class _Runner:
                 # A hook on the PATH is an ordinary Python program, which could import modules from the workspace.
                 env=server_environment(str(self._launch.workspace), self._environment.variables),
                 capture_output=True,
-                timeout=RUN_S,
+                timeout=HOOK_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -385,7 +385,7 @@ class _Runner:
                 node = node.get(key) if isinstance(node, dict) else None
             return placeholder[0] if node is None else str(node)
 
-        return PLACEHOLDER.sub(found, value) if isinstance(value, str) else value
+        return HOOK_PLACEHOLDER.sub(found, value) if isinstance(value, str) else value
 
 
 def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
@@ -396,8 +396,8 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
     if not file.template.endswith(".json"):
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
-    hooks = json.loads(file.text((PROGRAM,), server, is_windows=False))["hooks"]
-    named = {client_event: event for event, client_event in CLIENTS[client.id].items()}
+    hooks = json.loads(file.text((HOOK_PROGRAM,), server, is_windows=False))["hooks"]
+    named = {client_event: event for event, client_event in EVENT_NAMES_BY_CLIENT[client.id].items()}
     return {
         named[client_event]: hook["input"]
         for client_event, groups in hooks.items()
@@ -418,11 +418,11 @@ def find_obstacle(launch: Launch, port_file: Path) -> str | None:
             text=True,
             encoding="utf-8",
             errors="replace",
-            timeout=ANSWER_S,
+            timeout=ANSWER_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"there was no answer through it within {ANSWER_S:g} s"
+        return f"there was no answer through it within {ANSWER_TIMEOUT_S:g} s"
     except OSError as error:
         return f"{command[0]} cannot be started: {error.strerror or error}"
     try:
@@ -486,10 +486,10 @@ def non_loopback_listener(port: int) -> str | None:
 
 def has_listener(port: int) -> bool:
     """Return whether something accepts connections on `port` at a loopback address."""
-    if not 0 < port <= LARGEST_PORT:  # some resolvers reduce the port modulo 65536
+    if not 0 < port <= MAX_PORT:  # some resolvers reduce the port modulo 65536
         return False
     for host in ("127.0.0.1", "::1"):
-        with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
+        with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S):
             return True
     return False
 
@@ -503,7 +503,7 @@ def _reachable_outer_address(port: int) -> str | None:
             host = str(probe.getsockname()[0])
         if is_loopback(host):
             return None
-        with socket.create_connection((host, port), timeout=CONNECT_S):
+        with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S):
             return host
     except OSError:
         return None

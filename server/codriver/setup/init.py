@@ -35,7 +35,7 @@ from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal, read_file
 from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.clients import (
-    RELAY,
+    RELAY_COMMAND,
     Environment,
     Launch,
     Scope,
@@ -57,15 +57,17 @@ if TYPE_CHECKING:
     FindProject = Callable[[Path, Mapping[str, str]], Project | None]
     """Returns a project that is preferred to a plain Python project: see `Feature.project`."""
 
-MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
-"""The content of a `codriver.toml` that only marks the workspace."""
+WORKSPACE_MARK: Final = (
+    "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
+)
+"""Content of a `codriver.toml` whose only purpose is to mark the workspace."""
 ANY_IMAGE_DIRECTORY: Final = "~/.local/state/codriver/workspaces/*/pictures"
 """The placeholder in `clients.toml` for the directories of image files; see `codriver.log.picture_files`."""
-CODRIVER_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
-"""Matches a file that has only lines written by this command."""
+CODRIVER_LINES_ONLY: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
+"""Matches a file that contains only lines written by this command."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """Matches the line that sets the toolset."""
-HEAD = ("client", "--client", "found", "last connected", "entry")
+COLUMN_TITLES = ("client", "--client", "found", "last connected", "entry")
 """The column titles of the list of clients."""
 
 
@@ -131,7 +133,7 @@ def run_init(
     entered = () if options.is_partial else clients
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
     projects = () if options.remove else find_projects(launch.workspace)
-    if projects[:1] and projects[0].repl == kinds.PYTHON.repl:
+    if projects[:1] and projects[0].repl == kinds.PYTHON_KIND.repl:
         others = (find(launch.workspace, environment.variables) for find in finders)
         projects = (*filter(None, others), *projects)
     lines = [f"workspace  {launch.workspace}"]
@@ -302,7 +304,7 @@ def _plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
-    return (Change("codriver", launch.workspace / "codriver.toml", "add", None, MARK, root=launch.workspace),)
+    return (Change("codriver", launch.workspace / "codriver.toml", "add", None, WORKSPACE_MARK, root=launch.workspace),)
 
 
 def _plan_marker_removal(
@@ -314,7 +316,7 @@ def _plan_marker_removal(
         before = read_file(file, launch.workspace)
     except (OSError, UnicodeDecodeError):
         before = None
-    is_mark = before == MARK or (before is not None and CODRIVER_LINES.fullmatch(before) is not None)
+    is_mark = before == WORKSPACE_MARK or (before is not None and CODRIVER_LINES_ONLY.fullmatch(before) is not None)
     cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
     others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
     left = plan_removal(others, launch, environment, scope="workspace")
@@ -341,7 +343,7 @@ def _named_repls(workspace: Path) -> dict[str, object] | None:
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 
-_WORDS = {
+_ACTION_WORDS = {
     "add": ("add to", "added to"),
     "replace": ("replace in", "replaced in"),
     "remove": ("remove from", "removed from"),
@@ -362,7 +364,7 @@ def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[lis
     for planned in changes:
         change = planned if options.dry_run else _done(planned)
         applied.append(change)
-        action = _WORDS[change.state][0 if options.dry_run else 1]
+        action = _ACTION_WORDS[change.state][0 if options.dry_run else 1]
         if reason := "; ".join(part for part in (change.reason, change.fix) if part):
             failed |= change.state != "skipped" or change.title in named
             lines.append(f"{change.title:<15} {action} {change.file}: {reason}")
@@ -429,7 +431,7 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
     """Return advice about files in the workspace that may be shared with a team."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
-        needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on their PATH"
+        needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY_COMMAND[0]} on their PATH"
         advice = f"{names} contains no path of this machine and may be committed; " if is_in_git else ""
         program = environment.which(launch.shared[0])
         if program and (Path(program).parents[1] / "pyvenv.cfg").is_file():
@@ -439,7 +441,9 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
         return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
     if launch.shared is None:
         return []
-    advice = f"{names} names paths of this machine: before you share it, have {RELAY[0]} on the PATH, as by pipx"
+    advice = (
+        f"{names} names paths of this machine: before you share it, have {RELAY_COMMAND[0]} on the PATH, as by pipx"
+    )
     return [
         f"{advice} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"
     ]
@@ -474,7 +478,7 @@ def _pronoun(several: Sequence[object]) -> str:
     return "it" if len(several) == 1 else "them"
 
 
-RECORD: Final = "made-folders.json"
+RECORD_NAME: Final = "made-folders.json"
 RECORD_RULES: Final = FileRules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 """Rules for reading the record. Directories in it may be removed, so it must belong to the user."""
 
@@ -520,14 +524,14 @@ def _remove_if_empty(directory: Path) -> bool:
 
 
 def _recorded() -> set[str]:
-    found = files.read_json(state_directory() / RECORD, RECORD_RULES)
+    found = files.read_json(state_directory() / RECORD_NAME, RECORD_RULES)
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
 def _write(directories: set[str]) -> None:
     text = json.dumps(sorted(directories))
     try:
-        path = state_directory() / RECORD
+        path = state_directory() / RECORD_NAME
         files.replace(path, text.encode("ascii"), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError:
         return  # then the directory will not be removed later
@@ -554,7 +558,7 @@ def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterato
     if main is None:
         return
     yield f"tree       linked to {main}, with a server, REPLs, log and history of its own"
-    if any(path_exists(workspace / mark) for mark in kinds.PYTHON.marks):
+    if any(path_exists(workspace / mark) for mark in kinds.PYTHON_KIND.marks):
         python = find_python(workspace, environ)
         yield f"Python     {python.whose}"
         if python.caution or python.remark:
@@ -566,12 +570,12 @@ def render_client_table(launch: Launch, environment: Environment, seen: Mapping[
 
     `seen` has the time of each client's last connection in any workspace, in seconds since the epoch.
     """
-    rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
+    rows = [COLUMN_TITLES, *(_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [
         (client.title, client.id, "?", _format_time(seen.get(client.id))) for client in printed_clients().values()
     ]
     rows += [(*cells, "not searched for: --client prints one") for cells in printed]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
     return "\n".join(_line(row, widths) for row in rows) + "\n"
 
 

@@ -16,16 +16,16 @@ stranger, even those of a workspace that was only cloned. They are only availabl
 their source. Otherwise they are not listed, cannot be read, and do not appear in the instructions.
 """
 
-from codriver.skills.discovery import OWN
-from codriver.skills.folders import FILE, MAX_FILES, TooManyFilesError
+from codriver.skills.discovery import OWN_SOURCE
+from codriver.skills.folders import GUIDE_FILE, MAX_FILES, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
-from codriver.skills.instructions import INSTRUCTIONS_CHARS, DescribedRepl, build_instructions
+from codriver.skills.instructions import MAX_INSTRUCTIONS_CHARACTERS, DescribedRepl, build_instructions
 from codriver.skills.library import (
-    EDITING,
-    LIVE_APP,
-    LIVE_REPL,
-    OF_DEPENDENCY,
-    SCHEME,
+    DEPENDENCY_PREFIX,
+    EDITING_SKILL,
+    LIVE_APP_SKILL,
+    LIVE_REPL_SKILL,
+    URI_PREFIX,
     FoundSkills,
     Skill,
     SkillLibrary,
@@ -35,15 +35,15 @@ from codriver.skills.library import (
 )
 
 __all__ = [
-    "EDITING",
-    "FILE",
-    "INSTRUCTIONS_CHARS",
-    "LIVE_APP",
-    "LIVE_REPL",
+    "DEPENDENCY_PREFIX",
+    "EDITING_SKILL",
+    "GUIDE_FILE",
+    "LIVE_APP_SKILL",
+    "LIVE_REPL_SKILL",
     "MAX_FILES",
-    "OF_DEPENDENCY",
-    "OWN",
-    "SCHEME",
+    "MAX_INSTRUCTIONS_CHARACTERS",
+    "OWN_SOURCE",
+    "URI_PREFIX",
     "DescribedRepl",
     "FoundSkills",
     "FrontMatterError",

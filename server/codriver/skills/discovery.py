@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import FileRules, Links
-from codriver.skills.folders import FILE, DiskDirectory, JarDirectory, file_stamp, resolve_links
+from codriver.skills.folders import GUIDE_FILE, DiskDirectory, JarDirectory, file_stamp, resolve_links
 from codriver.skills.jars import entry_sizes
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from codriver.skills.folders import SkillDirectory
 
 
-OWN: Final = "codriver"
-"""The source of the skills that are included in the server."""
-WORKSPACE: Final = "workspace"
-MAX_ENTRIES: Final = 1000
-"""Maximum number of skills in one location, and of jars in one project. Any more are ignored."""
-WRITTEN_AT: Final = 3
-"""Index in a stamp of the time when the content was last changed."""
-_CLASSPATH: Final = FileRules(Links.WITHIN, files.MEBIBYTE)
-_IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
-_IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
+OWN_SOURCE: Final = "codriver"
+"""Name of the source of the skills that the server includes."""
+WORKSPACE_SOURCE: Final = "workspace"
+MAX_ENTRIES_PER_LOCATION: Final = 1000
+"""Maximum number of skills in one location, and of jars in one project. Further ones are ignored."""
+WRITE_TIME_INDEX: Final = 3
+"""Index, in a file's stamp, of the time when its content was last changed."""
+_CLASSPATH_RULES: Final = FileRules(Links.WITHIN, files.MEBIBYTE)
+_PACKAGE_SKILL_GLOBS: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
+_JAR_SKILL_PATTERN: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class JarIndex:
 
 def find_workspace_and_shipped(workspace: Path, shipped: Path) -> Iterator[SkillCandidate]:
     """Yield the candidates in the workspace and in Codriver, in order of precedence."""
-    yield from _on_disk(WORKSPACE, workspace / ".codriver" / "skills", workspace)
-    yield from _on_disk(OWN, shipped, shipped)
+    yield from _on_disk(WORKSPACE_SOURCE, workspace / ".codriver" / "skills", workspace)
+    yield from _on_disk(OWN_SOURCE, shipped, shipped)
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[SkillCandidate]:
     """Yield the candidates in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
-        for pattern in _IN_PACKAGE:
-            for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
+        for pattern in _PACKAGE_SKILL_GLOBS:
+            for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES_PER_LOCATION)):
                 if resolve_links(file).is_relative_to(resolve_links(packages)):
                     source = file.relative_to(packages).parts[0]
                     yield SkillCandidate(source, file.parent.name, DiskDirectory(file.parent, packages), file.parent)
@@ -84,12 +84,12 @@ def jar_name(jar: Path) -> str:
 def _on_disk(source: str, place: Path, within: Path) -> Iterator[SkillCandidate]:
     """Yield the candidates in a directory of skills. Links that lead out of `within` are skipped."""
     try:
-        entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
+        entries = sorted(islice(place.iterdir(), MAX_ENTRIES_PER_LOCATION))
     except OSError:
         return
     for entry in entries:
         root = resolve_links(entry)
-        if (root / FILE).is_file() and root.is_relative_to(resolve_links(within)):
+        if (root / GUIDE_FILE).is_file() and root.is_relative_to(resolve_links(within)):
             yield SkillCandidate(source, entry.name, DiskDirectory(entry, within), entry)
 
 
@@ -101,19 +101,19 @@ def _site_packages(workspace: Path) -> Iterator[Path]:
 
 def _jars(workspace: Path) -> tuple[Path, ...]:
     """Return the jars that the newest classpath of the Clojure CLI names, and those in `lib/`."""
-    jars = sorted(islice((workspace / "lib").glob("*.jar"), MAX_ENTRIES))
-    classpaths = list(islice((workspace / ".cpcache").glob("*.cp"), MAX_ENTRIES))
-    classpaths.sort(key=lambda file: file_stamp(file)[1][WRITTEN_AT], reverse=True)
+    jars = sorted(islice((workspace / "lib").glob("*.jar"), MAX_ENTRIES_PER_LOCATION))
+    classpaths = list(islice((workspace / ".cpcache").glob("*.cp"), MAX_ENTRIES_PER_LOCATION))
+    classpaths.sort(key=lambda file: file_stamp(file)[1][WRITE_TIME_INDEX], reverse=True)
     for file in classpaths[:1]:
         try:
-            names = files.read_text(file, _CLASSPATH, root=workspace).strip().split(":")
+            names = files.read_text(file, _CLASSPATH_RULES, root=workspace).strip().split(":")
         except (OSError, UnicodeDecodeError):
             continue
         jars += [workspace / name for name in names if name.endswith(".jar")]
-    return tuple(jars[:MAX_ENTRIES])
+    return tuple(jars[:MAX_ENTRIES_PER_LOCATION])
 
 
 def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
     """Return the directory and the name of each skill in a jar."""
-    found = (_IN_JAR.fullmatch(name) for name in entry_sizes(jar, workspace))
-    return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))
+    found = (_JAR_SKILL_PATTERN.fullmatch(name) for name in entry_sizes(jar, workspace))
+    return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES_PER_LOCATION))

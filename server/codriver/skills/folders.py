@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from codriver.files import Stamp
 
 
-FILE: Final = "SKILL.md"
+GUIDE_FILE: Final = "SKILL.md"
 MAX_FILES: Final = 512
-MAX_BYTES: Final = 16 * files.MEBIBYTE
-"""Maximum number of files of a skill, and of their bytes. Source: MCP Skills extension, limits."""
+MAX_SKILL_BYTES: Final = 16 * files.MEBIBYTE
+"""Maximum total size of a skill's files. Source, also of `MAX_FILES`: MCP Skills extension, limits."""
 MAX_FOLDERS: Final = 512
-_FILE_RULES: Final = FileRules(Links.WITHIN, MAX_BYTES)
-_UNSERVED: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
-"""Matches characters of file names that cannot be addressed."""
+_FILE_RULES: Final = FileRules(Links.WITHIN, MAX_SKILL_BYTES)
+_UNSERVED_CHARACTER: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
+"""Matches a character because of which a file cannot be addressed by its name."""
 
 
 class TooManyFilesError(ValueError):
@@ -94,7 +94,7 @@ class DiskDirectory:
                 _check(len(folders) <= MAX_FOLDERS)
             elif (size := self._size(path)) is not None:
                 sizes[path] = size
-                _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES)
+                _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_SKILL_BYTES)
         return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
@@ -115,7 +115,7 @@ class DiskDirectory:
             return
         _check(len(found) <= MAX_FILES + MAX_FOLDERS)
         for name, is_folder in found:
-            if not _UNSERVED.search(name):
+            if not _UNSERVED_CHARACTER.search(name):
                 path = f"{folder}/{name}" if folder else name
                 yield path, is_folder
                 if is_folder:
@@ -142,7 +142,7 @@ class JarDirectory:
 
     def read(self, path: str) -> bytes | None:
         """See `Folder.read`."""
-        return read_entry(self.jar, self.workspace, self.prefix + path, MAX_BYTES)
+        return read_entry(self.jar, self.workspace, self.prefix + path, MAX_SKILL_BYTES)
 
     def tree(self) -> SkillTree:
         """See `Folder.tree`."""
@@ -151,14 +151,14 @@ class JarDirectory:
         for name, size in entry_sizes(self.jar, self.workspace).items():
             path = name.removeprefix(self.prefix)
             names = path.rstrip("/").split("/")
-            if path in ("", name) or {"", ".", ".."} & {*names} or _UNSERVED.search(path):
+            if path in ("", name) or {"", ".", ".."} & {*names} or _UNSERVED_CHARACTER.search(path):
                 continue
             folders.update("/".join(names[:end]) for end in range(1, len(names)))
             if path.endswith("/"):
                 folders.add(path.rstrip("/"))
             else:
                 sizes[path] = size
-            _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES and len(folders) <= MAX_FOLDERS)
+            _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_SKILL_BYTES and len(folders) <= MAX_FOLDERS)
         return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
@@ -169,7 +169,8 @@ class JarDirectory:
 def _check(is_within_limits: bool) -> None:  # noqa: FBT001
     if not is_within_limits:
         raise TooManyFilesError(
-            f"it has more than {MAX_FILES} files, {MAX_BYTES >> 20} MiB in them, or {MAX_FOLDERS} folders, which not "
+            f"it has more than {MAX_FILES} files, {MAX_SKILL_BYTES >> 20} MiB in them, or {MAX_FOLDERS} "
+            "folders, which not "
             "every client reads"
         )
 

@@ -17,44 +17,46 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_BYTES: Final = 8 * 1024
-"""Maximum size of front matter, which takes at most 0.2 s to parse. Descriptions have at most 1,024 characters."""
-MAX_DEPTH: Final = 16
-"""Maximum nesting of mappings and lists."""
-MAX_INTEGER: Final = 2**53
-"""Larger integers are not exact in JavaScript."""
+MAX_FRONT_MATTER_BYTES: Final = 8 * 1024
+"""Maximum size of front matter. Parsing takes at most 0.2 s, and descriptions have at most 1,024 characters."""
+MAX_NESTING_DEPTH: Final = 16
+"""Maximum depth of nested mappings and lists."""
+MAX_EXACT_INTEGER: Final = 2**53
+"""Largest integer that is accepted. Larger ones are not exact in JavaScript."""
 MAX_NAME_CHARACTERS: Final = 64
 MAX_DESCRIPTION_CHARACTERS: Final = 1024
 """Source: Agent Skills specification. Clients read the descriptions of all skills before they read any skill."""
-NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_BLOCK: Final = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_KEPT: Final = 256
-"""Number of cached front matters, enough for all available skills in most projects."""
+NAME_PATTERN: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FRONT_MATTER_PATTERN: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL
+)
+_MAX_CACHED: Final = 256
+"""Maximum number of cached front matters, enough for all available skills in most projects."""
 
 
 class FrontMatterError(ValueError):
     """A `SKILL.md` has no usable front matter. The message is a clause about the file."""
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_CACHED)
 def read_front_matter(guide: bytes) -> Mapping[str, Any]:
     """Return the complete front matter of a `SKILL.md`.
 
     Raises:
         FrontMatterError: it is missing or invalid, or has no valid `name` and `description`.
     """
-    found = _BLOCK.match(guide)
+    found = _FRONT_MATTER_PATTERN.match(guide)
     if found is None:
         raise FrontMatterError("does not begin with front matter between two --- lines")
-    if len(found.group(1)) > MAX_BYTES:
-        raise FrontMatterError(f"has more than {MAX_BYTES:,} bytes of front matter")
+    if len(found.group(1)) > MAX_FRONT_MATTER_BYTES:
+        raise FrontMatterError(f"has more than {MAX_FRONT_MATTER_BYTES:,} bytes of front matter")
     try:
         text = found.group(1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FrontMatterError("is not UTF-8") from error
     fields = _parse(text)
     name, description = fields.get("name"), fields.get("description")
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise FrontMatterError(
             f"needs a name of at most {MAX_NAME_CHARACTERS} small letters, digits and single hyphens between them"
         )
@@ -95,8 +97,8 @@ def _loader() -> Any:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             problem = "an alias is not allowed" if self.check_event(yaml.AliasEvent) else ""
-            if self.depth > MAX_DEPTH:
-                problem = f"it nests more than {MAX_DEPTH} deep"
+            if self.depth > MAX_NESTING_DEPTH:
+                problem = f"it nests more than {MAX_NESTING_DEPTH} deep"
             if problem:
                 raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
             self.depth += 1
@@ -147,7 +149,7 @@ def _as_json(value: Any) -> Any:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
             raise FrontMatterError("has front matter with half of a surrogate pair") from error
-    is_whole = isinstance(value, int) and abs(value) <= MAX_INTEGER
+    is_whole = isinstance(value, int) and abs(value) <= MAX_EXACT_INTEGER
     if value is None or is_whole or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise FrontMatterError(f"has front matter with a value that not every client can read: {value!r}")

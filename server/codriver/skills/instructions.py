@@ -8,45 +8,45 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import cut
-from codriver.skills.discovery import OWN
+from codriver.skills.discovery import OWN_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from codriver.skills.library import Skill
 
-INSTRUCTIONS_CHARS: Final = 1500
-"""Maximum characters of the instructions. Clients truncate them at about 2 KB, and characters may have two bytes."""
+MAX_INSTRUCTIONS_CHARACTERS: Final = 1500
+"""Maximum length of the instructions. Clients truncate them at about 2 KB, and characters may have two bytes."""
 
-EVALUATE: Final = "evaluate_code with who: a slug of your task."
-READ: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
-LOOP: Final = (
-    ("evaluate_code", EVALUATE),
-    ("status", READ),
+EVALUATE_SENTENCE: Final = "evaluate_code with who: a slug of your task."
+STATUS_SENTENCE: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
+WORKFLOW_SENTENCES: Final = (
+    ("evaluate_code", EVALUATE_SENTENCE),
+    ("status", STATUS_SENTENCE),
     ("", "A refusal's hint says what to do."),
 )
-"""Sentences about how to work, each with the tool it is about. They complement the descriptions of the tools."""
-ONE_CALL: Final = 'edit_files can load and test its edits: load: true, test: ["affected"].'
+"""Sentences about how to work, each with its tool. They complement the descriptions of the tools."""
+EDIT_SENTENCE: Final = 'edit_files can load and test its edits: load: true, test: ["affected"].'
 """The most useful sentence of the skills."""
 NO_GUIDES: Final[Mapping[str, str]] = MappingProxyType({})
-WITHOUT: Final = ("status", "edit_files")
-"""The tools that work without evaluating code."""
-_FOUND: Final = "one that is started in the workspace is found"
-NOT_LIVE: Final = frozenset({"stopped", "waiting"})
-MAX_SHOWN: Final = 6
-NAMES_CHARS: Final = 480
-"""Maximum characters for the names of running REPLs, and for the reasons why others are missing."""
-NAME_CHARS: Final = 100
-"""Maximum characters for one running REPL."""
-MAX_WHYS: Final = 2
-WHY_CHARS: Final = 120
+NON_EVALUATING_TOOLS: Final = ("status", "edit_files")
+"""Tools that can be used even if no code can be evaluated."""
+_DISCOVERY_CLAUSE: Final = "one that is started in the workspace is found"
+NOT_LIVE_STATES: Final = frozenset({"stopped", "waiting"})
+MAX_SHOWN_REPLS: Final = 6
+MAX_NAMES_CHARACTERS: Final = 480
+"""Maximum total length of the names of running REPLs and of the reasons why others are missing."""
+MAX_NAME_CHARACTERS: Final = 100
+"""Maximum length of the text about one running REPL."""
+MAX_SHOWN_REASONS: Final = 2
+MAX_REASON_CHARACTERS: Final = 120
 MAX_CAUTIONS: Final = 1
-CAUTION_CHARS: Final = 320
-"""Maximum characters of a warning about a REPL that is easily mistaken for another one."""
-CLAUSE_END: Final = re.compile(r"""; (?=(?:[^`]*`[^`]*`)*[^`]*$)(?=(?:[^"]*"[^"]*")*[^"]*$)""")
+MAX_CAUTION_CHARACTERS: Final = 320
+"""Maximum length of a warning about a REPL that is easily mistaken for another one."""
+CLAUSE_END_PATTERN: Final = re.compile(r"""; (?=(?:[^`]*`[^`]*`)*[^`]*$)(?=(?:[^"]*"[^"]*")*[^"]*$)""")
 """Matches the end of a clause: a semicolon that is not inside backticks or quotes."""
-CLAUSE_CHARS: Final = 220
-"""Maximum characters of the first clause of a reason, which may contain a path."""
+MAX_CLAUSE_CHARACTERS: Final = 220
+"""Maximum length of the first clause of a reason, which may contain a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def build_instructions(
     `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what
     `codriver trust` would add to a workspace that is not accepted. If the model cannot read resources, the most useful
     sentence of the skills replaces their addresses.
-    The result has at most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
+    The result has at most `MAX_INSTRUCTIONS_CHARACTERS` characters, however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
     if trust_adds:
@@ -89,22 +89,22 @@ def build_instructions(
         skills = [skill for skill in skills if guides.get(skill.id) in (None, *offered)]
     if not reads_resources:
         is_usable = evaluates and (offered is None or "edit_files" in offered)
-        return "\n".join([*parts, *([ONE_CALL] if is_usable else [])])
-    budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
+        return "\n".join([*parts, *([EDIT_SENTENCE] if is_usable else [])])
+    budget = MAX_INSTRUCTIONS_CHARACTERS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 
 
 def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
-    live = [repl for repl in connected if repl.state not in NOT_LIVE]
-    away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
-    cautions = [f" {repl.key}: {words}."[:CAUTION_CHARS] for repl in connected for words in repl.cautions]
+    live = [repl for repl in connected if repl.state not in NOT_LIVE_STATES]
+    away = _say_away([repl for repl in connected if repl.state in NOT_LIVE_STATES])
+    cautions = [f" {repl.key}: {words}."[:MAX_CAUTION_CHARACTERS] for repl in connected for words in repl.cautions]
     away += "".join(cautions[:MAX_CAUTIONS])
-    known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _FOUND
+    known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _DISCOVERY_CLAUSE
     said = f"Codriver: no REPL is connected yet; {known}, see status."
     if live:
         shown: list[str] = []
-        room = NAMES_CHARS - len(away)
-        for repl in live[:MAX_SHOWN]:
+        room = MAX_NAMES_CHARACTERS - len(away)
+        for repl in live[:MAX_SHOWN_REPLS]:
             room -= len(_named(repl))
             if shown and room < 0:
                 break
@@ -118,12 +118,12 @@ def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
 
 def _say_away(away: Sequence[DescribedRepl]) -> str:
     said = ""
-    for repl in away[:MAX_WHYS]:
+    for repl in away[:MAX_SHOWN_REASONS]:
         how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
         why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
         said += f" {_first_clauses(why)}."
-    if len(away) > MAX_WHYS:
-        said += f" {len(away) - MAX_WHYS} more are away, see status."
+    if len(away) > MAX_SHOWN_REASONS:
+        said += f" {len(away) - MAX_SHOWN_REASONS} more are away, see status."
     return said
 
 
@@ -132,25 +132,25 @@ def _first_clauses(words: str) -> str:
 
     The first clause may exceed the limit. A semicolon inside a command or quoted text does not end a clause.
     """
-    said, *clauses = CLAUSE_END.split(words)
+    said, *clauses = CLAUSE_END_PATTERN.split(words)
     for clause in clauses:
-        if len(said) + len(clause) + 2 > WHY_CHARS:
+        if len(said) + len(clause) + 2 > MAX_REASON_CHARACTERS:
             break
         said += f"; {clause}"
-    return cut(said, CLAUSE_CHARS)
+    return cut(said, MAX_CLAUSE_CHARACTERS)
 
 
 def _named(repl: DescribedRepl) -> str:
     known = [repl.kind, repl.dialect if repl.dialect != "unknown" else "", repl.state]
-    return f"{repl.key} ({', '.join(filter(None, known))})"[:NAME_CHARS]
+    return f"{repl.key} ({', '.join(filter(None, known))})"[:MAX_NAME_CHARACTERS]
 
 
 def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
     """Return how to work with the available tools."""
     if evaluates and (offered is None or "evaluate_code" in offered):
-        return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
+        return " ".join(words for tool, words in WORKFLOW_SENTENCES if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
-    working = " and ".join(tool for tool in WITHOUT if offered is None or tool in offered)
+    working = " and ".join(tool for tool in NON_EVALUATING_TOOLS if offered is None or tool in offered)
     return f"Nothing can be evaluated {why}." + (f" You can still use {working}." if working else "")
 
 
@@ -164,7 +164,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     yield head
     for number, skill in enumerate(skills):
         line = f"- {skill.uri}"
-        if skill.source != OWN:  # the names of Codriver's skills describe their content
+        if skill.source != OWN_SOURCE:  # the names of Codriver's skills describe their content
             first = re.split(r"(?<=[.!?])\s", " ".join(skill.description.split()))[0]
             line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-UNREADABLE: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
+READ_ERRORS: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
 """Errors raised for jars that are damaged, truncated, encrypted or compressed in an unknown way."""
-PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+SUPPORTED_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """The compression methods that are supported. The library decompresses others completely, and turns 1.3 KB into 3 GB.
 """
-MAX_LISTED_BYTES: Final = 4 * files.MEBIBYTE
-"""Maximum number of bytes read to list a jar's entries, about 40,000 entries. The JDK's own jars have fewer."""
+MAX_LISTING_BYTES: Final = 4 * files.MEBIBYTE
+"""Maximum number of bytes read to list a jar's entries, enough for about 40,000. The JDK's own jars have fewer."""
 
 
 def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
     """Return the uncompressed sizes of a jar's entries by name; empty if the jar cannot be read."""
     try:
-        with _open(jar, workspace, MAX_LISTED_BYTES) as archive:
+        with _open(jar, workspace, MAX_LISTING_BYTES) as archive:
             return {entry.filename: entry.file_size for entry in archive.infolist()}
-    except UNREADABLE:
+    except READ_ERRORS:
         return {}
 
 
@@ -39,14 +39,14 @@ def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes |
     """Return an entry of a jar, or None if it is missing, larger than `max_bytes`, or unreadable."""
     try:
         # Deflate may make an entry a few bytes larger.
-        with _open(jar, workspace, MAX_LISTED_BYTES + 2 * max_bytes) as archive:
+        with _open(jar, workspace, MAX_LISTING_BYTES + 2 * max_bytes) as archive:
             entry = archive.getinfo(name)
-            if entry.compress_type not in PACKED or entry.file_size > max_bytes or entry.is_dir():
+            if entry.compress_type not in SUPPORTED_COMPRESSIONS or entry.file_size > max_bytes or entry.is_dir():
                 return None
             with archive.open(entry) as file:
                 data = file.read(max_bytes + 1)
             return data if len(data) <= max_bytes else None
-    except (KeyError, *UNREADABLE):
+    except (KeyError, *READ_ERRORS):
         return None
 
 

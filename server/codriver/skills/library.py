@@ -9,8 +9,14 @@ from urllib.parse import quote, unquote
 
 from codriver.errors import RefusedError, refused
 from codriver.files.own_folders import shipped_directory
-from codriver.skills.discovery import OWN, WORKSPACE, JarIndex, find_in_dependencies, find_workspace_and_shipped
-from codriver.skills.folders import FILE, TooManyFilesError
+from codriver.skills.discovery import (
+    OWN_SOURCE,
+    WORKSPACE_SOURCE,
+    JarIndex,
+    find_in_dependencies,
+    find_workspace_and_shipped,
+)
+from codriver.skills.folders import GUIDE_FILE, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
 
 if TYPE_CHECKING:
@@ -21,18 +27,18 @@ if TYPE_CHECKING:
     from codriver.skills.folders import SkillDirectory
 
 
-LIVE_REPL: Final = "live-repl"
-EDITING: Final = "editing-lisp-files"
-LIVE_APP: Final = "live-app"
-"""The skill that is hidden while no application can be inspected. Its guide can still be read by name."""
-SCHEME: Final = "skill://"
-OF_DEPENDENCY: Final = "lib."
-"""Prefix of the first path segment in addresses of a dependency's skills. Names of skills contain no full stop."""
-IN_ADDRESS: Final = "/!$&'()*+,;=@"
-"""Characters of a path that are not encoded in addresses."""
+LIVE_REPL_SKILL: Final = "live-repl"
+EDITING_SKILL: Final = "editing-lisp-files"
+LIVE_APP_SKILL: Final = "live-app"
+"""The skill that is hidden while no application can be inspected. Its guide can nevertheless be read by name."""
+URI_PREFIX: Final = "skill://"
+DEPENDENCY_PREFIX: Final = "lib."
+"""Prefix of the first path segment in addresses of dependencies' skills. Skill names contain no full stop."""
+UNENCODED_CHARACTERS: Final = "/!$&'()*+,;=@"
+"""Characters of a path that are not percent-encoded in addresses."""
 
-_ORDER: Final = (LIVE_REPL, EDITING, LIVE_APP)
-_UNSERVED: Final = re.compile(r"[\\\x00/:]")
+_SKILL_ORDER: Final = (LIVE_REPL_SKILL, EDITING_SKILL, LIVE_APP_SKILL)
+_UNSERVED_CHARACTER: Final = re.compile(r"[\\\x00/:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,11 @@ class Skill:
     @property
     def uri(self) -> str:
         """Return the address of the skill's guide."""
-        return self.address(FILE)
+        return self.address(GUIDE_FILE)
 
     def address(self, path: str = "") -> str:
         """Return the address of a file or directory by its path within the skill, or of the skill's directory."""
-        return f"{SCHEME}{quote(f'{self.id}/{path}'.rstrip('/'), safe=IN_ADDRESS)}"
+        return f"{URI_PREFIX}{quote(f'{self.id}/{path}'.rstrip('/'), safe=UNENCODED_CHARACTERS)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class SkillSelection:
 
     def allows(self, source: str) -> bool:
         """Return whether skills from this source may be available."""
-        return source == OWN or source in self.sources
+        return source == OWN_SOURCE or source in self.sources
 
     def offers(self, skill: Skill) -> bool:
         """Return whether agents can see this skill."""
@@ -95,7 +101,7 @@ class SkillSelection:
     @property
     def looks_into_dependencies(self) -> bool:
         """Return whether dependencies may provide skills. Otherwise they are not searched."""
-        return bool(self.sources - {WORKSPACE})
+        return bool(self.sources - {WORKSPACE_SOURCE})
 
 
 @dataclass(slots=True)
@@ -148,15 +154,15 @@ class SkillLibrary:
             RefusedError: no such skill is available, or the path is absolute or leads out of the skill, even after
                 decoding.
         """
-        names = [unquote(name) for name in uri.removeprefix(SCHEME).split("/")]
-        if not uri.startswith(SCHEME):
+        names = [unquote(name) for name in uri.removeprefix(URI_PREFIX).split("/")]
+        if not uri.startswith(URI_PREFIX):
             raise self.nothing_at(uri)
         by_id = {skill.id: skill for skill in self.skills()}
         for end in range(len(names), 0, -1):
             skill = by_id.get("/".join(names[:end]))
             if skill is not None and not any("/" in name for name in names[:end]):
                 path = names[end:]
-                if {"", ".", ".."} & {*path} or any(map(_UNSERVED.search, path)):
+                if {"", ".", ".."} & {*path} or any(map(_UNSERVED_CHARACTER.search, path)):
                     raise _leads_out(uri)
                 return skill, "/".join(path)
         raise self.nothing_at(uri)
@@ -206,13 +212,13 @@ class SkillLibrary:
 
 def switched_off(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
     """Return the skills that the settings disable: two of Codriver's by their own settings, and any by name."""
-    switches = {LIVE_REPL: live_repl, EDITING: editing}
+    switches = {LIVE_REPL_SKILL: live_repl, EDITING_SKILL: editing}
     return frozenset(names) | {name for name, is_on in switches.items() if not is_on}
 
 
 def rank(skill_id: str) -> tuple[int, str]:
     """Return the sort key of a skill: Codriver's skills first, then by name."""
-    return _ORDER.index(skill_id) if skill_id in _ORDER else len(_ORDER), skill_id
+    return _SKILL_ORDER.index(skill_id) if skill_id in _SKILL_ORDER else len(_SKILL_ORDER), skill_id
 
 
 def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = False) -> FoundSkills:
@@ -221,10 +227,10 @@ def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = Fal
     problems: list[str] = []
     for candidate in candidates:
         try:
-            skills.append(_read_skill(candidate, checks=checks_own or candidate.source != OWN))
+            skills.append(_read_skill(candidate, checks=checks_own or candidate.source != OWN_SOURCE))
         except (OSError, FrontMatterError, TooManyFilesError) as error:
             problem = error.strerror or error if isinstance(error, OSError) else error
-            subject = "" if isinstance(error, TooManyFilesError) else f"{FILE} "
+            subject = "" if isinstance(error, TooManyFilesError) else f"{GUIDE_FILE} "
             verb = "cannot be read: " if isinstance(error, OSError) else ""
             problems.append(f"{candidate.path}: {subject}{verb}{problem}")
     return FoundSkills(tuple(sorted(skills, key=lambda skill: rank(skill.id))), tuple(problems))
@@ -236,16 +242,16 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     Raises:
         OSError, FrontMatterError, TooManyFilesError: the directory is not a skill that every client can use.
     """
-    guide = candidate.folder.read(FILE)
+    guide = candidate.folder.read(GUIDE_FILE)
     if guide is None:
-        raise FileNotFoundError(f"it is missing, or longer than a skill may be: {FILE}")
+        raise FileNotFoundError(f"it is missing, or longer than a skill may be: {GUIDE_FILE}")
     if checks:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:
             raise FrontMatterError(f"names the skill {name}, while its folder is {candidate.name}: make them equal")
         candidate.folder.tree()
-    is_own = candidate.source in (WORKSPACE, OWN)
-    skill_id = candidate.name if is_own else f"{OF_DEPENDENCY}{candidate.source}/{candidate.name}"
+    is_own = candidate.source in (WORKSPACE_SOURCE, OWN_SOURCE)
+    skill_id = candidate.name if is_own else f"{DEPENDENCY_PREFIX}{candidate.source}/{candidate.name}"
     return Skill(skill_id, candidate.source, candidate.folder, guide)
 
 

@@ -46,20 +46,20 @@ __all__ = [
 T = TypeVar("T")
 
 HAS_MODES: Final = sys.platform != "win32"
-"""Whether file modes define the permissions."""
+"""Whether file modes determine the permissions."""
 CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
 NOFOLLOW: Final = own_files.NOFOLLOW
 """The flag of `os.open` that refuses links, or 0 where the system lacks it."""
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether directories can be opened as descriptors."""
-PRIVATE_MODE: Final = 0o700
+PRIVATE_DIRECTORY_MODE: Final = 0o700
 
 _OPEN_DIRECTORY: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 # Where the system distinguishes the two, passing through a directory needs no permission to list it.
 _TRAVERSE_FLAGS: Final = (
     getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 )
-"""Flags for opening a directory only to reach its entries."""
+"""Flags for opening a directory only in order to reach its entries."""
 
 
 def permission_bits(status: os.stat_result) -> int:
@@ -273,7 +273,7 @@ class OpenDirectory:
         if sys.platform == "win32":
             restrict_directory(self._where("."))
         else:
-            os.chmod(self._where("."), PRIVATE_MODE, dir_fd=self._descriptor)
+            os.chmod(self._where("."), PRIVATE_DIRECTORY_MODE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Flush the directory's entries to the disk, if the file system supports that."""

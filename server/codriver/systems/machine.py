@@ -79,7 +79,7 @@ MMAP_THRESHOLD_BYTES: Final = 320 * 2**10
 Mapping a megabyte takes 0.1 ms, and four times as long in a virtual machine. Reads of the event loop, which take 256
 KiB plus a header, are below the threshold.
 """
-_MMAP_THRESHOLD: Final = -3
+_MMAP_THRESHOLD_PARAMETER: Final = -3
 """The `mallopt` parameter that sets the threshold. Source: mallopt(3), `M_MMAP_THRESHOLD`."""
 
 
@@ -107,7 +107,7 @@ def release_large_blocks() -> None:
         import ctypes  # noqa: PLC0415  # importing it would delay the start of the server
 
         with suppress(AttributeError, OSError):  # another C library, such as musl, which returns large blocks anyway
-            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD_PARAMETER, MMAP_THRESHOLD_BYTES)
 
 
 if sys.platform == "darwin":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HAS_SIGNALS: Final = sys.platform != "win32"
 """Whether a process can handle SIGTERM. On other systems it is killed without any cleanup."""
 HAS_GROUPS: Final = hasattr(os, "killpg")
-"""Whether a signal can be sent to a group of processes."""
+"""Whether signals can be sent to process groups."""
 
 
 def starvation_s(pid: int) -> float:

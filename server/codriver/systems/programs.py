@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "LAUNCHD_PATH",
+    "LAUNCHD_PATH_DIRECTORIES",
     "complete_path",
     "directories_to_add",
     "existing_python",
@@ -33,7 +33,7 @@ _IS_WINDOWS: Final = sys.platform == "win32"
 _PYTHON: Final = "python" if _IS_WINDOWS else "python3"
 
 
-LAUNCHD_PATH: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
+LAUNCHD_PATH_DIRECTORIES: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
 """The PATH that macOS gives to graphical applications and their child processes.
 
 Source: launchctl(1), path_helper(8).
@@ -47,7 +47,7 @@ USUAL_DIRECTORIES: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/b
 
 def directories_to_add(path: str, *, system: str = sys.platform) -> list[str]:
     """Return the existing directories that are missing from a PATH set by launchd, or none for any other PATH."""
-    if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH:
+    if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH_DIRECTORIES:
         return []
     return [directory for directory in map(os.path.expanduser, USUAL_DIRECTORIES) if os.path.isdir(directory)]  # noqa: PTH112  # entries of a PATH are strings
 

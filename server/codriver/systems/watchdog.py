@@ -17,8 +17,8 @@ import time
 
 assert sys.platform != "win32"  # noqa: S101  # Windows has jobs in place of groups: see other_processes
 
-GRACE_S = 2.0
-"""Seconds between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
+TERMINATION_GRACE_S = 2.0
+"""Time between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
 
 
 def main(arguments: list[str]) -> None:
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     status = wait_for_command(child, wake)
     if status is None:
         os.killpg(0, signal.SIGTERM)
-        deadline = time.monotonic() + GRACE_S
+        deadline = time.monotonic() + TERMINATION_GRACE_S
         while status is None and time.monotonic() < deadline:
             select.select([wake], [], [], max(0.0, deadline - time.monotonic()))
             status = poll_child(child)

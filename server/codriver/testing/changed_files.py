@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
-"""Suffixes of files that affect test outcomes, and that tests rarely write."""
-MAX_ENTRIES: Final = 20_000
-"""Maximum number of directory entries that are scanned."""
+TEST_INPUT_SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
+"""Suffixes of files that affect test outcomes and that tests rarely write."""
+MAX_SCANNED_ENTRIES: Final = 20_000
+"""Maximum number of directory entries that are scanned for changes."""
 
 
-def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SUFFIXES) -> tuple[str, ...]:
+def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = TEST_INPUT_SUFFIXES) -> tuple[str, ...]:
     """Return the files that were written, replaced or renamed since a time in epoch milliseconds. Blocks."""
     found = [path for path, changed_ms in _sources(workspace, suffixes) if changed_ms >= since_ms]
     return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
@@ -26,12 +26,12 @@ def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SU
 
 def newest_change_ms(workspace: Path) -> int:
     """Return the time of the newest change in epoch milliseconds, or 0 if there are no files. Blocks."""
-    return max((changed_ms for _, changed_ms in _sources(workspace, SUFFIXES)), default=0)
+    return max((changed_ms for _, changed_ms in _sources(workspace, TEST_INPUT_SUFFIXES)), default=0)
 
 
 def _sources(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Yield the source files with the times of their last change."""
-    for _, _, entries in walk(workspace, max_entries=MAX_ENTRIES):
+    for _, _, entries in walk(workspace, max_entries=MAX_SCANNED_ENTRIES):
         for entry in entries:
             if entry.name.endswith(suffixes):
                 with suppress(OSError):

@@ -16,12 +16,12 @@ from codriver.python_syntax import parse_source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_LINES: Final = 3000
-"""Maximum number of lines between the first and the last change that are compared."""
-MAX_PARSED: Final = 512 * 1024
-"""Maximum number of characters of a text that is parsed, because parsing blocks all other threads."""
-_DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
-"""Matches the first line of a function or class: its indentation, `class` for a class, and its name."""
+MAX_COMPARED_LINES: Final = 3000
+"""Maximum number of lines between the first and the last change that are compared in detail."""
+MAX_PARSED_CHARACTERS: Final = 512 * 1024
+"""Maximum length of a text that is parsed, because parsing blocks all other threads."""
+_DEFINITION_START: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
+"""Matches the start of a function or class. Its groups are the indentation, `class` for a class, and the name."""
 
 
 def changed_functions(before: str, after: str) -> frozenset[str]:
@@ -44,7 +44,7 @@ def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | N
     imported, or that one of the texts is too long or does not parse with the server's Python.
     """
     found: set[str] = set()
-    if max(len(before), len(after)) > MAX_PARSED:
+    if max(len(before), len(after)) > MAX_PARSED_CHARACTERS:
         return None
     for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
         try:
@@ -93,7 +93,7 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[in
     most = shorter - start
     end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
     middles = old[start : len(old) - end], new[start : len(new) - end]
-    if max(map(len, middles)) > MAX_LINES:
+    if max(map(len, middles)) > MAX_COMPARED_LINES:
         return [*range(start, len(old) - end)], [*range(start, len(new) - end)]
     gone: list[int] = []
     added: list[int] = []
@@ -115,7 +115,7 @@ def _owners(lines: Sequence[str]) -> list[str]:
         if text and not text.startswith(("#", ")", "]", "}")):
             while chain and depth <= chain[-1][0]:
                 chain.pop()
-        definition = _DEFINITION.match(line)
+        definition = _DEFINITION_START.match(line)
         if definition is not None:
             chain.append((depth, definition[3], definition[2] is not None))
         owners.append(_qualified(chain))

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 GIT_TIMEOUT_S: Final = 20.0
 """Maximum time for one git command, in seconds."""
-HUNK_HEADER: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-"""Matches the header of a hunk in a diff: the first line in the new file, and the number of new lines."""
-MAX_FILES: Final = 200
+HUNK_HEADER_PATTERN: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+"""Matches the header of a hunk. Its groups are the first line in the new file and the number of new lines."""
+MAX_CHANGED_FILES: Final = 200
 """Maximum number of changed files that are returned."""
 DIFF_ARGUMENTS: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
-"""Arguments of git that print the lines that differ from the last commit."""
+"""Arguments with which git prints the lines that differ from the last commit."""
 DIFF_NAMES_ARGUMENTS: Final = (
     "diff",
     "HEAD",
@@ -32,11 +32,11 @@ DIFF_NAMES_ARGUMENTS: Final = (
     "--no-renames",
     "--relative",
 )
-"""Arguments of git that print the names of files that differ from the last commit."""
+"""Arguments with which git prints the names of files that differ from the last commit."""
 OTHERS: Final = ("ls-files", "--others", "--exclude-standard")
 """Arguments of git that print the names of untracked files."""
 NO_PROGRAMS_OPTIONS: Final = ("-c", "core.fsmonitor=false")
-"""Options that keep git from starting programs that the repository configures."""
+"""Options that prevent git from starting programs that the repository configures."""
 
 
 def _no_repository_error(why: str) -> RefusedError:
@@ -59,12 +59,14 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
     for line in _git_output(root, [*DIFF_ARGUMENTS, "--", "*.py"]).splitlines():
         if line.startswith("+++ "):
             file = str(root / line[6:].strip()) if line[4:6] == "b/" else ""
-        elif file and (hunk := HUNK_HEADER.match(line)):
+        elif file and (hunk := HUNK_HEADER_PATTERN.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
             found[file] = {*(found.get(file) or ()), *range(first, first + count)}
     for name in _git_output(root, [*OTHERS, "--", "*.py"]).splitlines():
         found[str(root / name)] = None
-    return {name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MAX_FILES]}
+    return {
+        name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MAX_CHANGED_FILES]
+    }
 
 
 def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
@@ -77,7 +79,7 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     changed = _git_output(root, [*DIFF_NAMES_ARGUMENTS, "--", *patterns]).split("\0")
     added = _git_output(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
     found: dict[Path, bytes | None] = {}
-    for name in list(filter(None, changed))[:MAX_FILES]:
+    for name in list(filter(None, changed))[:MAX_CHANGED_FILES]:
         try:
             found[root / name] = _run(root, ["cat-file", "blob", f"HEAD:./{name}"])
         except (OSError, subprocess.SubprocessError):  # staged, but not committed yet

@@ -31,16 +31,16 @@ from codriver.testing.runs import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAX_LINE_BYTES: Final = 2**26
-"""Maximum size of an event. A record of all functions executed by twenty thousand tests is smaller."""
+MAX_EVENT_BYTES: Final = 2**26
+"""Maximum size of an event. A record of all functions that twenty thousand tests execute is smaller."""
 _OUTCOMES: Final[Mapping[str, Outcome]] = {argument: argument for argument in get_args(Outcome)}
-"""Outcomes by their strings in events."""
+"""Test outcomes, by their names in events."""
 _PHASES: Final[Mapping[str, Phase]] = {argument: argument for argument in get_args(Phase)}
-"""Phases by their strings in events."""
+"""Test phases, by their names in events."""
 _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {argument: argument for argument in get_args(RunErrorKind)}
-"""Kinds of errors of a run, by their strings in events."""
-_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""Color codes, which pytest writes into comparisons with the option `--color=yes`."""
+"""Kinds of run errors, by their names in events."""
+_COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""Matches a color code, which pytest writes into comparisons with the option `--color=yes`."""
 _COUNT_NAMES: Final = tuple(field.name for field in fields(OutcomeCounts))
 """Names of the counts in an event."""
 
@@ -72,7 +72,7 @@ class EventStream:
     def feed(self, data: bytes) -> list[Event]:
         """Return the events in the next bytes of the file."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE_BYTES:
+        if len(self._rest) > MAX_EVENT_BYTES:
             self._rest, self._is_skipping = b"", True
         events: list[Event] = []
         for line in lines:
@@ -163,8 +163,8 @@ def _failure(found: Mapping[str, Any]) -> TestFailure:
     return TestFailure(
         phase=_PHASES.get(_text(found.get("phase")), "call"),
         type=_text(found.get("type")),
-        message=_COLORS.sub("", _text(found.get("message"))),
-        text=_COLORS.sub("", _text(found.get("text"))),
+        message=_COLOR_CODE_PATTERN.sub("", _text(found.get("message"))),
+        text=_COLOR_CODE_PATTERN.sub("", _text(found.get("text"))),
         frames=_frames(found.get("frames")),
         sections=tuple((_text(title), _text(text)) for title, text in sections),
         chain=tuple(chain),

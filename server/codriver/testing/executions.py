@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Function = tuple[str, str]
     """Absolute path of a file, and a qualified name in it."""
 
-MAX_ENTRIES: Final = 2_000_000
-"""Maximum number of functions of all tests together, at most 100 MB. The oldest tests are discarded first."""
+MAX_RECORDED_FUNCTIONS: Final = 2_000_000
+"""Maximum total number of functions of all tests, at most 100 MB. The oldest tests are discarded first."""
 
 
 def without_parameters(nodeid: str) -> str:
@@ -73,7 +73,7 @@ class RecordedExecutions:
                 self._whole[file] = _Contents({**used, **of_tests})
             elif file in self._whole and not self._whole[file].is_current(self._digests.of):
                 del self._whole[file]
-        while self._entries > MAX_ENTRIES:
+        while self._entries > MAX_RECORDED_FUNCTIONS:
             oldest = next(iter(self._by_test))
             self._entries -= len(self._by_test.pop(oldest))
             self._whole.pop(oldest[0], None)

@@ -46,8 +46,8 @@ GRACE_S: Final = 5.0
 
 Time spent waiting for a processor does not count.
 """
-MAX_GRACE_S: Final = 30.0
-"""Maximum time for an interrupted run to tear down its fixtures, in seconds, including waits for a processor."""
+MAX_TEARDOWN_GRACE_S: Final = 30.0
+"""Maximum time for an interrupted run to tear down its fixtures, including time spent waiting for a processor."""
 END_S: Final = 5.0
 """Maximum time to wait for a killed process, in seconds."""
 LINGER_S: Final = 10.0
@@ -55,8 +55,8 @@ LINGER_S: Final = 10.0
 
 Time spent waiting for a processor does not count.
 """
-MAX_LINGER_S: Final = 60.0
-"""Maximum time for a process to exit after its last test, in seconds, including waits for a processor."""
+MAX_EXIT_TIMEOUT_S: Final = 60.0
+"""Maximum time for a process to exit after its last test, including time spent waiting for a processor."""
 OUTPUT_BYTES: Final = 2**20
 """Maximum number of bytes of output or events that are read at once."""
 GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
@@ -64,20 +64,20 @@ GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
 
 That happens when the server is gone.
 """
-SOURCES: Final = "sources"
-"""Directory with the content that a run sees instead of the content of files on disk."""
+SOURCES_DIRECTORY: Final = "sources"
+"""Directory with the content that a run sees in place of the files on disk."""
 RETAINED_PROCESS_PROGRAMS: Final = "kept process"
-"""Name of the additional programs that retain the process of a failed run."""
-ANSWER_POLL_S: Final = 0.02
-"""Interval for checking whether a retained process has answered, in seconds."""
-EXIT_HANDLERS_S: Final = 2.0
-"""Time for a retained process to run its exit handlers, in seconds."""
-_HINTS: Final = {
+"""Name of the additional programs that keep the process of a failed run alive."""
+ANSWER_POLL_INTERVAL_S: Final = 0.02
+"""Interval for checking whether a retained process has answered."""
+EXIT_HANDLERS_TIMEOUT_S: Final = 2.0
+"""Maximum time for a retained process to run its exit handlers."""
+_HINT_TEMPLATES: Final = {
     "no-pytest": "Install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "Install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
     "no-django": "Install it in the project's environment: `uv pip install --python {python} django`",
 }
-"""Hints about errors of a run, by kind."""
+"""Templates of hints about errors of a run, by kind of error."""
 
 
 def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
@@ -85,12 +85,12 @@ def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
 
     `starved_s` is the part of `elapsed_s` in which its process waited for a processor.
     """
-    return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_GRACE_S
+    return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_TEARDOWN_GRACE_S
 
 
 def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
     """Return whether a process still has time to exit after its last test. See `has_grace_time_left`."""
-    return elapsed_s - starved_s <= LINGER_S and elapsed_s <= MAX_LINGER_S
+    return elapsed_s - starved_s <= LINGER_S and elapsed_s <= MAX_EXIT_TIMEOUT_S
 
 
 class PlainRun:
@@ -167,8 +167,8 @@ class PlainRun:
             )
         elif end is None and error is None and not self._is_interrupted:
             error = self._exit_error(status)
-        if error is not None and not error.hint and error.kind in _HINTS:
-            hint = _HINTS[error.kind].format(python=self._spec.python)
+        if error is not None and not error.hint and error.kind in _HINT_TEMPLATES:
+            hint = _HINT_TEMPLATES[error.kind].format(python=self._spec.python)
             error = RunError(error.kind, error.message, hint, error.failure)
         interruption = stream.interruption
         if self._is_interrupted and interruption is None:
@@ -269,7 +269,7 @@ class RetainedRun:
             if answer is None and self._process.returncode is None:
                 send_interrupt(self.pid, is_group=False)
                 self._interrupted = anyio.Event()
-                answer = await self._answer(number, EXIT_HANDLERS_S)
+                answer = await self._answer(number, EXIT_HANDLERS_TIMEOUT_S)
         if answer is None:
             await self.aclose()
             raise refused("no-frame", f"the process of {self._nodeid} has ended", hint="Run the test again.")
@@ -298,7 +298,7 @@ class RetainedRun:
                 if path.exists():
                     found = literal_eval(path.read_text("ascii"))
                     return found if isinstance(found, dict) else None
-                with anyio.move_on_after(ANSWER_POLL_S):
+                with anyio.move_on_after(ANSWER_POLL_INTERVAL_S):
                     await self._interrupted.wait()
         return None
 
@@ -317,10 +317,10 @@ class RetainedRun:
             if self._process.returncode is None:
                 with suppress(OSError):
                     await to_thread.run_sync(self._write_request, self._number, (None, ""))
-                with anyio.move_on_after(EXIT_HANDLERS_S):
+                with anyio.move_on_after(EXIT_HANDLERS_TIMEOUT_S):
                     while self._process.returncode is None:
                         self._resume()
-                        with anyio.move_on_after(ANSWER_POLL_S):
+                        with anyio.move_on_after(ANSWER_POLL_INTERVAL_S):
                             await self._process.wait()
             await _end(self._process, self._tree, self._guard, self._directory)
 
@@ -464,7 +464,7 @@ def _write_start_files(spec: RunSpec, directory: Path) -> Path:
     for name in ("output", "events"):
         (directory / name).touch(mode=0o600)
     if spec.sources:
-        _write_sources(spec, directory / SOURCES)
+        _write_sources(spec, directory / SOURCES_DIRECTORY)
     programs = program_bundle.bundle_programs(
         spec.runner, (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else []))
     )
@@ -488,7 +488,7 @@ def _write_sources(spec: RunSpec, run_directory: Path) -> None:
                 directory.mkdir()
                 table[str(parent)] = str(directory)
     (run_directory / "table").write_text(ascii(table), "ascii")
-    shutil.copyfile(program_bundle.REPLACED_FILES, run_directory / "sitecustomize.py")
+    shutil.copyfile(program_bundle.REPLACED_FILES_SCRIPT, run_directory / "sitecustomize.py")
 
 
 def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
@@ -544,7 +544,7 @@ def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
     changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
     if spec.sources:
         others = [path for path in [spec.environment.get("PYTHONPATH")] if path]
-        changed["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES), *others])
+        changed["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES_DIRECTORY), *others])
     return {**spec.environment, **changed}
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
 BOOT_SCRIPT: Final = Path(__file__).with_name("programs") / "boot.py"
-"""Script with which a test process starts."""
-_RUN_AS_MAIN: Final = (
+"""The script that a test process starts with."""
+_RUN_AS_MAIN_CODE: Final = (
     "import sys\n"
     "sys.argv[:] = sys.argv[1:]\n"
     "__file__ = sys.argv[0]\n"
@@ -34,14 +34,14 @@ _RUN_AS_MAIN: Final = (
 From Python 3.14, messages about a module that shadows one of the standard library depend on the directory from which
 the interpreter started a script. For code, that is the current directory, as for `python -m`.
 """
-REPLACED_FILES: Final = BOOT_SCRIPT.with_name("replaced_files.py")
-"""Program that runs as `sitecustomize` and substitutes the content of files."""
-_PACKAGE: Final = Path(__file__).parents[1]
+REPLACED_FILES_SCRIPT: Final = BOOT_SCRIPT.with_name("replaced_files.py")
+"""Script that runs as `sitecustomize` and substitutes the content of files."""
+_PACKAGE_DIRECTORY: Final = Path(__file__).parents[1]
 """Directory of Codriver's package."""
 _PROGRAMS_PACKAGE: Final = "_codriver"
 """Name of Codriver's package in a test process while its programs are loaded."""
 _START_PROGRAMS: Final = ("testing.programs.start",)
-"""The program that runs first and loads the others."""
+"""The program that runs first and loads all others."""
 _RUNNER_INDEPENDENT_PROGRAMS: Final = (
     "testing.programs.event_file",
     "testing.programs.bytecode",
@@ -49,7 +49,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
 )
 """Programs of every run that need neither the test runner nor anything it imports."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
-"""Programs of every run that the writers of events use."""
+"""Programs for every run that are used by the writers of events."""
 _FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
@@ -64,7 +64,7 @@ _EVENT_WRITERS: Final = {
     "unittest": "testing.programs.unittest_events",
     "django": "testing.programs.unittest_events",
 }
-"""The program that writes the events of a run, by runner."""
+"""For each test runner, the program that writes the events of a run."""
 _EXTRA_PROGRAMS: Final = {
     "functions": ("testing.programs.project_code", "testing.programs.functions_recorder"),
     "lines": ("testing.programs.project_code", "testing.programs.lines_recorder"),
@@ -84,7 +84,7 @@ _EXTRA_PROGRAMS: Final = {
 }
 """Programs of each recorder, the last of which has the function `recorder`, and those that retain a process."""
 _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
-"""Import that is removed from each program, because the compiler gets its flag instead."""
+"""Import that is removed from each program, because its flag is passed to the compiler instead."""
 
 
 def plugin_program(runner: Runner) -> str:
@@ -104,7 +104,7 @@ def runner_independent_programs() -> list[str]:
 
 def script_command(python: str, script: str, *arguments: str) -> list[str]:
     """Return the command that runs a script as if the script were in the current directory."""
-    return [python, "-c", _RUN_AS_MAIN, script, *arguments]
+    return [python, "-c", _RUN_AS_MAIN_CODE, script, *arguments]
 
 
 def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
@@ -142,5 +142,5 @@ def _sources(names: tuple[str, ...]) -> bytes:
 
 def _read(name: str) -> str:
     """Return the source of a program without its `__future__` import."""
-    text = _PACKAGE.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+    text = _PACKAGE_DIRECTORY.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
     return text.replace(_FUTURE_IMPORT, "\n", 1)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from codriver.testing.runs import Recorded
 
-PROCESSES: Final = "<processes>"
+PROCESSES_FILE: Final = "<processes>"
 """Stands for the file of a function that starts a process."""
 
 
@@ -96,9 +96,9 @@ def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
         executed = _of(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
-        if any(function.file == PROCESSES for function in executed):
+        if any(function.file == PROCESSES_FILE for function in executed):
             found.starting_processes |= {nodeid}
-            executed = frozenset(function for function in executed if function.file != PROCESSES)
+            executed = frozenset(function for function in executed if function.file != PROCESSES_FILE)
         found.by_test[nodeid] = found.by_test.get(nodeid, frozenset()) | executed
         found.file_of[nodeid] = file
     found.files |= frozenset(_list(data.get("files")))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RETAIN_S: Final = 600.0
+RETENTION_S: Final = 600.0
 """How long the process of a failed run is retained, in seconds."""
-STOP_S: Final = 6.0
-"""Time for interrupted code to stop, in seconds. Its process is killed after 2 s."""
+STOP_TIMEOUT_S: Final = 6.0
+"""Maximum time for interrupted code to stop, in seconds. Its process is killed after 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class RetainedFailure:
         self._tasks.start_soon(self._end_when_dropped, retained)
 
     async def _end_when_dropped(self, retained: _RetainedRunProcess) -> None:
-        """End a retained process when it is dropped, or after `RETAIN_S`."""
+        """End a retained process when it is dropped, or after `RETENTION_S`."""
         try:
-            with anyio.move_on_after(RETAIN_S):
+            with anyio.move_on_after(RETENTION_S):
                 await retained.dropped.wait()
         finally:
             if self._retained is retained:
@@ -170,7 +170,7 @@ class RetainedFailure:
         self._core.report(StopRequested(evaluation.id, why))
         evaluating.is_interrupted = True
         await evaluating.process.interrupt()
-        with anyio.move_on_after(STOP_S):
+        with anyio.move_on_after(STOP_TIMEOUT_S):
             await evaluating.over.wait()
         if evaluating.over.is_set():
             return ("it was interrupted",)

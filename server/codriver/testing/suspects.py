@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from codriver.testing.recordings import ExecutedFunctions, Function
     from codriver.testing.runs import TestFinished
 
-TEST_DIRECTORIES: Final = frozenset({"test", "tests"})
-"""Names of directories whose files belong to the tests, such as helpers and data."""
+TEST_DIRECTORY_NAMES: Final = frozenset({"test", "tests"})
+"""Names of directories whose files all belong to the tests, including helpers and data."""
 INSTRUCTION_BYTES: Final = 8
-"""Approximate bytes of bytecode for one operation in the source, with its operands and caches."""
-REPRESENTATIONS: Final = frozenset({"__repr__", "__str__"})
+"""Approximate size of the bytecode for one operation in the source, with its operands and caches."""
+REPRESENTATION_METHODS: Final = frozenset({"__repr__", "__str__"})
 """Methods that pytest calls to describe a failure."""
 
 
@@ -84,7 +84,7 @@ def rank_suspects(
         and not is_test_file(executed_function.file, root)
         and (
             (executed_function.file, executed_function.line) in order
-            or REPRESENTATIONS.isdisjoint(executed_function.name.split("."))
+            or REPRESENTATION_METHODS.isdisjoint(executed_function.name.split("."))
         )
     ]
     last = len(order)
@@ -111,5 +111,5 @@ def is_test_file(file: str, root: Path) -> bool:
         path.name == "conftest.py"
         or path.name.startswith("test_")
         or path.stem.endswith("_test")
-        or not TEST_DIRECTORIES.isdisjoint(path.parts[:-1])
+        or not TEST_DIRECTORY_NAMES.isdisjoint(path.parts[:-1])
     )

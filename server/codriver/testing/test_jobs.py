@@ -53,31 +53,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_REPORTS: Final = 200
+MAX_STORED_REPORTS: Final = 200
 """Maximum number of runs whose reports are stored."""
-MAX_RESULTS: Final = 200_000
-"""Maximum number of results in all stored reports. A report with 10,000 results has about 3 MB."""
-FUNCTIONS: Final = "functions"
+MAX_STORED_RESULTS: Final = 200_000
+"""Maximum number of results in all stored reports. A report with 10,000 results takes about 3 MB."""
+FUNCTIONS_RECORDER: Final = "functions"
 """Name of the recorder whose records are needed to choose affected tests."""
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
 """Start states of a server that starts a new process for every run."""
-NAMED: Final = 10
+MAX_NAMED_FAILURES: Final = 10
 """Maximum number of failures that a log line names."""
-EXPLAINED: Final = 5
-"""Maximum number of failures for which suspicious functions are found. One test can have several."""
+MAX_EXPLAINED_FAILURES: Final = 5
+"""Maximum number of failures whose suspicious functions are found. One test can have several failures."""
 MAX_SUSPECTS: Final = 20
 """Maximum number of suspicious functions of a failure."""
-MAX_FAILED: Final = 1000
+MAX_FAILED_TESTS: Final = 1000
 """Maximum number of failed tests that are remembered."""
-PURPOSES: Final = {
+PURPOSE_DESCRIPTIONS: Final = {
     "tests": "",
     "check": "to check an edit",
     "comparison": "to compare its calls",
     "later": "after the answer about an edit",
 }
-"""Descriptions of the purposes of jobs, for the log."""
-KILL_S: Final = 6.0
-"""Time for an interrupted run to end, in seconds: 5 s for its fixtures, before it is killed."""
+"""Descriptions of the purposes of jobs, as the log prints them."""
+STOP_TIMEOUT_S: Final = 6.0
+"""Time to wait for an interrupted run to end, in seconds. Its fixtures have 5 s before it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +202,8 @@ class TestJobs:
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _RunningJob] = {}
-        self._reports: Recent[str, JobReport] = Recent(MAX_REPORTS)
-        self._once_failed: Recent[str, None] = Recent(MAX_FAILED)
+        self._reports: Recent[str, JobReport] = Recent(MAX_STORED_REPORTS)
+        self._once_failed: Recent[str, None] = Recent(MAX_FAILED_TESTS)
         """Names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
@@ -336,7 +336,7 @@ class TestJobs:
             logger.info("looking for changed files: %s", error)
         job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
-        if FUNCTIONS in running.job.spec.recorders and not changed:
+        if FUNCTIONS_RECORDER in running.job.spec.recorders and not changed:
             suspects = await to_thread.run_sync(self._find_suspects, job_report)
             job_report = replace(job_report, report=replace(report, recorded=()), suspects=suspects)
         self._reports[job_id] = job_report
@@ -347,7 +347,7 @@ class TestJobs:
         running.over.set()
         status, failure = _status_and_failure(job_report, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else summarize_report(report)
-        why = PURPOSES[running.job.purpose]
+        why = PURPOSE_DESCRIPTIONS[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.is_finished:
@@ -377,7 +377,7 @@ class TestJobs:
         executed = executed_functions(report.recorded)
         return {
             failure.nodeid: rank_suspects(failure, executed, report.results, root=root)[:MAX_SUSPECTS]
-            for failure in report.failures[:EXPLAINED]
+            for failure in report.failures[:MAX_EXPLAINED_FAILURES]
         }
 
     def _tests_passing_again(self, report: TestReport) -> list[str]:
@@ -390,14 +390,14 @@ class TestJobs:
         return found
 
     def _forget_surplus(self) -> None:
-        """Discard the oldest reports while all reports have more than `MAX_RESULTS` results."""
+        """Discard the oldest reports while all reports have more than `MAX_STORED_RESULTS` results."""
         result_count = 0
         for name in reversed(list(self._reports)):
             result_count += len(self._reports[name].report.results)
-            if result_count > MAX_RESULTS and name != next(reversed(self._reports)):
+            if result_count > MAX_STORED_RESULTS and name != next(reversed(self._reports)):
                 del self._reports[name]
 
-    async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:
+    async def stop(self, job: Evaluation, why: str, *, settle_s: float = STOP_TIMEOUT_S) -> tuple[str, ...]:
         """Interrupt a run like Ctrl-C, or code in a frame, wait for it to end, and describe what was done."""
         if not job.is_test_job:
             return await self.failure.stop(job, why)
@@ -408,7 +408,7 @@ class TestJobs:
         running.is_interrupted = True
         if running.process is not None:
             await running.process.interrupt()
-        with anyio.move_on_after(max(settle_s, KILL_S)):
+        with anyio.move_on_after(max(settle_s, STOP_TIMEOUT_S)):
             await running.over.wait()
         if running.over.is_set():
             return ("the test run has finished",)
@@ -468,7 +468,7 @@ def summarize_report(report: TestReport) -> str:
         f"{_counted(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {_counted(counts.errors, 'error')}"
     )
     names = list(dict.fromkeys(failure.nodeid for failure in report.failures))
-    return words + (f": {few(names, NAMED)}" if names else "")
+    return words + (f": {few(names, MAX_NAMED_FAILURES)}" if names else "")
 
 
 def _counted(count: int, thing: str) -> str:

@@ -10,15 +10,15 @@ from codriver import files
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULES: Final = files.FileRules(files.Links.ANY, most_bytes=files.MEBIBYTE)
+CONFIG_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=files.MEBIBYTE)
 """Limits for reading configuration files."""
-INI_FILES: Final = (
+INI_SECTIONS: Final = (
     ("pytest.ini", "pytest"),
     (".pytest.ini", "pytest"),
     ("tox.ini", "pytest"),
     ("setup.cfg", "tool:pytest"),
 )
-"""Configuration files, and the section for pytest."""
+"""Names of configuration files, each with its section for pytest."""
 
 
 def test_paths(directory: Path) -> tuple[Path, ...]:
@@ -32,7 +32,7 @@ def _paths_in_toml(directory: Path) -> list[str]:
     import tomllib  # noqa: PLC0415  # a server that starts has no use for it
 
     try:
-        table = tomllib.loads(files.read_text(directory / "pyproject.toml", RULES))
+        table = tomllib.loads(files.read_text(directory / "pyproject.toml", CONFIG_FILE_RULES))
         settings = table["tool"]["pytest"]
         given = settings.get("testpaths") or settings["ini_options"]["testpaths"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -44,10 +44,10 @@ def _paths_in_ini(directory: Path) -> list[str]:
     """Return the setting `testpaths` in the first configuration file that has it, or an empty list."""
     from configparser import ConfigParser, Error  # noqa: PLC0415  # as above
 
-    for name, section in INI_FILES:
+    for name, section in INI_SECTIONS:
         parser = ConfigParser(interpolation=None)
         try:
-            parser.read_string(files.read_text(directory / name, RULES))
+            parser.read_string(files.read_text(directory / name, CONFIG_FILE_RULES))
             return shlex.split(parser.get(section, "testpaths"))
         except (OSError, ValueError, Error):
             continue

@@ -15,7 +15,7 @@ from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_fac
 from codriver.core.values import NOTEBOOK_CALLER, TEST_JOBS_REPL
 from codriver.errors import cut, refused
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments, remove_default
 from codriver.tools.calls.tool import Tool
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 Kind = Literal["code", "edits", "tests", "failures", "output"]
 
-CODE_CHARACTERS: Final = 300
-"""Maximum length of a row's code, result and error. `get_evaluation` returns them in full."""
-OUTPUT_CHARACTERS: Final = 400
-"""Maximum length of a row's output."""
-DIFF_CHARACTERS: Final = 1500
-"""Maximum length of the diff of one file in a row."""
-UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-"""Seconds of each unit of a duration."""
-AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
+MAX_CODE_CHARACTERS: Final = 300
+"""Maximum number of characters of a row's code, result and error. `get_evaluation` returns them in full."""
+MAX_OUTPUT_CHARACTERS: Final = 400
+"""Maximum number of characters of a row's output."""
+MAX_DIFF_CHARACTERS: Final = 1500
+"""Maximum number of characters of the diff of one file in a row."""
+SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Number of seconds in each unit of a duration."""
+DURATION_PATTERN: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
 """Matches a duration, such as `20m` or `2 hours ago`."""
-CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+TIME_OF_DAY_PATTERN: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 """Matches a time of day, with or without seconds."""
-EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
-"""Kinds of log entries that are events by themselves, with their names in rows."""
-OMITTED: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
+EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
+"""Names of events in rows, by the kind of the log entry that is the event."""
+OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that rows omit."""
 HUMAN_CALLERS: Final = frozenset({"human", NOTEBOOK_CALLER})
 """Callers that are people: those with their own client, and those in a notebook outside this server."""
@@ -103,20 +103,20 @@ class ActivityEvent:
         """Return the event as a row of an answer."""
         row: dict[str, object] = {"at": format_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
-            row["code"] = cut(self.code, CODE_CHARACTERS)
+            row["code"] = cut(self.code, MAX_CODE_CHARACTERS)
         row |= {"file": self.file or None, "session": self.session or None, "evaluationId": self.evaluation or None}
         if self.failure:
-            row["error"] = cut(self.failure, CODE_CHARACTERS)
+            row["error"] = cut(self.failure, MAX_CODE_CHARACTERS)
         elif self.results:
-            row["result"] = cut(self.results[-1], CODE_CHARACTERS)
+            row["result"] = cut(self.results[-1], MAX_CODE_CHARACTERS)
         elif self.errors:
-            row["error"] = cut("".join(self.errors).strip(), CODE_CHARACTERS)
+            row["error"] = cut("".join(self.errors).strip(), MAX_CODE_CHARACTERS)
         if self.output:
-            row["output"] = cut("".join(self.output), OUTPUT_CHARACTERS)
+            row["output"] = cut("".join(self.output), MAX_OUTPUT_CHARACTERS)
         files = self.facts.get("files", ())
         if files:
             row["files"] = [
-                {**file, "diff": cut(file["diff"], DIFF_CHARACTERS)} if "diff" in file else file for file in files
+                {**file, "diff": cut(file["diff"], MAX_DIFF_CHARACTERS)} if "diff" in file else file for file in files
             ]
         row |= {name: value for name, value in self.facts.items() if name != "files"}
         return {name: value for name, value in row.items() if value is not None}
@@ -160,9 +160,9 @@ def read_events(entries: Iterable[Entry]) -> list[ActivityEvent]:
     events: list[ActivityEvent] = []
     evaluations: dict[tuple[str | None, str], ActivityEvent] = {}
     for entry in entries:
-        kind = EVENTS.get(entry.kind or "")
+        kind = EVENT_NAMES.get(entry.kind or "")
         if kind is not None:
-            known = {name: fact for name, fact in decode_facts(entry).items() if name not in OMITTED}
+            known = {name: fact for name, fact in decode_facts(entry).items() if name not in OMITTED_RUN_DETAILS}
             evaluation = str(known.pop("job", entry.evaluation or ""))
             events.append(
                 ActivityEvent(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known)
@@ -257,13 +257,13 @@ def parse_time(text: str, now_ms: int) -> int:
         RefusedError: the text does not refer to a time.
     """
     given = text.strip()
-    if ago := AGO.fullmatch(given):
-        return now_ms - int(ago[1]) * UNITS_S[ago[2].lower()] * 1000
+    if ago := DURATION_PATTERN.fullmatch(given):
+        return now_ms - int(ago[1]) * SECONDS_BY_UNIT[ago[2].lower()] * 1000
     today = time.localtime(now_ms / 1000)
     hours = minutes = seconds = 0
     days = {"today": 0, "yesterday": 1}.get(given.lower())
     if days is None:
-        clock = CLOCK.fullmatch(given)
+        clock = TIME_OF_DAY_PATTERN.fullmatch(given)
         hours, minutes, seconds = (int(part or 0) for part in clock.groups()) if clock else (24, 0, 0)
         if hours > 23 or minutes > 59 or seconds > 59:
             raise refused(
@@ -274,7 +274,7 @@ def parse_time(text: str, now_ms: int) -> int:
         days = 0
     at = time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, hours, minutes, seconds, 0, 0, -1))
     at_ms = int(at * 1000)
-    return at_ms if at_ms <= now_ms else at_ms - UNITS_S["d"] * 1000
+    return at_ms if at_ms <= now_ms else at_ms - SECONDS_BY_UNIT["d"] * 1000
 
 
 def format_time(at_ms: int, now_ms: int) -> str:
@@ -289,7 +289,7 @@ ACTIVITY: Final = Tool(
     title="What was done here",
     description="What was done in this workspace, newest first.",
     arguments=ActivityArguments,
-    output=answer_schema(events=ROWS, count="integer"),
+    output=answer_schema(events=ROWS_SCHEMA, count="integer"),
     run=activity,
     read_only=True,
     idempotent=True,

@@ -12,7 +12,7 @@ from codriver.errors import refused
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
-from codriver.tools.edit_arguments import MAX_TEXT_CHARS
+from codriver.tools.edit_arguments import MAX_TEXT_CHARACTERS
 from codriver_lisp.parinfer import balance
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class BalanceArguments(Arguments):
     """Arguments of `balance_brackets`."""
 
-    text: str = Field(max_length=MAX_TEXT_CHARS, description="All of it, well indented.")
+    text: str = Field(max_length=MAX_TEXT_CHARACTERS, description="All of it, well indented.")
 
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:

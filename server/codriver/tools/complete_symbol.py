@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from codriver.repls.contract.questions import Complete
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.session_choice import session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 
@@ -25,7 +25,7 @@ class CompleteArguments(Arguments):
 
     prefix: str = Field(min_length=1, max_length=500)
     namespace: str | None = None
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     limit: int | None = Field(None, ge=1, le=MAX_COMPLETIONS)
 
 
@@ -51,7 +51,7 @@ TOOL = Tool(
     description="Complete the beginning of a name.",
     arguments=CompleteArguments,
     output=answer_schema(
-        completions=ROWS,
+        completions=ROWS_SCHEMA,
         count="integer",
         omitted="integer",
         sessionKey="string",

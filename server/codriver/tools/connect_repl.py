@@ -17,8 +17,8 @@ from codriver.core.actions import AddRepl, DropRepl
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.net.kernel_sockets import UnsupportedQueryError, listener_behind, listener_objection
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.gate import CHECK_INTERVAL_S
 from codriver.tools.calls.session_choice import resolve_session
 from codriver.tools.calls.tool import Tool
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
+ADDRESS_PATTERN: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
 """Matches the address of an nREPL server on this machine."""
 MAX_PORT: Final = 65_535
-"""Highest number of a TCP port."""
-CONNECT_S: Final = 2.0
+"""Highest TCP port number."""
+CONNECT_TIMEOUT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
 """What a human can do to connect to another machine."""
@@ -42,7 +42,7 @@ class ConnectArguments(Arguments):
     """Arguments of `connect_repl`."""
 
     address: str = Field(description='As "localhost:7888".')
-    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
 
 
 async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
@@ -84,7 +84,7 @@ def loopback_address(text: str) -> str:
     Raises:
         RefusedError: the text is not an address, or belongs to another machine.
     """
-    found = ADDRESS.fullmatch(text.strip())
+    found = ADDRESS_PATTERN.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) <= MAX_PORT:
         raise refused(
             "bad-arguments",
@@ -105,7 +105,7 @@ def _objection(address: str) -> str | None:
     """Return the reason why nothing may be sent to an address, or None if its listener belongs to this user. Blocks."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as connection:
             try:
                 listener = listener_behind(connection)
             except UnsupportedQueryError:
@@ -120,7 +120,7 @@ TOOL = Tool(
     title="Connect to a REPL",
     description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
     arguments=ConnectArguments,
-    output=answer_schema(sessionKey="string", dialect="string", notes=STRINGS),
+    output=answer_schema(sessionKey="string", dialect="string", notes=STRINGS_SCHEMA),
     run=connect_repl,
     setting="enable_mcp_repl_evaluation",
     open_world=True,

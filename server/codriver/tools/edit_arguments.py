@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_valid
 
 from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import model_fields, resolve_argument_name
-from codriver.tools.calls.arguments import UNLISTED, Given, remove_default
+from codriver.tools.calls.arguments import UNLISTED_KEY, Given, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Replace
 from codriver_lisp.source_text import Target
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from codriver.editing import FileEdit, FilePart
 
-MAX_TEXT_CHARS = 8 * 2**20
+MAX_TEXT_CHARACTERS = 8 * 2**20
 """Maximum characters of a text in an edit."""
-UNDO: Final = "undo"
+UNDO_TYPE: Final = "undo"
 """Type of the edit that reverts the caller's last batch."""
 
-_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+_FIELDS_BY_TYPE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line"})),
     "replace": (frozenset({"line", "target_line_text", "code"}), frozenset()),
     "delete": (frozenset({"line", "target_line_text"}), frozenset()),
@@ -39,17 +39,17 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Required and optional fields by type of edit, in addition to the type and the file."""
 
-COMMON_EDIT_TYPES: Final = (
+COMMON_TYPES_DESCRIPTION: Final = (
     "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
     "append, create (code), undo (your last call)"
 )
 """Description of the types of edits that do not depend on Lisp."""
 
-OF_LISP: Final = (
+LISP_TYPES_DESCRIPTION: Final = (
     "; Lisp: replace, insert before (code), delete the form at line, targetLineText (its first); move: toLine, "
     "toLineText"
 )
-"""Description of the types of edits of Lisp."""
+"""Description of the types of edits for Lisp."""
 
 
 class PartArguments(Given):
@@ -63,7 +63,7 @@ class PartArguments(Given):
 class EditArguments(Given):
     """One edit of `edit_files`. The schema tells clients which fields each type accepts."""
 
-    model_config = ConfigDict(json_schema_extra={"description": COMMON_EDIT_TYPES + OF_LISP})
+    model_config = ConfigDict(json_schema_extra={"description": COMMON_TYPES_DESCRIPTION + LISP_TYPES_DESCRIPTION})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "newForm": "code",
@@ -90,13 +90,13 @@ class EditArguments(Given):
         ],
         WithJsonSchema({"type": "string"}),  # the description lists them
     ] = Field("text", json_schema_extra=remove_default)
-    old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
-    new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
+    old_text: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
+    new_text: str | None = Field(None, max_length=MAX_TEXT_CHARACTERS)
     name: str | None = None
     line: int | None = None
     target_line_text: str | None = None
     code: str | None = None
-    overwrite: bool | None = Field(None, json_schema_extra={UNLISTED: True})
+    overwrite: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     to_line: int | None = None
     to_line_text: str | None = None
     side: Literal["before", "after", "in"] | None = None
@@ -104,10 +104,10 @@ class EditArguments(Given):
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
         """Check that the edit has all fields that its type requires, and only those that it accepts."""
-        needed, possible = _FIELDS[self.type]
+        needed, possible = _FIELDS_BY_TYPE[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
-        if self.type != UNDO and not self.file_path:
+        if self.type != UNDO_TYPE and not self.file_path:
             lacking.insert(0, "file_path")
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
         errors = []

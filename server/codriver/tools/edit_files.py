@@ -17,12 +17,12 @@ from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
 from codriver.tools.acts.edit_loads import edit_unwatched
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.gate import check_switched_off
 from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
 from codriver.tools.calls.tool import Tool
-from codriver.tools.edit_arguments import COMMON_EDIT_TYPES, UNDO, EditArguments
+from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import refusal_reason
@@ -38,11 +38,11 @@ MAX_EDITS = 200
 MAX_TESTS = 20
 """Maximum number of tests in a call."""
 TEST_RESULT_FIELDS = frozenset({"tests"})
-"""Fields of an answer about tests that passed."""
+"""Fields that an answer has if tests passed."""
 
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
-"""Fields of an edit that are only for Lisp."""
-DESCRIPTION: Final = (
+"""Fields of an edit that only apply to Lisp."""
+DESCRIPTION_TEMPLATE: Final = (
     "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
     "new code; with test and onFailure restore an edit that breaks a test is taken back."
 )
@@ -54,7 +54,7 @@ class EditFilesArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
-    dry_run: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    dry_run: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     load: bool = Field(default=False, description="Load the changed code into the live session.")
     test: list[str] = Field(
         default_factory=list,
@@ -65,7 +65,7 @@ class EditFilesArguments(Evaluating):
         "keep", description="restore: put the files back if a test fails that passed before."
     )
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Key of the session that loads the files."""
 
     @property
@@ -81,12 +81,12 @@ class EditFilesArguments(Evaluating):
     @property
     def is_undo(self) -> bool:
         """Return whether the call reverts an edit instead of making one."""
-        return self.edits[0].type == UNDO
+        return self.edits[0].type == UNDO_TYPE
 
     @model_validator(mode="after")
     def _check_undo(self) -> Self:
         """Check that `undo` is the only edit of the call."""
-        if any(edit.type == UNDO for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
+        if any(edit.type == UNDO_TYPE for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
             raise ValueError(
                 "undo cannot be combined with other edits: it reverts your last edit_files with all its files"
             )
@@ -234,11 +234,11 @@ def _add_diagnostics(
 
 def _without_lisp_fields(tool: Tool) -> Tool:
     """Return the tool as listed in a workspace without Lisp. It accepts the same arguments."""
-    plain = replace(tool, description=DESCRIPTION.format(" too (Order.total, RATE)"))
+    plain = replace(tool, description=DESCRIPTION_TEMPLATE.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
     properties = {name: schema for name, schema in edit["properties"].items() if name not in LISP_ONLY_FIELDS}
-    edits = {**named["edits"], "items": {**edit, "description": COMMON_EDIT_TYPES, "properties": properties}}
+    edits = {**named["edits"], "items": {**edit, "description": COMMON_TYPES_DESCRIPTION, "properties": properties}}
     object.__setattr__(plain, "schema", {**tool.schema, "properties": {**named, "edits": edits}})
     return plain
 
@@ -247,9 +247,9 @@ _TOOL_WITH_LISP: Final = Tool(
     name="edit_files",
     other_names=("clojure_edit_files",),
     title="Edit files",
-    description=DESCRIPTION.format(" too (Order.total, RATE), Lisp by forms"),
+    description=DESCRIPTION_TEMPLATE.format(" too (Order.total, RATE), Lisp by forms"),
     arguments=EditFilesArguments,
-    output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
+    output=answer_schema(files=ROWS_SCHEMA, count="integer", problems={"type": "array"}, error="object"),
     run=edit_files,
     setting="enable_edits",
     destructive=True,
@@ -257,5 +257,5 @@ _TOOL_WITH_LISP: Final = Tool(
     languages=(LISP, PYTHON),
     is_core=True,
 )
-"""The tool as listed in a workspace with Lisp."""
+"""The tool as it is listed in a workspace with Lisp."""
 TOOL: Final = replace(_TOOL_WITH_LISP, without_lisp=_without_lisp_fields(_TOOL_WITH_LISP))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.editing.batch import truncate_diff
-from codriver.editing.editable_paths import SUFFIXES
+from codriver.editing.editable_paths import LISP_SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from codriver.tools.edit_arguments import EditArguments
     from codriver_lisp.edit import EditEffect
 
-MAX_DIFF_CHARS = 12_000
+MAX_DIFF_CHARACTERS = 12_000
 """Maximum characters of all diffs in an answer, about as much as an agent reads at once."""
-TEXT = "text"
+TEXT_TYPE = "text"
 """Type of an edit whose caller sent both the old and the new text."""
-SENT_UNCHANGED = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
+VERBATIM_TYPES = frozenset({TEXT_TYPE, "append", "create", "replace_def", "insert_def"})
 """Types of edits that write exactly the caller's text. In Lisp, brackets and positions are adapted."""
 
 
@@ -30,7 +30,7 @@ def edit_rows(
     Unless `is_whole`, diffs that only repeat the caller's edits are omitted.
     """
     rows: list[dict[str, object]] = []
-    left = MAX_DIFF_CHARS
+    left = MAX_DIFF_CHARACTERS
     for result in files:
         row: dict[str, object] = {"filePath": result.display_path, "applied": applied}
         if result.is_new:
@@ -57,14 +57,14 @@ def edit_rows(
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
     """Return whether the text that the caller sent is the only change of a file."""
-    if len(result.done) == 1 and result.change.path.suffix in SUFFIXES:
+    if len(result.done) == 1 and result.change.path.suffix in LISP_SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
             return change.after == sent
         if sent.strip() and change.after is not None and sent.strip() in change.after:
             rest = change.after.replace(sent.strip(), b"", 1)
             return rest.split() == (change.before.data or b"").split()
-    types = {TEXT} if result.change.path.suffix in SUFFIXES else SENT_UNCHANGED
+    types = {TEXT_TYPE} if result.change.path.suffix in LISP_SUFFIXES else VERBATIM_TYPES
     return bool(result.done) and all(edits[index].type in types for index in result.done)
 
 

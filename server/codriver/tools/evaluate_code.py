@@ -14,10 +14,10 @@ from codriver.tools.acts.failure_selection import frame_fields
 from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import record_loaded_code
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer, request_extras
 from codriver.tools.calls.session_choice import (
@@ -56,21 +56,21 @@ class EvaluateArguments(Evaluating):
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code goes on."
     )
     on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: end the code instead.")
-    allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether an interrupt may end the REPL. The answer to an interrupt that had no effect mentions this argument."""
-    isolate: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    isolate: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether the code runs in a namespace of its own. Modules and their state are still shared."""
     background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
-    detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
-    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
+    detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
     """Maximum number of images. An answer that omits images mentions this argument."""
-    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED: True})
-    max_depth: int | None = Field(None, ge=1, le=MAX_LEVELS, json_schema_extra={UNLISTED: True})
+    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED_KEY: True})
+    max_depth: int | None = Field(None, ge=1, le=MAX_LEVELS, json_schema_extra={UNLISTED_KEY: True})
     """Maximum printed depth of a value. An answer that truncates a value mentions how to read the rest."""
 
 
-BACKGROUND_MS: Final = 100
-"""Time to wait for code in the background, in milliseconds. A result within this time is returned at once."""
+BACKGROUND_WAIT_MS: Final = 100
+"""Time to wait for code in the background, in milliseconds. An earlier result is returned immediately."""
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
@@ -140,7 +140,7 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
     """Return how long the call waits, in milliseconds."""
-    return call.wait_ms(arguments.timeout_ms or (BACKGROUND_MS if arguments.background else None))
+    return call.wait_ms(arguments.timeout_ms or (BACKGROUND_WAIT_MS if arguments.background else None))
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
@@ -184,7 +184,7 @@ TOOL = Tool(
         "Never send code twice."
     ),
     arguments=EvaluateArguments,
-    output=answer_schema(**EVALUATION),
+    output=answer_schema(**EVALUATION_SCHEMA),
     run=evaluate_code,
     may_be_task=True,
     lists_output=True,

@@ -14,11 +14,11 @@ from codriver.log.transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import budget, head, requested_budget
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe, image_answer
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe, image_answer
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Schema, remove_default
+from codriver.tools.calls.arguments import UNLISTED_KEY, Schema, remove_default
 from codriver.tools.calls.evaluation_waits import find_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.calls.tool import Tool
@@ -37,14 +37,14 @@ def _unavailable_value_error(evaluation: str, why: str) -> RefusedError:
     )
 
 
-PARTS: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
+PART_PATTERN: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
 """Pattern for the values of `part` that are always available. Features add others."""
 
 
 def _list_parts(schema: Schema) -> None:
     """List the possible values of `part` in its schema, and remove the default."""
     remove_default(schema)
-    schema["pattern"] = PARTS
+    schema["pattern"] = PART_PATTERN
 
 
 def _unknown_part_error(call: Call, part: str) -> RefusedError:
@@ -66,12 +66,12 @@ class GetArguments(Evaluating):
     )
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1, description="Only lines that match.")
-    diff_with: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    diff_with: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Id of another evaluation whose text or recorded calls to compare with."""
     path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
-    depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED: True})
-    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
-    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED_KEY: True})
+    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
+    report: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """For a test run: see `run_tests`."""
 
 
@@ -82,7 +82,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         current = await wait_for_evaluation(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
         return await read_part(call, current, arguments)
-    if re.fullmatch(PARTS, arguments.part) is None:
+    if re.fullmatch(PART_PATTERN, arguments.part) is None:
         raise _unknown_part_error(call, arguments.part)
     if arguments.path is not None or arguments.depth is not None or _counts_elements(call, current, arguments):
         return await _part_of_value(call, current, arguments)
@@ -195,7 +195,7 @@ TOOL = Tool(
         "cut."
     ),
     arguments=GetArguments,
-    output=answer_schema(**EVALUATION),
+    output=answer_schema(**EVALUATION_SCHEMA),
     run=get_evaluation,
     setting="enable_mcp_repl_evaluation",
     read_only=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES, plain_name
+from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES, plain_name
 from codriver.editing.guarded_files import guard_reason
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
     from codriver.tools.calls.call import Services
 
-NEEDS_HUMAN: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
+NEEDS_HUMAN_HINT: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
 def refusal_reason(services: Services, who: str, change: Change) -> str:
@@ -27,10 +27,10 @@ def refusal_reason(services: Services, who: str, change: Change) -> str:
 def edit_refusal(workspace: Path, settings: Settings, change: Change) -> str:
     """Return the reason why nobody may make a change, or an empty string."""
     path, name = change.path, plain_name(change.path.name)
-    is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
+    is_code = PurePath(name).suffix in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
         return "only files of Python and Lisp can be edited while evaluation is switched off"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
     reason = guard_reason(workspace, change)
-    return f"{reason}: {NEEDS_HUMAN}" if reason else ""
+    return f"{reason}: {NEEDS_HUMAN_HINT}" if reason else ""

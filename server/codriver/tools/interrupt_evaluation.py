@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation
@@ -157,7 +157,7 @@ TOOL = Tool(
     title="Interrupt evaluation",
     description="Stop running code or tests. The session keeps its variables.",
     arguments=InterruptArguments,
-    output=answer_schema(**EVALUATION),
+    output=answer_schema(**EVALUATION_SCHEMA),
     run=interrupt_evaluation,
     needs=("interrupt", "restart"),
     setting="enable_mcp_repl_evaluation",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.values import MAIN_SESSION
 from codriver.tools.acts.test_starts import start_row
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.calls.client_traits import find_traits
@@ -106,7 +106,7 @@ TOOL = Tool(
     title="List REPL sessions",
     description="List every REPL session and its state.",
     arguments=NoArguments,
-    output=answer_schema(sessions=_SESSIONS_SCHEMA, count="integer", testRuns=ROWS),
+    output=answer_schema(sessions=_SESSIONS_SCHEMA, count="integer", testRuns=ROWS_SCHEMA),
     run=list_sessions,
     read_only=True,
     idempotent=True,

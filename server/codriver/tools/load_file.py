@@ -16,10 +16,10 @@ from codriver.tools.acts.dependent_loads import DependentLoads, check, follow, r
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.acts.submission import MAX_ELEMENTS, begin, default_limits
 from codriver.tools.answers.drift_notes import notes_of_load
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.session_choice import check_tree, choose_session, lane_of_caller
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, possible_repls, readable_forms, speaks_lisp
@@ -38,20 +38,20 @@ class LoadFileArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     file_path: str
-    dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    dependents: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to load the namespaces that require the file's afterwards.
 
     In Python, with `whole`: the importing modules.
     """
-    prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    prune: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to remove names from the namespace that the file no longer defines, in Lisp."""
-    whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    whole: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to run a loaded Python module as a whole, instead of only its changes."""
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Described in the schema of the first tool. By default, the file determines the REPL."""
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
     """How long the call waits. `get_evaluation` waits longer."""
-    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED: True})
+    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED_KEY: True})
 
     @property
     def session_files(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ TOOL = Tool(
     title="Load file",
     description="Load a source file that changed into the live session. Variables stay.",
     arguments=LoadFileArguments,
-    output=answer_schema(**EVALUATION),
+    output=answer_schema(**EVALUATION_SCHEMA),
     run=load_file,
     may_be_task=True,
     needs=("load-file", "evaluate"),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from codriver.tools.answers.answer_budget import FLOODS, budget, fit, requested_budget, shorten, shorten_for_overview
+from codriver.tools.answers.answer_budget import (
+    FLOOD_FACTOR,
+    budget,
+    fit,
+    requested_budget,
+    shorten,
+    shorten_for_overview,
+)
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 
 if TYPE_CHECKING:
@@ -13,10 +20,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import Call
 
-SEVERAL_ROWS: Final = 5
-"""Minimum number of rows of which an answer contains only the beginnings of very long text."""
-MANY_ROWS: Final = 10
-"""Minimum number of rows of which an answer contains only the beginnings of all long text."""
+MIN_SHORTENED_ROWS: Final = 5
+"""Minimum number of rows for which very long texts are shortened to their beginnings."""
+MIN_FULLY_SHORTENED_ROWS: Final = 10
+"""Minimum number of rows for which all long texts are shortened to their beginnings."""
 
 Fitted: TypeAlias = tuple[object, list[str], int]
 """A truncated result, notes about the omitted parts, and the number of omitted rows."""
@@ -37,8 +44,8 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: in
 
 
 def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
-    """Return whether most of the rows' text has to be omitted in any case. See `FLOODS`."""
-    return sum(len(str(row)) for row in rows) > (FLOODS + 1) * max_bytes
+    """Return whether most of the rows' text has to be omitted in any case. See `FLOOD_FACTOR`."""
+    return sum(len(str(row)) for row in rows) > (FLOOD_FACTOR + 1) * max_bytes
 
 
 def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes: bool = False) -> Fitted:
@@ -54,8 +61,8 @@ def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes:
     if not has_requested_bytes and _is_flood(result, least):
         least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
     rows, note, omitted = fit(result, least, newest=True)
-    if note and not has_requested_bytes and len(result) >= SEVERAL_ROWS:
-        result, note = shorten_for_overview(result, is_of_all=len(result) >= MANY_ROWS)
+    if note and not has_requested_bytes and len(result) >= MIN_SHORTENED_ROWS:
+        result, note = shorten_for_overview(result, is_of_all=len(result) >= MIN_FULLY_SHORTENED_ROWS)
         rows, more, omitted = fit(result, least, newest=True)
         note = more or note
     if omitted and most > least:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.tools.answers.answer_budget import budget, head
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import session_field, session_in_use
 from codriver.tools.calls.tool import Tool
@@ -45,7 +45,7 @@ TOOL = Tool(
     title="Expand macros",
     description="Expand a form once or completely. Only its macros run.",
     arguments=ExpandArguments,
-    output=answer_schema(expansion="string", sessionKey="string", notes=STRINGS),
+    output=answer_schema(expansion="string", sessionKey="string", notes=STRINGS_SCHEMA),
     run=macroexpand,
     needs=("macroexpand",),
     setting="enable_mcp_repl_evaluation",

@@ -141,27 +141,27 @@ def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -
     return None if tool is None else (tool, translate_arguments(tool, name, arguments))
 
 
-ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
-"""Backseat Driver's arguments that have other names in Codriver."""
+ARGUMENT_NAMES: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
+"""Codriver's names for arguments of Backseat Driver, where they differ."""
 IGNORED_ARGUMENTS = frozenset({"targetRuntimeId", "includeAllRuntimes"})
 """Backseat Driver's arguments that select an editor window, which Codriver does not have."""
-SKILLS: Mapping[str, str] = MappingProxyType(
+SKILL_NAMES: Mapping[str, str] = MappingProxyType(
     {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
 )
 """Codriver's skill for each skill of Backseat Driver."""
 
 
-PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
-"""Codriver's page for each page of Backseat Driver's skill."""
-SYMBOL_PARTS = 3
-"""Parts of a symbol in a URI of Backseat Driver: symbol, session key and namespace."""
+PAGE_PATHS: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
+"""Codriver's page for each page of Backseat Driver's skills."""
+SYMBOL_URI_PARTS = 3
+"""Number of parts of a symbol in a URI of Backseat Driver: symbol, session key and namespace."""
 
 
 def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call under Codriver's names, if it uses Backseat Driver's name of the tool."""
     if name not in tool.other_names:
         return arguments
-    return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in IGNORED_ARGUMENTS}
+    return {ARGUMENT_NAMES.get(key, key): value for key, value in arguments.items() if key not in IGNORED_ARGUMENTS}
 
 
 def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
@@ -173,9 +173,9 @@ def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
     scheme, _, rest = uri.partition("://")
     if scheme == "skill":
         name, slash, path = rest.partition("/")
-        if name not in SKILLS:
+        if name not in SKILL_NAMES:
             return uri
-        return f"skill://{SKILLS[name]}/{PAGES.get(path, path) if slash else 'SKILL.md'}"
+        return f"skill://{SKILL_NAMES[name]}/{PAGE_PATHS.get(path, path) if slash else 'SKILL.md'}"
     kind, _, rest = uri.removeprefix("/").partition("/") if uri.startswith("/") else ("", "", "")
     if kind == "skills":
         return translate_uri(f"skill://{rest}")
@@ -183,7 +183,7 @@ def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
         return f"codriver://{kind}/{_part(rest)}"
     if kind == "symbol-info":
         parts = rest.rsplit("@", 2)
-        if len(parts) == SYMBOL_PARTS:
+        if len(parts) == SYMBOL_URI_PARTS:
             symbol, key, namespace = map(_part, parts)
             return f"codriver://symbol/{key}/{namespace}/{symbol}"
     return uri

@@ -41,8 +41,8 @@ UPDATE_PREFIX: Final = "*** Update File: "
 """Start of a line about a changed file in a patch."""
 MOVE_PREFIX: Final = "*** Move to: "
 """Start of a line with the new name of a file in a patch."""
-MAX_FILES: Final = 20
-"""Maximum number of files of one event."""
+MAX_EVENT_FILES: Final = 20
+"""Maximum number of files in one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
         elif sections:
             sections[-1].append(line)
     files = [_file(head, lines) for head, *lines in sections if head.startswith((ADD_PREFIX, UPDATE_PREFIX))]
-    return tuple(file for file in files if file.path)[:MAX_FILES]
+    return tuple(file for file in files if file.path)[:MAX_EVENT_FILES]
 
 
 def _file(head: str, lines: list[str]) -> PatchedFile:
@@ -92,27 +92,27 @@ def _hunks(lines: list[str]) -> list[tuple[str, str]]:
 
 
 WAIT_MS, MAX_WAIT_MS = 1000, 20_000
-PATH_CHARACTERS = 4096
+MAX_PATH_CHARACTERS = 4096
 """Maximum characters of a path."""
 MAX_CONTENT_CHARACTERS = 8 * 2**20
 """Maximum characters of a patch or of the text of a file."""
-ERROR_CHARACTERS = 600
-"""Maximum characters of a syntax error after an edit. The agent reads it during other work."""
+MAX_ERROR_CHARACTERS = 600
+"""Maximum characters of a syntax error after an edit. The agent reads it while doing other work."""
 MAX_REFUSAL_CHARACTERS = 1500
-"""Maximum characters of the refusal of a write."""
-NOTHING_WRITTEN = "\nNothing was written. Write it with balanced brackets."
-"""End of the refusal of a write."""
-UNFILLED_PLACEHOLDER = "${"
-"""Start of a placeholder that a client did not replace, because it had no value."""
+"""Maximum characters of the message that refuses a write."""
+NOTHING_WRITTEN_MESSAGE = "\nNothing was written. Write it with balanced brackets."
+"""End of the message that refuses a write."""
+PLACEHOLDER_PREFIX = "${"
+"""Start of a placeholder that a client left in place because it had no value for it."""
 
 
 class NoteEditArguments(Arguments):
     """Arguments of `note_edit`: the input of a hook about an event."""
 
     event: Literal["started", "writing", "edited", "stopping"] = "edited"
-    file_path: str = Field("", max_length=PATH_CHARACTERS)
-    file_paths: tuple[str, ...] = Field((), max_length=MAX_FILES)
-    cwd: str = Field("", max_length=PATH_CHARACTERS)
+    file_path: str = Field("", max_length=MAX_PATH_CHARACTERS)
+    file_paths: tuple[str, ...] = Field((), max_length=MAX_EVENT_FILES)
+    cwd: str = Field("", max_length=MAX_PATH_CHARACTERS)
     """Working directory of the client, the base of relative paths."""
     patch: str = Field("", max_length=MAX_CONTENT_CHARACTERS)
     """Patch that names the files."""
@@ -122,7 +122,7 @@ class NoteEditArguments(Arguments):
     """Text of the file before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
     """Text that the edit removed, each with its replacement."""
-    source: str = Field("", max_length=PATH_CHARACTERS)
+    source: str = Field("", max_length=MAX_PATH_CHARACTERS)
     """How the session started, in the client's terms: `startup`, `resume`, `clear` or `compact`."""
     is_again: str | bool = False
     """Whether the client continues only because it was blocked at the end of this turn."""
@@ -139,11 +139,11 @@ class NoteEditArguments(Arguments):
     def files(self) -> tuple[PatchedFile, ...]:
         """Return the files of the event, with their new text or replaced parts where known."""
         given = dict.fromkeys(
-            path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED_PLACEHOLDER)
+            path for path in (self.file_path, *self.file_paths) if not path.startswith(PLACEHOLDER_PREFIX)
         )
-        content = None if (self.content or "").startswith(UNFILLED_PLACEHOLDER) else self.content
+        content = None if (self.content or "").startswith(PLACEHOLDER_PREFIX) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
-        return (*named, *parse_patch(self.patch))[:MAX_FILES]
+        return (*named, *parse_patch(self.patch))[:MAX_EVENT_FILES]
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
@@ -182,7 +182,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT_KIND, data=facts))
         messages += await notes_of_edits(call, [record_written_file(call, who, path, display_path)])
         messages.append(await _syntax_error(call, path, display_path))
-    return "\n".join(filter(None, messages))[:ERROR_CHARACTERS]
+    return "\n".join(filter(None, messages))[:MAX_ERROR_CHARACTERS]
 
 
 def _diff(file: PatchedFile, before: str | None) -> str:
@@ -205,7 +205,7 @@ async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
     if text is None:
         return ""
     return await services.work.editing.run(
-        call.client, partial(describe_syntax_error, display_path, text, ERROR_CHARACTERS)
+        call.client, partial(describe_syntax_error, display_path, text, MAX_ERROR_CHARACTERS)
     )
 
 
@@ -220,13 +220,13 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
         if file.added is not None and is_lisp(path, file.added):
             display_path, most = (
                 path_for_display(services.workspace, path),
-                MAX_REFUSAL_CHARACTERS - len(NOTHING_WRITTEN),
+                MAX_REFUSAL_CHARACTERS - len(NOTHING_WRITTEN_MESSAGE),
             )
             syntax_error = await services.work.editing.run(
                 call.client, partial(describe_syntax_error, display_path, file.added, most)
             )
             if syntax_error:
-                return syntax_error + NOTHING_WRITTEN
+                return syntax_error + NOTHING_WRITTEN_MESSAGE
     return ""
 
 

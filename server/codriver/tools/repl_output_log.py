@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 from pydantic import Field, WithJsonSchema
 
 from codriver.errors import refused
-from codriver.log.output_log import SCHEMA, Category, LogQuery
+from codriver.log.output_log import ENTRY_SCHEMA, Category, LogQuery
 from codriver.tools.answers.answer_images import image_collector
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, remove_default
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import Fitted, Fitting, fit_newest, row_budgets
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
     from codriver_datalog.entity_store import Value
 
-CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
-"""Categories of entities that are not from growing logs of features."""
+BASE_CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
+"""Categories of entities, except for those in growing logs of features."""
 # The categories of features' logs are named where they are of use.
-AnyCategory = Annotated[str, WithJsonSchema({"enum": list(CATEGORIES), "type": "string"})]
+AnyCategory = Annotated[str, WithJsonSchema({"enum": list(BASE_CATEGORIES), "type": "string"})]
 
-SESSION: Final = "repl-session-key"
-"""Attribute with the session of an entity."""
-EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION})
-"""Attributes that all entities of an evaluation share, and that agents need only once."""
-PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
-"""Categories of text that code printed."""
-LISTENS: Final = "nREPL server started on port "
-"""Start of the line with which a REPL process reports its address."""
+SESSION_ATTRIBUTE: Final = "repl-session-key"
+"""Attribute of an entity that holds the key of its session."""
+EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION_ATTRIBUTE})
+"""Attributes that are equal for all entities of an evaluation, so that agents need them only once."""
+PRINTED_CATEGORIES: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
+"""Categories of text that was printed by code."""
+LISTENING_PREFIX: Final = "nREPL server started on port "
+"""Start of the line in which a REPL process reports its address."""
 
-FACTS: Final = frozenset({"kind", "data"})
-"""Attributes that only queries return, because an entity's text has the same content."""
+QUERY_ONLY_ATTRIBUTES: Final = frozenset({"kind", "data"})
+"""Attributes that only queries return, because the text of an entity contains the same information."""
 
 
 class LogArguments(Arguments):
@@ -49,13 +49,13 @@ class LogArguments(Arguments):
         description="Datalog: [:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]; category, timestamp, "
         "who, ns, repl-session-key, evaluation. $history, $memory: earlier runs. inputs: of :in.",
     )
-    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
+    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED_KEY: True})
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra=remove_default)
-    max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED: True})
-    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
+    max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED_KEY: True})
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED_KEY: True})
     """Limits that answers mention when they omit images or shorten text."""
 
 
@@ -97,7 +97,7 @@ def _check_categories(call: Call, categories: Sequence[str]) -> None:
     Raises:
         RefusedError: a category does not exist.
     """
-    known = (*CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
+    known = (*BASE_CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
     if unknown := [category for category in categories if category not in known]:
         raise refused(
             "bad-arguments",
@@ -110,13 +110,16 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     """Return the newest entities that match the filters, in line order, with those of growing sources if requested."""
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
-    found = [{name: value for name, value in entry.to_json().items() if name not in FACTS} for entry in of_log]
+    found = [
+        {name: value for name, value in entry.to_json().items() if name not in QUERY_ONLY_ATTRIBUTES}
+        for entry in of_log
+    ]
     for event_log, store in call.services.log.sources.growing.values():
         if category is not None and event_log.category in category:
             of_source = store.entries(since=since, who=who, limit=limit)
             if not find_traits(call.client_name).wants_detail:
                 # An entity's text has the content of the source's own attributes.
-                of_source = [{name: row[name] for name in row if name in SCHEMA.attributes} for row in of_source]
+                of_source = [{name: row[name] for name in row if name in ENTRY_SCHEMA.attributes} for row in of_source]
             found = sorted([*found, *of_source], key=lambda entity: entity["line"])[-limit:]
     return found
 
@@ -137,7 +140,7 @@ def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     loads = {row.get("evaluation") for row in rows if "file" in row}
     for row in rows:
         before = joined[-1] if joined and joined[-1].get("evaluation") == row.get("evaluation") else {}
-        if before.get("category") == row["category"] in PRINTED:
+        if before.get("category") == row["category"] in PRINTED_CATEGORIES:
             joined[-1] = before | {"text": before["text"] + row["text"]}
         elif "file" not in row and not _is_known(row, loads):  # the text is in the file
             joined.append(row)
@@ -148,7 +151,7 @@ def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
     """Return whether a row is the value of a load or a line with a REPL's address, which other rows contain."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
-    return "evaluation" not in row and row["text"].startswith(LISTENS)
+    return "evaluation" not in row and row["text"].startswith(LISTENING_PREFIX)
 
 
 def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
@@ -162,7 +165,11 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
     second, last = -1, dict[str, object]()
     for row in rows:
         evaluation = row.get("evaluation")
-        known = EVALUATION_ATTRIBUTES if evaluation in described else frozenset({SESSION} if has_one_session else ())
+        known = (
+            EVALUATION_ATTRIBUTES
+            if evaluation in described
+            else frozenset({SESSION_ATTRIBUTE} if has_one_session else ())
+        )
         if row["timestamp"] // 1000 == second:
             known |= {"timestamp"}
         elif "timestamp" not in known:
@@ -213,8 +220,8 @@ def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int
     return fields
 
 
-_LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-"""Schema of a line of the log."""
+_LINE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+"""Schema of a line number of the log, which may be null."""
 
 TOOL = Tool(
     name="repl_output_log",
@@ -225,10 +232,10 @@ TOOL = Tool(
     output=answer_schema(
         result={"anyOf": [{"type": kind} for kind in ("array", "object", "string", "number", "boolean", "null")]},
         count="integer",
-        firstLine=_LINE,
-        lastLine=_LINE,
+        firstLine=_LINE_SCHEMA,
+        lastLine=_LINE_SCHEMA,
         cut={"enum": [None, "rows", "time"]},
-        notes=STRINGS,
+        notes=STRINGS_SCHEMA,
     ),
     run=repl_output_log,
     read_only=True,

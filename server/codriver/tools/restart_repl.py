@@ -10,8 +10,8 @@ from pydantic import Field
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.session_choice import repl_stopped_error, resolve_session
 from codriver.tools.calls.tool import Tool
 
@@ -27,7 +27,7 @@ class RestartArguments(Arguments):
     """Arguments of `restart_repl`."""
 
     repl_session_key: str | None = None
-    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
@@ -105,7 +105,7 @@ TOOL = Tool(
         sessionKey="string",
         phase="string",
         generation="integer",
-        notes=STRINGS,
+        notes=STRINGS_SCHEMA,
     ),
     run=restart_repl,
     needs=("restart",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codriver.tools.acts.affected_runs import run_chosen_tests
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.calls.answer import ROWS, STRINGS, answer_schema
+from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, answer_schema
 from codriver.tools.calls.tool import Tool
 
 TOOL = Tool(
@@ -24,13 +24,13 @@ TOOL = Tool(
         collected="integer",
         warnings="integer",
         exitStatus="integer",
-        results=ROWS,
+        results=ROWS_SCHEMA,
         omitted="integer",
         stdout="string",
-        changedDuring=STRINGS,
+        changedDuring=STRINGS_SCHEMA,
         chosen="string",
         unfinished="integer",
-        notFinished=STRINGS,
+        notFinished=STRINGS_SCHEMA,
         hashSeed="integer",
         repeat="string",
         evaluationId="string",

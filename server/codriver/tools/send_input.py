@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from codriver.errors import refused
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import send_line, wait_for_evaluation
@@ -44,7 +44,7 @@ TOOL = Tool(
     title="Send input",
     description="Send a line to code that waits for input, such as input() or a debugger prompt.",
     arguments=InputArguments,
-    output=answer_schema(**EVALUATION),
+    output=answer_schema(**EVALUATION_SCHEMA),
     run=send_input,
     needs=("stdin",),
     setting="enable_mcp_repl_evaluation",

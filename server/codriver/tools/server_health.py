@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.state import awaits_acceptance, first_answer_warnings
 from codriver.core.values import OCCUPYING_STATUSES
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import describe_queue
 from codriver.tools.calls.tool import Tool
@@ -104,11 +104,11 @@ TOOL = Tool(
         sessionId="string",
         pid="integer",
         port="integer",
-        repls=ROWS,
-        clients=ROWS,
+        repls=ROWS_SCHEMA,
+        clients=ROWS_SCHEMA,
         calls="object",
         log="object",
-        errors=ROWS,
+        errors=ROWS_SCHEMA,
     ),
     run=server_health,
     read_only=True,

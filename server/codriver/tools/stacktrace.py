@@ -17,8 +17,8 @@ from codriver.tools.acts.python_tests import trace_of_tests
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
-from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments
+from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.evaluation_waits import find_evaluation
 from codriver.tools.calls.session_choice import find_target, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
 
-NO_LOCALS = "no locals: this REPL reports none for these frames"
-LOCAL_CHARACTERS = 120
+NO_LOCALS_NOTE = "no locals: this REPL reports none for these frames"
+MAX_LOCAL_CHARACTERS = 120
 """Maximum characters of a local variable's value in an answer."""
 MAX_SENT_CHARACTERS = 2000
-"""Maximum characters of a value that a REPL sends, so that secrets longer than the displayed part are recognised."""
-_CLASS: Final = re.compile(r"[\w.$]+")
-"""Name of an exception class."""
-NEAREST = 5
-"""Maximum number of frames of a trace that has no frames of the user's code."""
+"""Maximum characters of a value that a REPL sends. Longer than displayed, to recognise long secrets."""
+_CLASS_NAME_PATTERN: Final = re.compile(r"[\w.$]+")
+"""Matches the name of an exception class."""
+MAX_NEAREST_FRAMES = 5
+"""Maximum number of displayed frames of a trace that contains none of the user's code."""
 
 
 class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     evaluation_id: str | None = Field(None, description="Default: the last error.")
     whole: bool = Field(default=False, description="With the frames of libraries, too.")
     locals: bool = Field(default=False, description="With the variables of each frame.")
@@ -76,7 +76,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     trace = _numbered(trace, has_live_frames=has_live_frames)
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
-    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
     fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=extra_notes)
     return Answer({**fields, **_whose(call, failed), **session})
 
@@ -103,7 +103,7 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
-    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
     why = why_no_frames(call, job.id)
     fields = trace_json(
         trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=(*extra_notes, *([why] if why else []))
@@ -143,7 +143,7 @@ def error_from_row(row: Json) -> tuple[str, str]:
     """Return the class and message of a test that did not pass, or its outcome and values if nothing was raised."""
     actual = str(row.get("actual", ""))
     kind, _, message = actual.partition(": ")
-    return (kind, message) if _CLASS.fullmatch(kind) else (str(row["outcome"]), actual)
+    return (kind, message) if _CLASS_NAME_PATTERN.fullmatch(kind) else (str(row["outcome"]), actual)
 
 
 def _trace_of(failure: Failure) -> StackTrace:
@@ -174,7 +174,7 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
         if not frame.locals:
             return frame
         displayed = {
-            name: transcripts.safe_beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
+            name: transcripts.safe_beginning(text, MAX_LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
             for name, text in frame.locals.items()
         }
         return replace(frame, locals=displayed)
@@ -234,13 +234,13 @@ def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str
     if frames or not every:
         return [_frame_json(frame) for frame in frames], max(len(every), len(frames)), []
     note = "no frame is in the project's code: these are the innermost ones"
-    return [_frame_json(frame) for frame in every[:NEAREST]], len(every), [note]
+    return [_frame_json(frame) for frame in every[:MAX_NEAREST_FRAMES]], len(every), [note]
 
 
 def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
     """Return an error of the chain: its relation to the previous error, message, data and frames."""
     frames, count, _ = _frames_to_display(link, whole=whole)
-    displayed = frames if whole else frames[:NEAREST]
+    displayed = frames if whole else frames[:MAX_NEAREST_FRAMES]
     fields = {
         "relation": link.relation,
         "class": link.type,
@@ -278,13 +278,13 @@ TOOL = Tool(
         **{"class": "string"},
         message="string",
         data="string",
-        frames=ROWS,
+        frames=ROWS_SCHEMA,
         count="integer",
         omitted="integer",
-        chain=ROWS,
-        added=STRINGS,
+        chain=ROWS_SCHEMA,
+        added=STRINGS_SCHEMA,
         sessionKey="string",
-        notes=STRINGS,
+        notes=STRINGS_SCHEMA,
     ),
     run=stacktrace,
     needs=("stacktrace",),

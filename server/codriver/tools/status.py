@@ -27,7 +27,7 @@ from codriver.tools import (
 from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.gate import run
 from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, StatusSubject
 
 
-ABOUT: Final = ("sessions", "jobs", "activity", "error", "stale", "threads", "variables", "server")
+BASE_SUBJECTS: Final = ("sessions", "jobs", "activity", "error", "stale", "threads", "variables", "server")
 """Subjects that are always available. Features add others."""
 
-FILE: Final = "for activity, an edited file."
-"""What the argument `file` means for the subjects that are always available."""
-CODE_CHARACTERS: Final = 120
-"""Maximum length of the code of one job."""
+FILE_DESCRIPTION: Final = "for activity, an edited file."
+"""Description of the argument `file` for the subjects that are always available."""
+MAX_CODE_CHARACTERS: Final = 120
+"""Maximum number of characters of a job's code."""
 MAX_JOBS: Final = 30
 """Maximum number of jobs in an answer."""
 STATUS_TOOLS: Final = {
@@ -63,19 +63,19 @@ STATUS_TOOLS: Final = {
         macroexpand.TOOL,
     )
 }
-"""Tools that answer calls of `status`, by name."""
+"""Tools to which `status` passes calls on, by name."""
 
 
 class StatusArguments(ActivityArguments):
     """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
 
-    about: Annotated[str, WithJsonSchema({"enum": list(ABOUT), "type": "string"})] = "sessions"
+    about: Annotated[str, WithJsonSchema({"enum": list(BASE_SUBJECTS), "type": "string"})] = "sessions"
     repl_session_key: str | None = None
-    file: str | None = Field(None, description=FILE.capitalize())
+    file: str | None = Field(None, description=FILE_DESCRIPTION.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
-    start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED: True})
+    start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED_KEY: True})
     whole: bool = Field(default=False, description="For error: with the frames of libraries.")
-    evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Evaluation or test run whose error to return. Default: the last one."""
 
 
@@ -110,7 +110,7 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
 
 def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
     """Return the refusal of an unknown subject."""
-    known = ", ".join([*ABOUT, *call.services.hooks.subjects])
+    known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.subjects])
     return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
 
 
@@ -170,7 +170,7 @@ def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
         "status": evaluation.status,
         "who": evaluation.who,
         "session": call.state.key_of(evaluation),
-        "code": cut(evaluation.head, CODE_CHARACTERS),
+        "code": cut(evaluation.head, MAX_CODE_CHARACTERS),
     }
     if evaluation.started_at is not None:
         row["started"] = format_time(evaluation.started_at, now_ms)
@@ -180,7 +180,7 @@ def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
     return row
 
 
-DESCRIPTION: Final = (
+DESCRIPTION_TEMPLATE: Final = (
     "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and test "
     "runs, ended ones too), activity (what was done, newest first: code with results, edits with diffs, test runs, "
     "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
@@ -192,9 +192,9 @@ def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
     """Return `status` with the subjects that features add."""
     about, file = tool.schema["properties"]["about"], tool.schema["properties"]["file"]
     described = replace(
-        tool, description=DESCRIPTION.format("".join(f"{subject.summary}, " for subject in subjects.values()))
+        tool, description=DESCRIPTION_TEMPLATE.format("".join(f"{subject.summary}, " for subject in subjects.values()))
     )
-    uses = [*(subject.file for subject in subjects.values()), FILE]
+    uses = [*(subject.file for subject in subjects.values()), FILE_DESCRIPTION]
     return described.with_properties(
         {
             "about": {**about, "enum": [*about["enum"], *subjects]},
@@ -206,7 +206,7 @@ def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
 TOOL = Tool(
     name="status",
     title="What is here and what was done",
-    description=DESCRIPTION.format(""),
+    description=DESCRIPTION_TEMPLATE.format(""),
     arguments=StatusArguments,
     output=answer_schema(),
     run=status,

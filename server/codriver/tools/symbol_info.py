@@ -17,8 +17,8 @@ from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.source_lines import excerpt, numbered_definition
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.session_choice import Target, resolve_session, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Listed, Names, Symbol
     from codriver.tools.calls.call import Call, Services
 
-LINE_CHARACTERS = 160
-"""Maximum characters of a name in a list, with its parameters and documentation."""
+MAX_LINE_CHARACTERS = 160
+"""Maximum characters of a line about a name in a list, with its parameters and documentation."""
 MAX_PARAMETERS_CHARACTERS = 80
 """Maximum characters of the parameters of a name in a list."""
-_DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
+_DEFINITION_PATTERN = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
 """Matches the start of a form that defines a name."""
 MAX_EVALUATED_CHARACTERS = 100_000
 """Maximum characters of evaluated code that are searched for a definition."""
-NOTE: Final = "note"
-"""Field of a looked-up symbol that describes where the information comes from."""
-DEFINITIONS: Final = ("def ", "async def ", "@")
-"""Starts of the first line of a function in Python."""
-WHOLE_CHARACTERS: Final = 3000
-"""Maximum size of a function that is returned in full for any line in it."""
+NOTE_FIELD: Final = "note"
+"""Field of a symbol that describes where its information comes from."""
+DEFINITION_PREFIXES: Final = ("def ", "async def ", "@")
+"""Prefixes of the first line of a Python function."""
+MAX_WHOLE_CHARACTERS: Final = 3000
+"""Maximum size of a function that is returned in full if any of its lines is requested."""
 MAX_CLASS_DOC_CHARACTERS: Final = 400
 """Maximum length of the documentation of a class, whose members are listed with it."""
-LOCATION: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
-"""A line of a file, optionally in the notation of a frame."""
+LOCATION_PATTERN: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
+"""Matches a file and a line, optionally as a frame is written."""
 NAMESPACE_TYPES = frozenset({"module", "namespace"})
 """Types of symbols that contain names."""
 
@@ -121,15 +121,15 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
             )
         frame = frames[int(arguments.symbol)]
         file, line = frame.file or "", frame.line or 0
-    elif found := LOCATION.fullmatch(arguments.symbol.strip()):
+    elif found := LOCATION_PATTERN.fullmatch(arguments.symbol.strip()):
         file, line = found["file"], int(found["line"])
     else:
         return None
     path = call.services.workspace / file
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
     # For the first line of a function return all of it, and for any other line the code near it.
-    is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITIONS)
-    most = budget(call) if is_definition else WHOLE_CHARACTERS
+    is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITION_PREFIXES)
+    most = budget(call) if is_definition else MAX_WHOLE_CHARACTERS
     text = excerpt(lines, line, whole_characters=most, documented_characters=most)
     if not text:
         raise refused(
@@ -204,7 +204,7 @@ def _first_form(text: str, name: str) -> str | None:
 
 def _defines(form: str, name: str) -> bool:
     """Return whether a form defines the name."""
-    return _DEFINITION.match(form) is not None and name in form.split(maxsplit=4)[1:4]
+    return _DEFINITION_PATTERN.match(form) is not None and name in form.split(maxsplit=4)[1:4]
 
 
 def _newest_definition(codes: Sequence[str], name: str) -> str | None:
@@ -252,8 +252,9 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
         "file": symbol.file,
         "line": symbol.line,
         "column": symbol.column,
-        "extra": {key: head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE} or None,
-        "notes": [symbol.extra[NOTE]] if NOTE in symbol.extra else None,
+        "extra": {key: head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE_FIELD}
+        or None,
+        "notes": [symbol.extra[NOTE_FIELD]] if NOTE_FIELD in symbol.extra else None,
     }
     return {key: value for key, value in pairs.items() if value is not None}
 
@@ -279,7 +280,7 @@ def _line(listed: Listed, clean: Callable[[str], str]) -> str:
     kind = f" ({listed.type})" if listed.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
     kind += f" :{listed.line}" if listed.line is not None else ""
     return cut(
-        clean(f"{listed.name}{blank}{parameters}{kind}{' — ' if listed.doc else ''}{listed.doc}"), LINE_CHARACTERS
+        clean(f"{listed.name}{blank}{parameters}{kind}{' — ' if listed.doc else ''}{listed.doc}"), MAX_LINE_CHARACTERS
     )
 
 
@@ -291,7 +292,7 @@ class SymbolArguments(Arguments):
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")
     source: bool = Field(default=False, description="With its source.")
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
@@ -340,18 +341,18 @@ TOOL = Tool(
     output=answer_schema(
         name="string",
         ns="string",
-        arglists=STRINGS,
+        arglists=STRINGS_SCHEMA,
         doc="string",
         macro="boolean",
         file="string",
         line="integer",
         column="integer",
         extra="object",
-        names=STRINGS,
+        names=STRINGS_SCHEMA,
         source="string",
         count="integer",
         omitted="integer",
-        notes=STRINGS,
+        notes=STRINGS_SCHEMA,
         sessionKey="string",
     ),
     run=symbol_info,

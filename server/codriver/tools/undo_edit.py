@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
 from codriver.tools.answers.drift_notes import notes_of_undo
-from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_records import caller_of_batch, record_edits
@@ -43,7 +43,7 @@ TOOL = Tool(
     title="Undo edit",
     description="Revert your last edit_files. Call it again to revert the one before.",
     arguments=UndoArguments,
-    output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
+    output=answer_schema(files=ROWS_SCHEMA, count="integer", left="integer", note="string"),
     run=undo_edit,
     setting="enable_edits",
     destructive=True,

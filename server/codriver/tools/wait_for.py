@@ -17,8 +17,8 @@ from codriver.errors import refused
 from codriver.log.output_log import LogQuery
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_images import image_collector
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, remove_default
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOPPING_CHECK_INTERVAL_S = 0.5
-"""Interval for checking whether the server is stopping, in seconds, because no log entry announces it."""
-COALESCE_S = 0.05
-"""Time after a new line during which further lines are collected for the same query, in seconds."""
-PATIENCE_S = 5.0
-"""How long a wait waits for its turn to run its query, even beyond its own time limit."""
+"""Interval for checking whether the server is stopping, in seconds. No log entry announces it."""
+COALESCING_S = 0.05
+"""Time after a new line during which further lines are collected for the same run of a query, in seconds."""
+MIN_TURN_TIMEOUT_S = 5.0
+"""Minimum timeout of a wait for its turn to query, in seconds, even beyond the call's time limit."""
 MAX_NOTES = 5
 """Maximum number of notes in an answer."""
-MAX_ROWS = 100_000
+MAX_COMPARED_ROWS = 100_000
 """Maximum number of rows that are compared: a hundred times the log's default."""
 
 
@@ -49,11 +49,11 @@ class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
     query: str = Field(description="As in repl_output_log.")
-    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
+    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED_KEY: True})
     since: int | None = Field(None, ge=0)
     timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=remove_default)
-    limit: int = Field(100, ge=1, le=10_000, json_schema_extra={UNLISTED: True})
-    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra={UNLISTED_KEY: True})
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED_KEY: True})
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
@@ -116,7 +116,7 @@ class _Wait:
                 why = (
                     "it takes too long"
                     if cut == "time"
-                    else f"it has too many rows (at most {MAX_ROWS}) or too much text"
+                    else f"it has too many rows (at most {MAX_COMPARED_ROWS}) or too much text"
                 )
                 raise refused(
                     "bad-query",
@@ -201,7 +201,7 @@ class _Wait:
             if not self._grown.is_set():
                 with anyio.move_on_after(min(STOPPING_CHECK_INTERVAL_S, self._deadline - now)):
                     await self._grown.wait()
-                    self._rested = max(self._rested, anyio.current_time() + COALESCE_S)
+                    self._rested = max(self._rested, anyio.current_time() + COALESCING_S)
             elif now < self._rested:
                 await anyio.sleep(min(STOPPING_CHECK_INTERVAL_S, self._rested - now, self._deadline - now))
             else:
@@ -214,13 +214,15 @@ class _Wait:
             NoTurnError: the turn did not come in time.
         """
         services = self._call.services
-        log_query = LogQuery(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+        log_query = LogQuery(
+            self._arguments.query, self._arguments.inputs, MAX_COMPARED_ROWS, until=until, every_row=True
+        )
 
         def evaluate() -> tuple[Cut | None, T]:
             answer = services.query(log_query)
             return answer.cut, extract(answer)
 
-        patience = max(self._deadline, anyio.current_time() + PATIENCE_S)
+        patience = max(self._deadline, anyio.current_time() + MIN_TURN_TIMEOUT_S)
         return await services.work.standing.run(self._call.client, evaluate, until=patience)
 
     def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
@@ -274,7 +276,7 @@ TOOL = Tool(
         cut={"enum": [None, "rows", "time"]},
         gap="boolean",
         waitedMs="integer",
-        notes=STRINGS,
+        notes=STRINGS_SCHEMA,
     ),
     run=wait_for,
     read_only=True,

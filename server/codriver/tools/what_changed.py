@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import choose_session
 from codriver.tools.calls.tool import Tool
@@ -52,7 +52,9 @@ TOOL = Tool(
     title="What changed",
     description="List where loaded code differs from its files.",
     arguments=DriftArguments,
-    output=answer_schema(differences=STRINGS, count="integer", omitted="integer", sessionKey="string", notes=STRINGS),
+    output=answer_schema(
+        differences=STRINGS_SCHEMA, count="integer", omitted="integer", sessionKey="string", notes=STRINGS_SCHEMA
+    ),
     run=what_changed,
     needs=("drift",),
     read_only=True,

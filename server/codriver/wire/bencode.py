@@ -47,10 +47,10 @@ _MAX_LENGTH_DIGITS: Final = 12
 _MAX_CACHED_KEYS: Final = 256
 """Maximum number of encoded keys that are cached. A protocol uses a few dozen field names."""
 _ZERO, _NINE, _COLON = b"09:"
-_INTEGER: Final = 0x69
-_LIST: Final = 0x6C
-_DICTIONARY: Final = 0x64
-_END: Final = 0x65
+_INTEGER_BYTE: Final = 0x69
+_LIST_BYTE: Final = 0x6C
+_DICTIONARY_BYTE: Final = 0x64
+_END_BYTE: Final = 0x65
 
 
 class TruncatedText(str):
@@ -161,7 +161,7 @@ class Decoder:
                     value: Value = raw.decode()
                 except UnicodeDecodeError:
                     value = raw
-            elif token == _END and key is None and self._around:
+            elif token == _END_BYTE and key is None and self._around:
                 value, at = container, at + 1
                 container, key = self._around.pop()
             else:
@@ -198,16 +198,16 @@ class Decoder:
         """Return an integer or an empty container with the offset after it, or None if bytes are missing."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, but one begins with the byte 0x{token:02x}")
-        if token == _END:
+        if token == _END_BYTE:
             after_key = "a dictionary ended after a key without a value"
             raise BencodeError(after_key if self._around else "an end marker has no matching start")
-        if token == _INTEGER:
+        if token == _INTEGER_BYTE:
             return self._read_integer(data, at + 1)
-        if token not in (_DICTIONARY, _LIST):
+        if token not in (_DICTIONARY_BYTE, _LIST_BYTE):
             raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
         if len(self._around) >= self._max_depth:
             raise BencodeError(f"it is nested more than {self._max_depth} levels deep")
-        return ({} if token == _DICTIONARY else []), at + 1
+        return ({} if token == _DICTIONARY_BYTE else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
         """Check that the available bytes can still become a string's length.
@@ -222,7 +222,7 @@ class Decoder:
             raise BencodeError(f"a string's length has more than {_MAX_LENGTH_DIGITS} digits")
 
     def _read_integer(self, data: bytes, start: int) -> tuple[int, int] | None:
-        end = data.find(_END, start, start + MAX_INTEGER_DIGITS + 1)
+        end = data.find(_END_BYTE, start, start + MAX_INTEGER_DIGITS + 1)
         if end < 0:
             if len(data) - start > MAX_INTEGER_DIGITS:
                 raise BencodeError(f"an integer has more than {MAX_INTEGER_DIGITS} digits")

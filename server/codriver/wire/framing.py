@@ -13,8 +13,8 @@ from codriver.errors import PeerError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FREE_LINE_BYTES = 64 * 1024
-"""Size below which an incomplete line is not charged to the budget, so that every client can have one."""
+UNCHARGED_LINE_BYTES = 64 * 1024
+"""Size up to which an incomplete line is not charged to the budget, so that every client can have one."""
 
 
 class LineTooLongError(PeerError):
@@ -54,7 +54,7 @@ class LineBudget:
     def charge(self, holder: LineDecoder, buffered_bytes: int) -> None:
         """Record how many bytes a decoder has buffered. While the budget is exceeded, the longest line is dropped."""
         before = self._charged.pop(holder, 0)
-        if buffered_bytes > FREE_LINE_BYTES:
+        if buffered_bytes > UNCHARGED_LINE_BYTES:
             self._charged[holder] = buffered_bytes
         self._total += self._charged.get(holder, 0) - before
         while self._total > self._max_bytes:
@@ -148,8 +148,8 @@ class LineDecoder:
     def _count(self) -> None:
         """Update the charge to the budget, if this line is or was long enough to be charged."""
         buffered_bytes = len(self._buffer) + self._reserved_bytes
-        if self._budget is not None and (self.is_counted or buffered_bytes > FREE_LINE_BYTES):
-            self.is_counted = buffered_bytes > FREE_LINE_BYTES
+        if self._budget is not None and (self.is_counted or buffered_bytes > UNCHARGED_LINE_BYTES):
+            self.is_counted = buffered_bytes > UNCHARGED_LINE_BYTES
             self._budget.charge(self, buffered_bytes)
 
     def _check(self, line_bytes: int) -> None:

@@ -91,9 +91,9 @@ MAX_DEPTH = 200
 CHUNK_BYTES = 256 * 1024
 """Number of bytes of a string that one regular-expression match may scan, after which other threads can run."""
 
-_STRUCTURAL_CHARACTER = re.compile(rb'["\[\]{},]')
-_STRING_CONTENT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_ID_VALUE = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
+_STRUCTURAL_PATTERN = re.compile(rb'["\[\]{},]')
+_STRING_CONTENT_PATTERN = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_ID_VALUE_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ def find_exceeded_limit(
     """
     elements = depth = position = marks = 0
     identity = None
-    while mark := _STRUCTURAL_CHARACTER.search(line, position):
+    while mark := _STRUCTURAL_PATTERN.search(line, position):
         position, kind = mark.end(), mark[0]
         marks += 1
         if kind == b'"':
             start, position = position, end_of_string(line, position)
             if identity is None and depth == 1 and line[start:position] == b'id"':
-                found = _ID_VALUE.match(line, position)
+                found = _ID_VALUE_PATTERN.match(line, position)
                 identity = found[1] if found else None
             continue
         if kind in b"]}":
@@ -146,7 +146,7 @@ def end_of_string(line: bytes, position: int) -> int:
     """Return the offset after the closing quote of the string that starts at `position`, or the end of the line."""
     while position < len(line):
         last = position
-        found = _STRING_CONTENT.match(line, position, position + CHUNK_BYTES)
+        found = _STRING_CONTENT_PATTERN.match(line, position, position + CHUNK_BYTES)
         position = found.end() if found else position
         if line[position : position + 1] == b'"':
             return position + 1

@@ -12,7 +12,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
-from codriver.features.applications.app_event_recorder import MAX_PER_WINDOW, AppEventRecorder
+from codriver.features.applications.app_event_recorder import MAX_EVENTS_PER_WINDOW, AppEventRecorder
 from codriver.features.applications.app_log import AppLog
 from codriver.log.output_log import OutputLog
 from codriver.settings.model import Settings
@@ -122,8 +122,8 @@ async def test_an_event_in_several_streams_is_recorded_once_per_repl_generation(
 @pytest.mark.anyio
 async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monkeypatch):
     monkeypatch.setattr("codriver.features.applications.app_event_recorder.WINDOW_S", 0)
-    recording.receive_events(*map(event, range(MAX_PER_WINDOW + 30)), dropped=7)
-    assert len(recording.rows) == MAX_PER_WINDOW
+    recording.receive_events(*map(event, range(MAX_EVENTS_PER_WINDOW + 30)), dropped=7)
+    assert len(recording.rows) == MAX_EVENTS_PER_WINDOW
     await recording.second()
     assert recording.texts[-1] == (
         "37 events of s1 were dropped; the application's trace has the newest: inspect_app trace, filter since 199"

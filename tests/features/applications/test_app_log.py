@@ -9,11 +9,11 @@ import pytest
 
 from codriver.errors import RefusedError
 from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, AppEvent, AppLog
-from codriver.log.event_store import MAX_EVENTS
+from codriver.log.event_store import DEFAULT_MAX_EVENTS
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory, RunRecorder
-from codriver.log.output_log import SCHEMA, UNASSIGNED_LINE, Entry, LogQuery, OutputLog
+from codriver.log.output_log import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry, LogQuery, OutputLog
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 
@@ -202,12 +202,12 @@ def test_a_query_up_to_a_line_excludes_later_events(log, app):
 
 def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
     log.append(Entry(UNASSIGNED_LINE, CODE, "the oldest", 1))
-    for _ in range(MAX_EVENTS + 50):
+    for _ in range(DEFAULT_MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
     assert (app.entity_count, app.stored, app.first_line, app.last_evicted_line) == (
-        MAX_EVENTS,
-        MAX_EVENTS + 50,
+        DEFAULT_MAX_EVENTS,
+        DEFAULT_MAX_EVENTS + 50,
         56,
         55,
     )
@@ -277,8 +277,8 @@ def test_dropped_events_are_counted(app):
 
 
 def test_the_log_attributes_come_first_and_are_unchanged():
-    assert APP_SCHEMA.attributes[: len(SCHEMA.attributes)] == SCHEMA.attributes
-    assert not {"op", "cause"} & set(SCHEMA.attributes)
+    assert APP_SCHEMA.attributes[: len(ENTRY_SCHEMA.attributes)] == ENTRY_SCHEMA.attributes
+    assert not {"op", "cause"} & set(ENTRY_SCHEMA.attributes)
 
 
 def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):

@@ -73,7 +73,7 @@ class Server:
 
 @pytest.fixture
 async def server(monkeypatch):
-    monkeypatch.setattr("codriver.features.applications.app_streams.RENEW_S", 0)
+    monkeypatch.setattr("codriver.features.applications.app_streams.RENEWAL_INTERVAL_S", 0)
     async with anyio.create_task_group() as tasks:
         yield Server(tasks)
         tasks.cancel_scope.cancel()

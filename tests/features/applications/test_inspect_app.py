@@ -10,7 +10,7 @@ from live_server import serving, until, user_settings_file
 
 import codriver_seam
 from codriver.core.state import State
-from codriver.features.applications.seam_answers import REASONS
+from codriver.features.applications.seam_answers import REFUSAL_REASONS
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import tools_to_list
 
@@ -287,7 +287,7 @@ def test_a_refused_change_has_a_known_reason_and_changes_nothing(client, argumen
     before = inspect(client, "state")["value"]
     refused = change(client, **arguments)
     assert (refused["ok"], refused["reason"]) == (False, reason)
-    assert reason in REASONS
+    assert reason in REFUSAL_REASONS
     assert inspect(client, "state")["value"] == before
     assert f" error {reason} " in inspect(client, "trace", limit=1)["lines"][0]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from codriver.features.applications import re_frame, seam_providers
-from codriver.features.applications.re_frame import BROWSER, closure, definitions, to_javascript_name
-from codriver.features.applications.seam_answers import REASONS
+from codriver.features.applications.re_frame import BROWSER_DIALECT, closure, definitions, to_javascript_name
+from codriver.features.applications.seam_answers import REFUSAL_REASONS
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
 SECRET = "badge-of-ada"
@@ -29,7 +29,7 @@ def answer_of(application, accessor, **asked):
 def test_every_answer_is_complete_or_refused_with_a_known_reason(application):
     for row in RECORDED[application]:
         answer = re_frame.read(row["accessor"], row["told"])
-        assert answer["ok"] is True or (answer["reason"] in REASONS and answer["hint"].isprintable()), row
+        assert answer["ok"] is True or (answer["reason"] in REFUSAL_REASONS and answer["hint"].isprintable()), row
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa", "two frames"])
@@ -174,7 +174,7 @@ def test_a_restore_during_an_event_is_refused_and_works_afterwards():
 def test_each_cause_of_a_refusal_maps_to_a_reason_of_the_contract(error, reason):
     answer = re_frame.read("restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}})
     assert answer == {"ok": False, "reason": reason, "hint": f"{error} b=1"}
-    assert reason in REASONS
+    assert reason in REFUSAL_REASONS
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
@@ -200,10 +200,10 @@ def test_a_malformed_answer_is_a_refusal(data):
 # The forms
 
 
-@pytest.mark.parametrize(("name", "dialect"), re_frame.SENTINELS)
+@pytest.mark.parametrize(("name", "dialect"), re_frame.SENTINEL_EXPRESSIONS)
 def test_a_form_contains_its_dependencies_and_only_literal_placeholders(name, dialect):
     forms = re_frame.forms(name, dialect)
-    assert tuple(forms) == re_frame.ACCESSORS
+    assert tuple(forms) == re_frame.ACCESSOR_NAMES
     for code in forms.values():
         assert code.count("$") == code.count("$args") + code.count("$origin") == 2
         assert len(code) < 16_000
@@ -216,8 +216,8 @@ def test_a_form_is_cached_in_the_process_under_a_name_of_its_content():
     names = [
         code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.forms("re-frame2", "clojure").values()
     ]
-    assert len(set(names)) == len(re_frame.ACCESSORS)
-    assert "codriver.forms" not in re_frame.forms("causa", BROWSER)["state"]
+    assert len(set(names)) == len(re_frame.ACCESSOR_NAMES)
+    assert "codriver.forms" not in re_frame.forms("causa", BROWSER_DIALECT)["state"]
 
 
 def test_definitions_omit_docstrings_and_keep_dependencies_in_order():
@@ -236,5 +236,5 @@ def test_names_are_munged_like_the_clojurescript_compiler_does():
 def test_codrivers_own_seam_takes_precedence_over_the_framework():
     names = [row.name for row in seam_providers.PROVIDERS if "clojure" in row.dialects]
     assert names == ["codriver", "re-frame2", "re-frame"]
-    browser = [row.name for row in seam_providers.PROVIDERS if BROWSER in row.dialects]
+    browser = [row.name for row in seam_providers.PROVIDERS if BROWSER_DIALECT in row.dialects]
     assert browser.index("causa") < browser.index("re-frame2") < browser.index("re-frame")

@@ -8,7 +8,12 @@ from live_server import serving
 
 from codriver.errors import StartError
 from codriver.features.applications.seam_checks import CHECKS, seam_row
-from codriver.features.applications.seam_setup import CONTRACT, SETUP_HINTS, SETUP_STEPS, UNSUPPORTED_LANGUAGE_HINT
+from codriver.features.applications.seam_setup import (
+    CONTRACT_VERSION,
+    SETUP_HINTS,
+    SETUP_STEPS,
+    UNSUPPORTED_LANGUAGE_HINT,
+)
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import CapabilityRow
@@ -60,8 +65,8 @@ def test_a_seam_without_frames_says_how_to_register_one():
 
 
 def test_a_seam_of_another_version_is_reported_with_both_versions():
-    assert f"it uses contract 7, and this codriver uses {CONTRACT}" in detail(contract=7)
-    assert accessors.CONTRACT == CONTRACT
+    assert f"it uses contract 7, and this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
+    assert accessors.CONTRACT == CONTRACT_VERSION
 
 
 def test_a_seam_that_was_not_queried_is_described_by_its_provider():

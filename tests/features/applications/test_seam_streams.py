@@ -9,11 +9,11 @@ from real_repls import fresh
 
 import codriver_seam
 from codriver.core.values import Request
-from codriver.features.applications.event_frames import EVENTS
+from codriver.features.applications.event_frames import EVENTS_REPORT
 from codriver.features.applications.seam import Seam
 from codriver.repls.contract.adapter_values import Ending, Output, Reported
 from codriver.repls.contract.extras import AdapterHooks
-from codriver.repls.nrepl.connection import LINGERING
+from codriver.repls.nrepl.connection import MAX_LINGERING_REQUESTS
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ class Hearing:
         self._news = anyio.Event()
 
     def __call__(self, _evaluation, event):
-        if isinstance(event, Reported) and event.name == EVENTS:
+        if isinstance(event, Reported) and event.name == EVENTS_REPORT:
             frame = json.loads(event.text)
             self.frames.append(frame)
             self.lines += [row["line"] for row in frame["events"]]
@@ -102,7 +102,7 @@ async def test_events_arrive_while_subscribed_whatever_else_is_requested(server)
         await evaluate(adapter, Request("3", EMIT[server.name] % "first"))
         await hearing.until(lambda: second_words(hearing) == ["first"])
         # Basilisp's server takes ten times as long for each.
-        for _ in range(LINGERING + 10 if server.name == "hy" else 20):
+        for _ in range(MAX_LINGERING_REQUESTS + 10 if server.name == "hy" else 20):
             await query(adapter, "health")
         await evaluate(adapter, Request("4", EMIT[server.name] % "second"))
         await hearing.until(lambda: second_words(hearing) == ["first", "second"])

@@ -19,14 +19,14 @@ from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
 
 from codriver.app.workspace_settings import load
-from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
+from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, LookupEntry
 from codriver.features.clojuredocs.lookup import clojure_name
-from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
-HOOKS = AdapterHooks(capabilities=(CAPABILITY,))
+HOOKS = AdapterHooks(capabilities=(CLOJUREDOCS_CAPABILITY,))
 CIDER = json.loads((Path(__file__).parents[2] / "cases" / "cider_answers.json").read_text("utf-8"))
 
 
@@ -264,7 +264,7 @@ def test_an_address_set_by_a_checkout_needs_the_users_permission(tmp_path, monke
     )
     loaded = load(tmp_path, environ={})
     assert [one.setting for one in loaded.withheld] == ["clojuredocsUrl"]
-    assert loaded.settings.value_of(URL) == URL.default
+    assert loaded.settings.value_of(URL_SETTING) == URL_SETTING.default
     assert loaded.settings.value_of(MAX_AGE_DAYS_SETTING) == 1
 
 
@@ -275,7 +275,7 @@ async def test_a_cider_entry_is_parsed():
         scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as server,
         connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
     ):
-        assert adapter.profile.capabilities[CAPABILITY.name].op == "clojuredocs-lookup"
+        assert adapter.profile.capabilities[CLOJUREDOCS_CAPABILITY.name].op == "clojuredocs-lookup"
         entry = await adapter.query(LookupEntry(symbol="clojure.core/map"))
     assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
     assert [(seen["sym"], seen["ns"]) for seen in server.seen("clojuredocs-lookup")] == [("map", "clojure.core")]
@@ -301,7 +301,7 @@ async def test_a_repl_without_the_operation_says_how_to_get_it(tmp_path):
 
     async with scripted({}) as repl_without:
         (row,) = await anyio.to_thread.run_sync(listed, repl_without.endpoint)
-    assert "cider-nrepl" in row["missing"][CAPABILITY.name]
+    assert "cider-nrepl" in row["missing"][CLOJUREDOCS_CAPABILITY.name]
 
 
 @pytest.mark.anyio

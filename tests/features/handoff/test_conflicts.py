@@ -10,7 +10,7 @@ import pytest
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.features.handoff.conflict_ledger import (
-    MAX_CHARACTERS,
+    MAX_CODE_CHARACTERS,
     MAX_SUBMISSIONS,
     ReplHistory,
     Submission,
@@ -192,8 +192,8 @@ def test_the_record_of_submissions_is_bounded(repl):
             Submission("e", len(repl.history.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user")
         )
     assert len(repl.history.submissions) == MAX_SUBMISSIONS
-    repl.history.add(Submission("e", 10_000, "a", "a", 0, " " * MAX_CHARACTERS, "lisp", "user"))
-    assert repl.history.characters <= MAX_CHARACTERS
+    repl.history.add(Submission("e", 10_000, "a", "a", 0, " " * MAX_CODE_CHARACTERS, "lisp", "user"))
+    assert repl.history.characters <= MAX_CODE_CHARACTERS
     assert not any(repl.history.by_name.values())
 
 

@@ -17,7 +17,7 @@ from codriver.core.log_facts import (
 from codriver.core.values import CHECKPOINT_PREFIX
 from codriver.features.handoff.report import LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
-from codriver.log.output_log import SCHEMA, Entry
+from codriver.log.output_log import ENTRY_SCHEMA, Entry
 
 SHOP = "def total(prices):\n    return sum(prices) + 1\n"
 TEST = "from shop import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
@@ -29,7 +29,7 @@ NAME = "test_shop.py::test_total"
 def entries_of(client):
     """Return the log of a server, as its resource lists it."""
     found = client.request("resources/read", {"uri": "codriver://log"})["result"]["contents"][0]["text"]
-    return [Entry.from_record(SCHEMA.record(entity)) for entity in json.loads(found)["entities"]]
+    return [Entry.from_record(ENTRY_SCHEMA.record(entity)) for entity in json.loads(found)["entities"]]
 
 
 def without_sentences(entries):

@@ -17,7 +17,7 @@ from codriver.core.log_facts import (
     encode_facts,
 )
 from codriver.core.values import CHECKPOINT_PREFIX, Request, checkpoint_name
-from codriver.features.handoff.report import MAX_BYTES, LiveState, render_handoff
+from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
@@ -319,7 +319,7 @@ def test_the_newest_of_too_many_items_are_listed_and_the_rest_counted(log):
         log.evaluate(f"def {name}(): pass", f"d{number}", why=f"{name} is what we want, as said {'again ' * 20}")
         log.evaluate(name, f"f{number}", "bob", error=f"NameError: name '{name}' is not defined")
     told = log.report()
-    assert len(told.encode()) <= MAX_BYTES
+    assert len(told.encode()) <= MAX_HANDOFF_BYTES
     assert "_299" in log.line("Defined but not in any file")
     assert log.line("Defined but not in any file").endswith(" more")
     assert told.splitlines()[1].startswith("Start here: ")
@@ -341,7 +341,7 @@ def test_a_run_that_found_no_test_changes_nothing(log):
 
 
 @pytest.mark.parametrize(
-    ("test", "red"), [("test_h", "low/test_h (ann e2)"), (adapter_values.UNKNOWN_TEST, "all tests (ann e2)")]
+    ("test", "red"), [("test_h", "low/test_h (ann e2)"), (adapter_values.UNKNOWN_TEST_NAME, "all tests (ann e2)")]
 )
 def test_a_stopped_run_counts_its_current_test_as_failing(log, test, red):
     stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))

@@ -3,7 +3,7 @@
 import pytest
 from live_server import serving, until
 
-from codriver.features.handoff.report import MAX_BYTES
+from codriver.features.handoff.report import MAX_HANDOFF_BYTES
 
 
 def read(client, uri):
@@ -36,7 +36,7 @@ def work(client):
 
 def check(told):
     """Check what a handoff for anybody contains about that session."""
-    assert len(told.encode()) <= MAX_BYTES
+    assert len(told.encode()) <= MAX_HANDOFF_BYTES
     assert "Goals: find out why prices are wrong (claude)" in told
     assert "Checkpoints: price is found: by claude in py (" in told
     assert "TypeError: price() missing 1 required positional argument: 'x'; not resolved" in told
@@ -71,7 +71,7 @@ def test_a_hook_gets_a_short_handoff_at_a_start_and_the_whole_after_a_compaction
     short = client.call("note_edit", event="started", source="startup", waitMs=20_000)["context"]
     whole = client.call("note_edit", event="started", source="compact", waitMs=20_000)["context"]
     assert len(short.encode()) <= 1500
-    assert 1500 < len(whole.encode()) <= MAX_BYTES
+    assert 1500 < len(whole.encode()) <= MAX_HANDOFF_BYTES
     assert short.splitlines()[1] == whole.splitlines()[1]
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from codriver.features.jupyter.kernels import content_reader
 from codriver.features.jupyter.kernels.content_reader import (
     CHUNK_BYTES,
-    MAX_DEPTH,
     MAX_ELEMENTS,
-    SHORT_BYTES,
+    MAX_NESTING_DEPTH,
+    MAX_SHORT_BYTES,
     UnreadableContentError,
     join_around_gap,
     join_chunks,
@@ -52,7 +52,7 @@ def test_long_texts_are_parsed_exactly_as_json(text, ascii_only):
 
 @given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
 def test_texts_are_parsed_wherever_a_chunk_ends(text, count, ascii_only):
-    content = {"text": "x" * SHORT_BYTES + text * count}
+    content = {"text": "x" * MAX_SHORT_BYTES + text * count}
     assert parse(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
 
 
@@ -63,19 +63,19 @@ def test_short_content_is_parsed_without_yielding():
 def test_short_content_has_the_same_depth_limit_as_long_content():
     flat = {"a": [["["] * 3] * 1000}
     assert parse(json.dumps(flat).encode())[0] == flat
-    for depth in (MAX_DEPTH - 1, MAX_DEPTH):
+    for depth in (MAX_NESTING_DEPTH - 1, MAX_NESTING_DEPTH):
         nested = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
-        if depth < MAX_DEPTH:
+        if depth < MAX_NESTING_DEPTH:
             assert parse(nested)[0]["a"]
         else:
-            assert f"more than {MAX_DEPTH} deep" in refusal_reason(nested)
+            assert f"more than {MAX_NESTING_DEPTH} deep" in refusal_reason(nested)
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_DEPTH} deep"),
-        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_DEPTH} deep"),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_NESTING_DEPTH} deep"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_NESTING_DEPTH} deep"),
         (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": "' + b"x" * 100_000, "it ends within a string"),

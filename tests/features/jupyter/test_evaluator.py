@@ -10,9 +10,9 @@ from scripted_channel import ScriptedChannel
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import evaluator
-from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER
+from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER_MESSAGE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect
-from codriver.features.jupyter.kernels.kernel_failures import NOT_RUN
+from codriver.features.jupyter.kernels.kernel_failures import NOT_RUN_TYPE
 from codriver.repls.contract.adapter_values import Display, ForeignCodeFinished, ForeignCodeStarted, Output, Value
 
 pytestmark = pytest.mark.anyio
@@ -51,16 +51,16 @@ def run(channel, identity, *, status="ok", idle=True, **content):
 
 
 async def test_a_missing_end_adds_a_note(monkeypatch):
-    monkeypatch.setattr(evaluator, "IDLE_S", 0.01)
-    monkeypatch.setattr(evaluator, "REPLY_S", 0.01)
+    monkeypatch.setattr(evaluator, "IDLE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(evaluator, "REPLY_TIMEOUT_S", 0.01)
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
         run(channel, await sent(channel, 1), idle=False)
-        assert (await over(endings)).notes == (evaluator.NO_IDLE,)
+        assert (await over(endings)).notes == (evaluator.NO_IDLE_MESSAGE,)
         adapter.start_evaluation(Request("f", "1"), endings.append)
         channel.state("idle", await sent(channel, 2))
-        assert (await over(endings, 2)).notes == (evaluator.NO_REPLY,)
+        assert (await over(endings, 2)).notes == (evaluator.NO_REPLY_MESSAGE,)
 
 
 async def test_messages_lost_while_code_ran_add_a_note():
@@ -71,7 +71,7 @@ async def test_messages_lost_while_code_ran_add_a_note():
         identity = await sent(channel, 1)
         channel.lost_messages += 1200
         run(channel, identity)
-        assert (await over(endings)).notes == (evaluator.LOST.format(1200),)
+        assert (await over(endings)).notes == (evaluator.LOST_MESSAGES_TEMPLATE.format(1200),)
         adapter.start_evaluation(Request("f", "1"), endings.append)
         run(channel, await sent(channel, 2))
         assert (await over(endings, 2)).notes == ()
@@ -90,11 +90,11 @@ async def test_code_dropped_repeatedly_fails_as_not_run():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
-        for count in range(1, evaluator.MAX_ATTEMPTS + 1):
+        for count in range(1, evaluator.MAX_SEND_ATTEMPTS + 1):
             run(channel, await sent(channel, count), status="aborted")
         ending = await over(endings)
-        assert (ending.status, ending.failure.type) == ("failed", NOT_RUN)
-        assert len(channel.sent) == evaluator.MAX_ATTEMPTS
+        assert (ending.status, ending.failure.type) == ("failed", NOT_RUN_TYPE)
+        assert len(channel.sent) == evaluator.MAX_SEND_ATTEMPTS
 
 
 async def test_forms_are_sent_one_by_one_until_one_fails():
@@ -167,7 +167,7 @@ async def test_output_omitted_by_the_server_adds_a_note():
         identity = await sent(channel, 1)
         channel.say("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded.\nThe…"}, identity)
         run(channel, identity)
-        assert CUT_BY_SERVER in (await over(endings)).notes
+        assert CUT_BY_SERVER_MESSAGE in (await over(endings)).notes
 
 
 async def test_evaluations_fail_as_disconnected_if_the_kernel_dies():

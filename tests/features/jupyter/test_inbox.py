@@ -1,9 +1,9 @@
 """Waiting messages: the start and end of a flood are kept, and no message that somebody awaits is dropped."""
 
-from codriver.features.jupyter.kernels.inbox import MESSAGE_BYTES, DroppedMessages, Inbox
+from codriver.features.jupyter.kernels.inbox import MESSAGE_OVERHEAD_BYTES, DroppedMessages, Inbox
 from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
-EACH = 1000 + MESSAGE_BYTES
+EACH = 1000 + MESSAGE_OVERHEAD_BYTES
 
 
 def message(number, kind="stream", parent="p", stream="stdout", size=1000):

@@ -82,7 +82,7 @@ async def test_a_request_waits_for_the_code_of_another_client():
 
 
 async def test_a_dropped_end_does_not_block_the_kernel_forever(monkeypatch):
-    monkeypatch.setattr(kernel_module, "UNSURE_S", 0.01)
+    monkeypatch.setattr(kernel_module, "FOREIGN_CODE_TIMEOUT_S", 0.01)
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:
 

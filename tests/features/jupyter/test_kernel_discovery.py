@@ -23,12 +23,12 @@ from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
 from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
 from codriver.features.jupyter.kernels.connection_files import NotebookServer
-from codriver.features.jupyter.kernels.kernel_discovery import FIRST_ATTEMPT_S, MAX_ATTEMPT_S, KernelDiscovery
+from codriver.features.jupyter.kernels.kernel_discovery import FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S, KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_search import (
-    PROBE_S,
-    QUERY_SERVERS_S,
-    UNASSIGNED_PROBE_S,
-    YOUNG_S,
+    MAX_KERNEL_START_S,
+    PROBE_INTERVAL_S,
+    SERVER_QUERY_INTERVAL_S,
+    UNASSIGNED_PROBE_INTERVAL_S,
     KernelSearch,
 )
 from codriver.features.jupyter.kernels.server_sessions import (
@@ -39,7 +39,7 @@ from codriver.features.jupyter.kernels.server_sessions import (
     read_sessions,
 )
 
-OLD_NS = int((YOUNG_S + 60) * 10**9)
+OLD_NS = int((MAX_KERNEL_START_S + 60) * 10**9)
 
 
 class Workspace:
@@ -188,7 +188,7 @@ def test_a_session_opened_later_identifies_the_kernel(workspace, sessions):
     workspace.kernel("1")
     assert workspace.keys() == []
     sessions.add("a.ipynb", "1")
-    workspace.clock_s += QUERY_SERVERS_S
+    workspace.clock_s += SERVER_QUERY_INTERVAL_S
     assert workspace.keys() == ["a-ipynb"]
 
 
@@ -229,7 +229,7 @@ def test_a_new_file_is_given_time_for_its_kernel_to_start(workspace, dead_port):
         assert workspace.keys() == ["a-ipynb"]
 
 
-@pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_S), (None, UNASSIGNED_PROBE_S)])
+@pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_INTERVAL_S), (None, UNASSIGNED_PROBE_INTERVAL_S)])
 def test_a_dead_kernel_is_not_probed_constantly(workspace, dead_port, notebook, pause_s):
     fields = {"jupyter_session": str(workspace.path / notebook)} if notebook else {}
     workspace.working_directories = {"kernel-1.json": workspace.path}
@@ -246,7 +246,7 @@ def test_a_live_kernel_is_probed_again_only_if_in_doubt(workspace, listener):
     path = workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     assert workspace.keys() == ["a-ipynb"]
     listener.close()
-    workspace.clock_s += 2 * PROBE_S
+    workspace.clock_s += 2 * PROBE_INTERVAL_S
     assert workspace.keys() == ["a-ipynb"]
     workspace.search.probe_again([str(path)])
     assert workspace.keys() == []
@@ -273,7 +273,7 @@ def test_a_server_is_queried_after_a_change_and_otherwise_rarely(workspace, sess
     for _ in range(5):
         workspace.search.find()
     assert len(sessions.requests) == 1
-    workspace.clock_s += QUERY_SERVERS_S
+    workspace.clock_s += SERVER_QUERY_INTERVAL_S
     workspace.search.find()
     assert len(sessions.requests) == 2
 
@@ -403,7 +403,7 @@ def test_the_kernel_of_a_renamed_notebook_keeps_its_key(workspace, sessions):
     repl = discovered.reconcile()["a-ipynb"]
     discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
     sessions.rows[0]["path"] = "b.ipynb"
-    discovered.search._clock = lambda: time.monotonic() + QUERY_SERVERS_S
+    discovered.search._clock = lambda: time.monotonic() + SERVER_QUERY_INTERVAL_S
     assert discovered.reconcile()["a-ipynb"].notebook == str(workspace.path / "b.ipynb")
     discovered.reconcile()
     assert not discovered.effects
@@ -488,7 +488,7 @@ def test_an_abandoned_kernel_that_still_listens_is_tried_less_and_less_often(wor
     workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     repl = discovered.reconcile()["a-ipynb"]
-    for interval_s in [min(FIRST_ATTEMPT_S * 2**number, MAX_ATTEMPT_S) for number in range(10)]:
+    for interval_s in [min(FIRST_RETRY_DELAY_S * 2**number, MAX_RETRY_DELAY_S) for number in range(10)]:
         discovered.core.report(ReplLost(repl.id, "it did not answer", final=True))
         assert discovered.reconcile()["a-ipynb"].phase == "stopped"
         workspace.clock_s += interval_s - 1

@@ -158,7 +158,7 @@ FAILING = (
 @python_kernels
 async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monkeypatch):
     """Plain and complete, without secret names and without running user code, as in the embedded Python."""
-    monkeypatch.setattr(python_queries, "LOCALS_S", 60)
+    monkeypatch.setattr(python_queries, "LOCALS_TIMEOUT_S", 60)
     kernel, events = real_kernels.kernel(name), []
     async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
         await evaluate(adapter, Request("define", FAILING))
@@ -207,7 +207,7 @@ get_ipython().events.register("post_execute", fail_next)
 
 @ipykernel
 async def test_locals_of_another_clients_error_are_not_reported(adapter, monkeypatch):
-    monkeypatch.setattr(python_queries, "LOCALS_S", 60)
+    monkeypatch.setattr(python_queries, "LOCALS_TIMEOUT_S", 60)
     await evaluate(adapter, Request("define", FAILING))
     assert (await evaluate(adapter, Request("hook", HOOK_OF_ANOTHER_CLIENT))).status == "done"
     try:
@@ -339,7 +339,7 @@ async def test_a_queued_test_run_can_be_cancelled(name):
 
 @pytest.mark.parametrize("name", ["xpython"])
 async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name, monkeypatch):
-    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_TIMEOUT_S", 0.05)
     kernel, events = real_kernels.kernel(name), []
     code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"
     (kernel.folder / "go.on").unlink(missing_ok=True)

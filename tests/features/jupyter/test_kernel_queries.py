@@ -152,7 +152,7 @@ async def test_an_unreliable_kernel_is_not_queried_about_syntax(implementation):
 
 @pytest.mark.anyio
 async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatch):
-    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_TIMEOUT_S", 0.05)
     async with queries_to("xeus-python") as (channel, queries):
         channel.state("busy", "theirs", session="another")
         with refused_as("repl-busy", match="is running code of another client, and xeus-python"):

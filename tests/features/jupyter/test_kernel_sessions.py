@@ -4,7 +4,7 @@ import pytest
 import real_kernels
 from live_server import serving
 
-from codriver.tools.answers.lean_answers import EVALUATE_IN_FRAMES, SECOND_FAILURE_PREFIX
+from codriver.tools.answers.lean_answers import FRAMES_HINT, SECOND_FAILURE_PREFIX
 
 pytestmark = pytest.mark.slow
 
@@ -103,4 +103,4 @@ def test_without_forking_a_repeated_failure_suggests_trace_and_comparison(call):
     code = "1 / (3 - 3)"
     hints = [call("evaluate_code", code=code, detail=False).get("hint") for _ in range(2)]
     assert hints[0] is None
-    assert hints[1].startswith(SECOND_FAILURE_PREFIX + EVALUATE_IN_FRAMES)
+    assert hints[1].startswith(SECOND_FAILURE_PREFIX + FRAMES_HINT)

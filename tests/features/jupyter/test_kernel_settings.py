@@ -7,7 +7,7 @@ from codriver.app.workspace_settings import load
 from codriver.features.jupyter.configured_kernels import configured_kernels
 from codriver.features.jupyter.kernel_entries import UnencryptedError, check_encrypted
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, TokenSource
-from codriver.features.jupyter.settings import KERNELS
+from codriver.features.jupyter.settings import KERNELS_SETTING
 from codriver.settings.layers import SettingsError, setting_rows
 
 SECRET = "0123456789abcdef-secret"
@@ -69,7 +69,7 @@ def test_kernels_in_a_workspace_file_are_ignored(user_settings, is_accepted):
     if is_accepted:
         accept(workspace)
     loaded = load(workspace, environ={})
-    assert loaded.settings.value_of(KERNELS) == ()
+    assert loaded.settings.value_of(KERNELS_SETTING) == ()
     (warning,) = loaded.warnings
     assert "kernels is ignored in a workspace's file" in warning
     assert "thief" not in warning

@@ -9,7 +9,7 @@ import needs
 import pytest
 
 from codriver.features.jupyter.kernels import python_programs
-from codriver.repls.contract.reports import SEPARATOR
+from codriver.repls.contract.reports import RECORD_SEPARATOR
 from codriver.repls.dialects import WORKER_PYTHON
 
 LOOP = """
@@ -37,7 +37,7 @@ class Interpreter:
     def run(self, mode, code):
         self._process.stdin.write(ascii((mode, code)) + "\n")
         self._process.stdin.flush()
-        while (line := self._process.stdout.readline()).startswith(SEPARATOR):
+        while (line := self._process.stdout.readline()).startswith(RECORD_SEPARATOR):
             pass  # a run of tests tells its progress
         return line.strip()
 

@@ -17,7 +17,7 @@ from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import zmq_channel
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
-from codriver.features.jupyter.kernels.evaluator import NO_IDLE
+from codriver.features.jupyter.kernels.evaluator import NO_IDLE_MESSAGE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import (
@@ -207,7 +207,7 @@ async def test_a_flood_of_prints_is_complete():
         ending = await evaluate(opened, Request("e", code))
         assert ending.status == "done"
         # A kernel waits for nobody: where this process has no turn for seconds, the kernel drops what it prints then.
-        if any("never came" in note or note == NO_IDLE for note in ending.notes):
+        if any("never came" in note or note == NO_IDLE_MESSAGE for note in ending.notes):
             numbers = list(map(int, printed(events).split()))
             assert numbers == sorted(set(numbers))
         else:
@@ -438,7 +438,7 @@ anyio.run(main, backend_options={"use_uvloop": True})
 async def test_a_kernel_that_dies_behind_a_tunnel_is_detected(monkeypatch):
     """Its sockets stay open, so only its heartbeat reveals it; while it is busy, the heartbeat alone does not count."""
     monkeypatch.setattr(zmq_channel, "_is_loopback", lambda _: False)
-    monkeypatch.setattr(zmq_channel, "HEARTBEAT_S", 2.0)
+    monkeypatch.setattr(zmq_channel, "HEARTBEAT_TIMEOUT_S", 2.0)
 
     async def pass_on(port, near):
         async with near:

@@ -9,7 +9,7 @@ from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import server_channel, server_socket
 from codriver.features.jupyter.kernels.kernel import open_kernel
-from codriver.features.jupyter.kernels.messages import RATE_LIMIT
+from codriver.features.jupyter.kernels.messages import RATE_LIMIT_PREFIXES
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import (
     KernelNotFoundError,
@@ -216,8 +216,8 @@ async def test_a_half_open_connection_is_replaced_by_the_next(proxy_and_base, sh
 
 
 async def test_a_stalled_connection_is_detected_and_replaced(proxy_and_base, shared, monkeypatch):
-    monkeypatch.setattr(server_socket, "PING_S", 0.1)
-    monkeypatch.setattr(server_socket, "PONG_S", 5.0)
+    monkeypatch.setattr(server_socket, "PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(server_socket, "PONG_TIMEOUT_S", 5.0)
     proxy, base = proxy_and_base
     async with open_channel(api(base), shared) as (channel, recorder):
         request = run(channel, "input(); 7")
@@ -233,7 +233,7 @@ async def test_a_stalled_connection_is_detected_and_replaced(proxy_and_base, sha
 
 
 async def test_reconnecting_is_abandoned_after_a_while(proxy_and_base, shared, monkeypatch):
-    monkeypatch.setattr(server_channel, "RECONNECT_S", 0.3)
+    monkeypatch.setattr(server_channel, "RECONNECT_TIMEOUT_S", 0.3)
     proxy, base = proxy_and_base
     async with open_channel(api(base), shared) as (channel, _):
         proxy.refuse()
@@ -247,7 +247,7 @@ async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
         request = run(channel, "print('x' * 5_000_000)")
         await recorder.reply(request)
         printed = recorder.printed(request, "stderr")
-        assert printed.startswith(RATE_LIMIT)
+        assert printed.startswith(RATE_LIMIT_PREFIXES)
         assert "the Jupyter Server omitted output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in printed
 
 

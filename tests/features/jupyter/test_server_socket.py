@@ -11,7 +11,12 @@ from websockets.asyncio.server import serve
 from codriver.features.jupyter.kernels import server_frames, server_socket
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import ServerApi
-from codriver.features.jupyter.kernels.server_socket import MAX_PINGS, PingFloodError, SocketLostError, open_socket
+from codriver.features.jupyter.kernels.server_socket import (
+    MAX_PINGS_PER_SECOND,
+    PingFloodError,
+    SocketLostError,
+    open_socket,
+)
 
 pytestmark = pytest.mark.anyio
 PINGS = 200_000
@@ -31,7 +36,7 @@ async def test_a_server_that_pings_endlessly_is_dropped():
         opened = await open_socket(api, "k", "s")
         with (
             anyio.fail_after(60),
-            pytest.raises(PingFloodError, match=f"more than {MAX_PINGS} pings were received"),
+            pytest.raises(PingFloodError, match=f"more than {MAX_PINGS_PER_SECOND} pings were received"),
         ):
             await opened.receive()
         await opened.close()
@@ -99,7 +104,7 @@ async def test_an_oversized_content_is_refused_and_the_next_message_is_read():
 
 async def test_occasional_pings_are_answered():
     async def ping(connection):
-        for _ in range(MAX_PINGS // 2):
+        for _ in range(MAX_PINGS_PER_SECOND // 2):
             await (await connection.ping())
         await connection.send("{}")
         await connection.wait_closed()

@@ -10,7 +10,7 @@ import pytest
 from codriver.features.jupyter.kernels.inbox import DroppedMessages
 from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
 from codriver.features.jupyter.kernels.signed_messages import Signer
-from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, open_socket
+from codriver.features.jupyter.kernels.zmq_socket import MAX_PUBLISHED_BACKLOG_BYTES, open_socket
 from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready_command
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
     size, count = 2**20, 64
     published = b"".join(print_of(number, size) for number in range(count))
     async with subscribed(published) as socket:
-        await has_received(socket, len(published) - PUBLISHED_BACKLOG_BYTES // 2)
+        await has_received(socket, len(published) - MAX_PUBLISHED_BACKLOG_BYTES // 2)
         messages = []
         while (
             not messages
@@ -82,9 +82,9 @@ async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
 
 async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
     """Much of it waits in chunks of 64 KiB, each of which takes less than one turn."""
-    published = print_of(0, PUBLISHED_BACKLOG_BYTES)
+    published = print_of(0, MAX_PUBLISHED_BACKLOG_BYTES)
     async with subscribed(published, is_read=False) as socket:
-        await has_received(socket, PUBLISHED_BACKLOG_BYTES)
+        await has_received(socket, MAX_PUBLISHED_BACKLOG_BYTES)
         waiting = [socket._backlog_bytes]
         reading = asyncio.create_task(socket.read())
         first_message = asyncio.create_task(socket.receive_next())
@@ -92,4 +92,4 @@ async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
             waiting.append(socket._backlog_bytes)
             await anyio.lowlevel.checkpoint()
         reading.cancel()
-        assert max(previous - current for previous, current in pairwise(waiting)) < PUBLISHED_BACKLOG_BYTES // 4
+        assert max(previous - current for previous, current in pairwise(waiting)) < MAX_PUBLISHED_BACKLOG_BYTES // 4

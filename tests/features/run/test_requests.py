@@ -32,7 +32,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(requests, "ANSWER_S", 0.6)
+    monkeypatch.setattr(requests, "ANSWER_TIMEOUT_S", 0.6)
     monkeypatch.setattr(os, "kill", lambda _pid, _number: None)
 
 

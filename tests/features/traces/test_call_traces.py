@@ -14,8 +14,8 @@ from lent_servers import POLL_S
 from real_repls import repl
 
 from codriver.core.values import MAIN_SESSION, Request
-from codriver.features.traces.extra import REPORT, RUN_REPLY_FIELD, CallTrace
-from codriver.features.traces.nrepl_recording import PROGRAMS, CallTraces
+from codriver.features.traces.extra import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
+from codriver.features.traces.nrepl_recording import PROGRAMS_BY_DIALECT, CallTraces
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import Reported, Value
 from codriver.repls.contract.extras import AdapterHooks
@@ -85,7 +85,7 @@ def killable(address):
 async def client(lease_s=60.0):
     events = []
     endpoint = repl("jvm").endpoint
-    hooks = AdapterHooks({RUN_REPLY_FIELD: REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
+    hooks = AdapterHooks({RUN_REPLY_FIELD: RUN_REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
     async with connect(endpoint, listener=lambda *told: events.append(told), hooks=hooks) as adapter:
         found = Client(adapter, events)
         await found.value(DEFINED)
@@ -162,7 +162,7 @@ async def test_a_watched_var_is_not_wrapped():
 async def test_the_programs_use_no_reflection():
     async with client() as one:
         await one.value("(remove-ns 'codriver.traces)")
-        code = json.dumps(dialects.CLOJURE.filled(PROGRAMS["clojure"]["install"]))
+        code = json.dumps(dialects.CLOJURE.filled(PROGRAMS_BY_DIALECT["clojure"]["install"]))
         binding = "[*err* said *warn-on-reflection* true]"
         said = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
         assert await one.value(said) == '""'

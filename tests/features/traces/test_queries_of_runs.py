@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import TWO_PRICES
 
-from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
+from codriver.features.traces.recorded_runs import QUERY_RULES, RUN_SCHEMA, RUNS_SOURCE, RecordedRuns
 from codriver.log.output_log import OutputLog
 from codriver.log.query_sources import QuerySource
 
@@ -33,6 +33,6 @@ def test_a_query_about_runs_returns_its_expected_answer(row):
     runs = RecordedRuns()
     runs.store("e1", TWO_PRICES)
     asked = OutputLog()
-    asked.sources = asked.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
+    asked.sources = asked.sources.with_sources([(QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), runs)])
     found = asked.query(query, inputs=json.loads(inputs or "[]")).result
     assert (sorted(found) if isinstance(found, list) else found) == FOUND_IN_RUNS[question]

@@ -8,9 +8,9 @@ from made_runs import TWO_PRICES, run_text
 from codriver.errors import RefusedError
 from codriver.features.traces import recorded_runs
 from codriver.features.traces.recorded_runs import (
-    RULES,
+    QUERY_RULES,
     RUN_SCHEMA,
-    RUNS,
+    RUNS_SOURCE,
     MalformedRunError,
     RecordedRuns,
     parse_run,
@@ -30,7 +30,7 @@ def runs():
 
 def query_result(runs, query, *inputs):
     log = OutputLog()
-    log.sources = log.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
+    log.sources = log.sources.with_sources([(QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), runs)])
     return log.query(query, inputs=inputs).result
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_attribute_error_lists_run_attributes_if_runs_are_queried(run
 
 
 def test_the_newest_runs_are_kept(runs, monkeypatch):
-    monkeypatch.setattr(recorded_runs, "MAX_RUNS", 2)
+    monkeypatch.setattr(recorded_runs, "MAX_STORED_RUNS", 2)
     assert len(query_result(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
     runs.store("e2", run_text((0, "total", ["1"], "2")))
     runs.store("e3", run_text((0, "total", ["1"], "2")))

@@ -9,7 +9,7 @@ from live_server import serving, until
 from needs import interpreter
 
 from codriver.features.jupyter.kernels.python_programs import call_expression, install_expression
-from codriver.features.traces.watched_calls import OP, REPLY_FIELD
+from codriver.features.traces.watched_calls import CALLS_FIELD, WATCH_OP
 
 IPYTHON = """\
 import json, sys, time, types
@@ -42,7 +42,7 @@ def run_program(folder, *lines):
 
 def call(client, **fields):
     """Return a line that calls the op for a client, whose process id is the value of an expression."""
-    return f"print({call_expression(OP, client=0, **fields).replace('client=0', f'client={client}')})"
+    return f"print({call_expression(WATCH_OP, client=0, **fields).replace('client=0', f'client={client}')})"
 
 
 def test_calls_are_sent_as_output_of_the_request_that_started_the_watch(tmp_path):
@@ -56,7 +56,7 @@ def test_calls_are_sent_as_output_of_the_request_that_started_the_watch(tmp_path
     )
     assert json.loads(started["data"])["function"] == "total"
     assert all(message[0::3] == ["iopub", "request"] and message[2][0] == "\x1e" for message in sent)
-    frames = [json.loads(json.loads(message[2][1:])[REPLY_FIELD]) for message in sent[:-1]]
+    frames = [json.loads(json.loads(message[2][1:])[CALLS_FIELD]) for message in sent[:-1]]
     assert [row["result"] for frame in frames for row in frame["calls"]] == ["3", "7"]
     assert (frames[-1]["end"], sent[-1][2]) == ("limit", "\x1e")
     assert tools == [None] * 6
@@ -71,7 +71,7 @@ def test_a_watch_ends_when_the_process_of_its_server_has_ended(tmp_path):
         "print(json.dumps(sent))",
         f"print(json.dumps({TOOLS}))",
     )
-    assert json.loads(json.loads(sent[-2][2][1:])[REPLY_FIELD])["end"] == "disconnected"
+    assert json.loads(json.loads(sent[-2][2][1:])[CALLS_FIELD])["end"] == "disconnected"
     assert tools == [None] * 6
 
 

@@ -44,7 +44,7 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({}, {"stalled": "test_a"}, {}, "test_a"),
         ({}, {"unfinished": "queue has changed"}, {}, "not finished: queue"),
         ({}, {}, {"is_ready": False}, "not ready"),
-        ({}, {}, {"runs": decisions.MAX_RUNS}, "renewed"),
+        ({}, {}, {"runs": decisions.MAX_RUNS_PER_SEED}, "renewed"),
         ({}, {}, {"age_s": decisions.MAX_AGE_S}, "renewed"),
     ],
 )
@@ -84,13 +84,13 @@ def test_three_runs_with_little_savings_disable_warming():
         assert project.off == ""
     assert record_warm_start(record_warm_start(project, ("a",), 0.1, 0.2), ("a",), 0.9, 0.2).off == ""
     assert record_warm_start(project, ("b",), 0.9, 0.2).off == ""
-    assert record_warm_start(project, ("a",), 0.9, 0.2).off == decisions.SAVES_TOO_LITTLE
+    assert record_warm_start(project, ("a",), 0.9, 0.2).off == decisions.SAVES_TOO_LITTLE_REASON
 
 
 def test_a_project_with_little_savings_is_reconsidered_when_its_tests_import_more():
     project = record_plain_start(PROJECT, ("a",), 0.1, 0.2)
-    assert project.off == decisions.SAVES_TOO_LITTLE
-    assert record_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_TOO_LITTLE
+    assert project.off == decisions.SAVES_TOO_LITTLE_REASON
+    assert record_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_TOO_LITTLE_REASON
     assert record_plain_start(project, ("b",), 1.0, 0.2) == Project()
 
 

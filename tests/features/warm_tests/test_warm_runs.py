@@ -531,7 +531,7 @@ def test_an_attribute_loaded_lazily_by_a_package_is_loaded_again(project, enviro
 
 
 def test_the_first_run_of_a_new_server_is_warm(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(starter, "MIN_WAIT_S", LIMIT_S)  # a slow machine takes its time to start a warm process
+    monkeypatch.setattr(starter, "MIN_FIRST_WAIT_S", LIMIT_S)  # a slow machine takes its time to start a warm process
 
     async def first(made):
         await made.run()

@@ -23,7 +23,7 @@ from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.repls.launch import recipes
 from codriver.repls.launch.discovery import Discovery, ReplChoice, choose_repl
-from codriver.repls.launch.recipes import WORKER, RecipeError, find_recipe
+from codriver.repls.launch.recipes import WORKER_PROGRAM, RecipeError, find_recipe
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
@@ -157,7 +157,7 @@ async def test_an_invalid_port_file_is_reported_once(tmp_path):
 @contextmanager
 def worker(port):
     """Run somebody else's REPL at `port`."""
-    command = [sys.executable, str(WORKER), "--dialect", "python", "--port", str(port)]
+    command = [sys.executable, str(WORKER_PROGRAM), "--dialect", "python", "--port", str(port)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         assert str(port) in process.stdout.readline()

@@ -13,7 +13,7 @@ from codriver.repls.launch import recipes
 from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance
 from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.repls.worker.serving import start
-from codriver_relay.starter import CLIENTS_PATH
+from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE
 
 
 def nobody(_folder):
@@ -43,7 +43,7 @@ def test_the_active_environment_takes_precedence(workspace_and_environ, tmp_path
     install(workspace / ".venv/bin", "python")
     made = find_recipe("python", workspace, {**environ, "VIRTUAL_ENV": str(tmp_path / "active")})
     assert made.command == (
-        str(active), str(recipes.WORKER), "--dialect", "python", "--supervised", "--workspace", str(workspace)
+        str(active), str(recipes.WORKER_PROGRAM), "--dialect", "python", "--supervised", "--workspace", str(workspace)
     )  # fmt: skip
     assert kinds_by_word()["python"].key == "py"
 
@@ -333,10 +333,10 @@ def test_the_embedded_worker_is_started_in_any_workspace(workspace_and_environ):
 
 def test_the_clients_python_path_is_restored_in_a_trusted_workspace(workspace_and_environ):
     workspace, environ = workspace_and_environ
-    environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
+    environ = {**environ, CLIENT_PYTHONPATH_VARIABLE: "src", "PYTHONPATH": "/elsewhere"}
     env = find_recipe("python", workspace, environ).env
-    assert start.CLIENTS_PATH == CLIENTS_PATH
-    assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
+    assert start.CLIENT_PATH_VARIABLE == CLIENT_PYTHONPATH_VARIABLE
+    assert (env["PYTHONPATH"], CLIENT_PYTHONPATH_VARIABLE in env) == ("src", False)
     assert find_recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
@@ -344,7 +344,7 @@ def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(wor
     workspace, environ = workspace_and_environ
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
     env = find_recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
-    assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
+    assert (env["PYTHONPATH"], env[CLIENT_PYTHONPATH_VARIABLE]) == ("/elsewhere", environ["PYTHONPATH"])
     assert (
         find_recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_requested=True).env == environ
     )

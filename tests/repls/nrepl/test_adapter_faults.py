@@ -213,7 +213,7 @@ async def test_a_value_after_requested_input_is_not_late():
 
 
 async def test_a_failure_without_done_ends_the_evaluation(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.evaluation.AFTER_FAILURE_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.evaluation.AFTER_FAILURE_TIMEOUT_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
         assert (ending.status, ending.failure.message) == ("failed", "boom")
@@ -290,7 +290,7 @@ async def test_a_message_in_single_bytes_is_decoded():
 
 
 async def test_a_server_that_never_answers_is_not_a_repl(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.BUSY_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.DESCRIBE_TIMEOUT_S", 0.1)
     with pytest.raises(NotAReplError, match="did not answer 'describe' in time"):
         async with adapter({"describe": []}):
             pass
@@ -303,14 +303,14 @@ async def test_a_busy_server_is_waited_for():
 
 
 async def test_a_server_too_busy_to_identify_itself_is_refused_rather_than_unknown(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_TIMEOUT_S", 0.1)
     with pytest.raises(NotAReplError, match="did not answer 'eval' in time"):
         async with adapter({"eval": []}):
             pass
 
 
 async def test_a_server_that_was_busy_at_first_is_probed_again(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.2)
+    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_TIMEOUT_S", 0.2)
     async with adapter() as (_, _, server):
         question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
     waits = [1.0]
@@ -352,7 +352,7 @@ async def test_an_unanswered_op_times_out_and_the_connection_survives(monkeypatc
 
 
 async def test_an_interrupt_answered_on_another_connection_ends_the_evaluation(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_TIMEOUT_S", 0.1)
     answers = {**answering({"err": "x", "status": []}), "interrupt": [DONE]}
     async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
         endings = []
@@ -398,8 +398,8 @@ async def test_an_interrupt_after_the_end_is_idle(status):
 
 
 async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_interrupt(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.IDLE_DISTRUST_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_TIMEOUT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
     async with adapter(answers) as (opened, events, _):
         endings = []
@@ -413,8 +413,8 @@ async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_int
 
 
 async def test_an_idle_session_without_its_end_is_replaced_by_a_clone(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.IDLE_DISTRUST_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_TIMEOUT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
     async with adapter(answers) as (opened, events, server):
         endings = []

@@ -14,7 +14,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net import cooperative_turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter_values import Output, Value
-from codriver.repls.nrepl.connection import SLICE_BYTES, NreplConnection, join_output
+from codriver.repls.nrepl.connection import DECODED_SLICE_BYTES, NreplConnection, join_output
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 
@@ -102,11 +102,11 @@ async def test_others_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
 @pytest.mark.anyio
 async def test_the_time_of_a_turn_continues_across_chunks_of_a_flood(monkeypatch):
     looks = count()
-    monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.TURN_S / 5)
+    monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.MAX_TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []
     connection = NreplConnection(transport, filed.append)
     # Of each piece so little is taken apart between two looks at the clock that it is over before a turn is.
-    messages = SLICE_BYTES * 2 // 1000
+    messages = DECODED_SLICE_BYTES * 2 // 1000
     for _ in range(PIECES):
         transport.on_bytes(encode({"value": "x" * 1000}) * messages)
     transport.lost(None)

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.values import PrintLimits
 from codriver.repls.contract import adapter_values as values
-from codriver.repls.nrepl.responses import MAX_SEARCHED, describe_cuts
+from codriver.repls.nrepl.responses import MAX_SEARCHED_CHARACTERS, describe_cuts
 from codriver.repls.nrepl.test_runner import with_file_paths
 
 
@@ -48,11 +48,11 @@ def test_a_missing_file_stays_unknown(workspace):
         ('["a ...)" " # "]', ""),
         ("#{1 2}", ""),
         ("[#object[a] #'b]", ""),
-        ("[" + "0 " * MAX_SEARCHED + "...]", "more than 3"),
-        ("[[0 1 2 ...] " + "0 " * MAX_SEARCHED + "]", "more than 3"),
-        ('"' + "a ...) # " * MAX_SEARCHED + '"', ""),
-        ('["' + r"a \" ...) # " * MAX_SEARCHED + '" ...]', "more than 3"),
-        ("[" * MAX_SEARCHED + "#]", "levels below 2"),
+        ("[" + "0 " * MAX_SEARCHED_CHARACTERS + "...]", "more than 3"),
+        ("[[0 1 2 ...] " + "0 " * MAX_SEARCHED_CHARACTERS + "]", "more than 3"),
+        ('"' + "a ...) # " * MAX_SEARCHED_CHARACTERS + '"', ""),
+        ('["' + r"a \" ...) # " * MAX_SEARCHED_CHARACTERS + '" ...]', "more than 3"),
+        ("[" * MAX_SEARCHED_CHARACTERS + "#]", "levels below 2"),
     ],
 )
 def test_cuts_of_a_lisp_printer_are_found_outside_of_strings(text, words):

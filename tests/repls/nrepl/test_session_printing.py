@@ -140,7 +140,7 @@ async def test_a_class_loader_captured_by_code_can_be_extended_later(tmp_path):
 
 
 async def test_leftovers_of_failed_evaluations_are_cleaned_up_periodically(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.evaluation.TIDY_EVERY", 20)
+    monkeypatch.setattr("codriver.repls.nrepl.evaluation.EVALUATIONS_PER_CLEANUP", 20)
     async with jvm() as (opened, told, _):
         before = int(await printed_value(opened, told, DEPTH, FIVE))
         for _ in range(99):

@@ -16,7 +16,7 @@ from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.nrepl import opened_sessions
 from codriver.repls.nrepl.connection import open_connection
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.opened_sessions import MAX_SILENT, OpenedSessions
+from codriver.repls.nrepl.opened_sessions import MAX_CLOSE_FAILURES, OpenedSessions
 from codriver.repls.nrepl.session_record import MAX_REPLS, MAX_SESSIONS, SessionRecord
 
 pytestmark = pytest.mark.anyio
@@ -213,4 +213,4 @@ async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch
 
 
 async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
-    assert await close_sessions(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_SILENT, 6)
+    assert await close_sessions(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_CLOSE_FAILURES, 6)

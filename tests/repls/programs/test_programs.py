@@ -9,9 +9,9 @@ import needs
 import pytest
 
 from codriver.repls import dialects, programs
-from codriver.repls.dialects.removal import REMOVALS
+from codriver.repls.dialects.removal import REMOVAL_PROGRAMS
 from codriver.repls.dialects.server_dialect import Dialect
-from codriver.repls.worker.basics.plain_values import SECRET
+from codriver.repls.worker.basics.plain_values import SECRET_NAME_PATTERN
 from codriver_lisp.reader import read_forms, top_level_forms
 
 PLACE = Path(programs.__file__).parent
@@ -60,9 +60,9 @@ def test_queries_with_different_arguments_use_the_same_function():
     assert form in one
 
 
-@pytest.mark.parametrize("name", REMOVALS)
+@pytest.mark.parametrize("name", REMOVAL_PROGRAMS)
 def test_the_removal_of_a_name_has_no_placeholder_left(name):
-    assert not HOLES.search(str(REMOVALS[name]))
+    assert not HOLES.search(str(REMOVAL_PROGRAMS[name]))
 
 
 def test_every_file_is_sent_by_some_module():
@@ -91,7 +91,7 @@ def test_combined_python_parses_on_the_oldest_version_without_duplicate_names(pa
 
 def test_secret_names_match_in_clojure_and_the_worker():
     (form,) = re.findall(r'"\(\?i\)"((?:\s+"[^"]*")+)', (PLACE / "clojure/call_texts.clj").read_text("utf-8"))
-    assert "".join(re.findall(r'"([^"]*)"', form)) == SECRET.pattern
+    assert "".join(re.findall(r'"([^"]*)"', form)) == SECRET_NAME_PATTERN.pattern
 
 
 def test_clj_kondo_finds_no_error_in_any_file():

@@ -14,7 +14,7 @@ from codriver.repls.launch import recipes
 from codriver.repls.worker.fresh.code_texts import code_digest
 from codriver.repls.worker.fresh.importers import importers
 from codriver.repls.worker.fresh.leaf_rules import OTHER, PREVIOUS, UNDONE, changed, differing, outermost, stale
-from codriver.repls.worker.fresh.leaves import MAX_LEAVES, UNKNOWN, Shapes, root_of
+from codriver.repls.worker.fresh.leaves import MAX_LEAVES_PER_NAME, UNKNOWN_TEXT, Shapes, root_of
 from codriver.repls.worker.fresh.previous_code import previous_code
 
 LONG_S = 60
@@ -95,10 +95,10 @@ def test_a_shape_contains_nothing_that_varies_by_process(module):
 
 def test_cycles_end_and_oversized_values_are_unknown(module):
     found = leaves(module, "LOOP = []\nLOOP.append(LOOP)\n")
-    assert found["shaped.LOOP[0]"] == UNKNOWN
-    module.LARGE = [[number] for number in range(MAX_LEAVES)]
-    assert leaves(module)["shaped.LARGE"] == UNKNOWN
-    assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN}
+    assert found["shaped.LOOP[0]"] == UNKNOWN_TEXT
+    module.LARGE = [[number] for number in range(MAX_LEAVES_PER_NAME)]
+    assert leaves(module)["shaped.LARGE"] == UNKNOWN_TEXT
+    assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN_TEXT}
 
 
 def test_dates_and_other_plain_values_are_compared_by_value(module):
@@ -198,7 +198,7 @@ FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
         ({"m.X": "1", "m.Y": "1"}, {"m.X": "2", "m.Y": "9"}, [("m.Y", UNDONE)]),
         ({"m.X": "1", "m.Y": "8"}, {"m.X": "2", "m.Y": "9"}, []),  # use had changed it before
         ({}, {"m.Y": "1"}, []),  # used up before the load
-        ({"m.X": "1"}, {"m.X": UNKNOWN, "m.Y": "1"}, []),
+        ({"m.X": "1"}, {"m.X": UNKNOWN_TEXT, "m.Y": "1"}, []),
     ],
 )
 def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_reset_it(before, after, expected):
@@ -206,8 +206,8 @@ def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_reset_it(before, after
 
 
 def test_leaves_below_an_unknown_one_do_not_count():
-    assert differing({"m.A": UNKNOWN}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
-    assert changed({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN}) == {}
+    assert differing({"m.A": UNKNOWN_TEXT}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
+    assert changed({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN_TEXT}) == {}
 
 
 def test_only_the_outermost_of_nested_rows_is_reported():
@@ -302,7 +302,7 @@ print(left, len(effects.refused))
 
 def test_each_kind_of_import_side_effect_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "own.txt").write_text("own")
-    program = PROGRAM.format(folder=str(recipes.WORKER.parents[1]), allowed=ALLOWED, effects=EFFECTS)
+    program = PROGRAM.format(folder=str(recipes.WORKER_PROGRAM.parents[1]), allowed=ALLOWED, effects=EFFECTS)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == f"{list(EFFECTS)} {len(EFFECTS)}", ran.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["own.txt"]

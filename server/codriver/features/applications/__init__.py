@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.feature import Command, Feature, Options
 from codriver.features.applications.event_log import APP_EVENTS
-from codriver.features.applications.settings import SHOWS_SENSITIVE
+from codriver.features.applications.settings import SENSITIVE_READS_SETTING
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
@@ -30,7 +30,7 @@ FEATURE = Feature(
     server=_server,
     commands=(Command("seam", "codriver.features.applications.seam_command"),),
     options=(Options("call", "codriver.features.applications.call_options"),),
-    settings=(SHOWS_SENSITIVE,),
+    settings=(SENSITIVE_READS_SETTING,),
     doctor=_doctor,
     logs=(APP_EVENTS,),
 )

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.state import Repl
 
-MAX_PER_WINDOW: Final = 200
-"""Maximum number of events of a REPL that are recorded in one window."""
+MAX_EVENTS_PER_WINDOW: Final = 200
+"""Maximum number of events of a REPL that are recorded in a time window."""
 WINDOW_S: Final = 1.0
-MAX_KNOWN_IDS: Final = 2000
+MAX_REMEMBERED_IDS: Final = 2000
 """Maximum number of event ids per REPL that are remembered to detect duplicates. The app log stores as many events."""
 
 
@@ -36,7 +36,7 @@ class _Intake:
     """What was received over one connection of a REPL: the ids of its events, and the counts of the current window."""
 
     generation: int
-    known_ids: Recent[int, None] = field(default_factory=partial(Recent, MAX_KNOWN_IDS))
+    known_ids: Recent[int, None] = field(default_factory=partial(Recent, MAX_REMEMBERED_IDS))
     has_open_window: bool = False
     recorded: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class _Intake:
 
 
 class AppEventRecorder:
-    """Records the events of applications, at most `MAX_PER_WINDOW` per second for each REPL.
+    """Records the events of applications, at most `MAX_EVENTS_PER_WINDOW` per second for each REPL.
 
     At the end of each second, one more event reports how many were dropped. An event that several streams contain is
     recorded once.
@@ -90,7 +90,7 @@ class AppEventRecorder:
     def _record(self, intake: _Intake, stream: str, event: AppEvent) -> None:
         if event.app_id is not None and event.app_id in intake.known_ids:
             return
-        if intake.recorded >= MAX_PER_WINDOW:
+        if intake.recorded >= MAX_EVENTS_PER_WINDOW:
             intake.dropped[stream] += 1
             return
         intake.recorded += 1

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.features.applications.event_log import APP_EVENTS
 from codriver.log.event_store import EventStore
-from codriver.log.output_log import SCHEMA
+from codriver.log.output_log import ENTRY_SCHEMA
 from codriver.log.query_sources import QuerySource
 
 if TYPE_CHECKING:
     from codriver_datalog.entity_store import Record
 
 APP_SCHEMA: Final = replace(
-    SCHEMA,
-    attributes=(*SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
-    indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
-    only_in=(APP_EVENTS.source, len(SCHEMA.attributes)),
+    ENTRY_SCHEMA,
+    attributes=(*ENTRY_SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
+    indexed=ENTRY_SCHEMA.indexed | {"op", "name", "frame", "cause"},
+    only_in=(APP_EVENTS.source, len(ENTRY_SCHEMA.attributes)),
 )
 """The attributes of an application's event."""
 APP_SOURCE: Final = QuerySource(APP_EVENTS.source, APP_SCHEMA, log=APP_EVENTS)
 """The app log as a source of queries."""
 MAX_NAME_CHARACTERS: Final = 300
-"""Maximum length of an event's other strings."""
-LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
+"""Maximum length of an event's strings other than its text."""
+PACKAGE_PATH_PREFIX: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 """Matches the part of a path in front of an installed package."""
 
 
@@ -90,7 +90,7 @@ class AppEvent:
 
 def shorten_paths(text: str, workspace: object) -> str:
     """Make paths in a text relative to the workspace, or for installed libraries, to their `site-packages`."""
-    return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
+    return PACKAGE_PATH_PREFIX.sub("", text.replace(f"{workspace}/", ""))
 
 
 class AppLog(EventStore):

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CALLS: Final = "calls"
+CALLS_TOPIC: Final = "calls"
 """The topic of call traces. A stream with this topic ends after a maximum number of events."""
-OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""The op type of a topic's events, if it is not the same as the topic."""
-RENEW_S: Final = 20.0
-"""Interval of renewals: a third of a stream's lease in the application, so that two renewals may fail."""
+OPS_BY_TOPIC: Final[Mapping[str, str]] = MappingProxyType({CALLS_TOPIC: "call"})
+"""The op type of a topic's events, if it differs from the topic."""
+RENEWAL_INTERVAL_S: Final = 20.0
+"""Interval between renewals: a third of a stream's lease in the application, so that two renewals may fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class AppStreams:
     async def _renew(self, stream: AppStream) -> None:
         """Renew a stream until it is forgotten or the application has ended it."""
         while True:
-            await anyio.sleep(RENEW_S)
+            await anyio.sleep(RENEWAL_INTERVAL_S)
             if stream not in self._streams:
                 return
             if not await self._exists(stream):
@@ -124,7 +124,7 @@ class AppStreams:
             # A stream of call traces ends on its own.
             cause = "the application ended it"
             self._end(
-                stream, f"it reached its maximum number of events, or {cause}" if stream.topic == CALLS else cause
+                stream, f"it reached its maximum number of events, or {cause}" if stream.topic == CALLS_TOPIC else cause
             )
 
     async def _exists(self, stream: AppStream) -> bool:
@@ -154,7 +154,7 @@ class AppStreams:
         self.forget(stream)
         repl = self._core.state.repls.get(stream.repl)
         text = f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once it is back"
-        op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
+        op = "stream" if stream.topic == "trace" else OPS_BY_TOPIC.get(stream.topic, stream.topic)
         key = repl.key if repl else None
         self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FOLLOW = click.Option(["--follow", "-f"], is_flag=True, help="With watch_app: keep printing events as they arrive.")
+FOLLOW_OPTION = click.Option(
+    ["--follow", "-f"], is_flag=True, help="With watch_app: keep printing events as they arrive."
+)
 
 
 def extend_command(command: click.Command) -> click.Command:
@@ -25,7 +27,7 @@ def extend_command(command: click.Command) -> click.Command:
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
     index = [parameter.name for parameter in command.params].index("as_json")
-    copied.params = [*command.params[:index], FOLLOW, *command.params[index:]]
+    copied.params = [*command.params[:index], FOLLOW_OPTION, *command.params[index:]]
     copied.callback = partial(_call, callback)
     return copied
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.core import evaluation_queue
-from codriver.core.values import NO_LIMITS, Request
+from codriver.core.values import NO_PRINT_LIMITS, Request
 from codriver.features.applications import seam_providers
 from codriver.features.applications.inspect_app import format_change
-from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
 from codriver.log.transcripts import read_transcripts
@@ -19,7 +19,7 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.session_choice import Target, check_tree, lane_of_caller, resolve_session
 from codriver.tools.calls.tool import Tool
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 WORKER_PROVIDER: Final = "codriver"
-"""Provider name of the seam in Codriver's worker."""
+"""Name of the seam's provider in Codriver's worker."""
 REPLACED_FIELDS: Final = frozenset({"result", "values"})
 """Fields of an evaluation's answer that the seam's answer replaces."""
 
@@ -91,12 +91,14 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeAppArguments
     code = seam_providers.form(provider, dialect, arguments.what, query, origin)
     subject = arguments.event or arguments.epoch_id or ""
     summary = f"{arguments.what} {subject}".strip()
-    return Request(evaluation_id, code, target.session.name, description=summary, default_limits=NO_LIMITS, who=who)
+    return Request(
+        evaluation_id, code, target.session.name, description=summary, default_limits=NO_PRINT_LIMITS, who=who
+    )
 
 
 def _provider(repl: Repl) -> Provider:
     """Return the provider of the seam in a REPL, which determines the language of its code."""
-    support = repl.profile.capabilities.get(SEAM) if repl.profile else None
+    support = repl.profile.capabilities.get(SEAM_CAPABILITY) if repl.profile else None
     return seam_providers.provider_of(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
 
 
@@ -125,9 +127,9 @@ TOOL = Tool(
     title="Change the app",
     description="Send the app an event, restore an epoch's state, or reset it. Refused: nothing changed.",
     arguments=ChangeAppArguments,
-    output=answer_schema(changes=STRINGS, epochId="integer", undoneBy="integer", mode="string"),
+    output=answer_schema(changes=STRINGS_SCHEMA, epochId="integer", undoneBy="integer", mode="string"),
     run=change_app,
-    needs=(SEAM,),
+    needs=(SEAM_CAPABILITY,),
     is_usual=True,
     is_rare=True,
     setting="enable_mcp_repl_evaluation",

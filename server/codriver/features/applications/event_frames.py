@@ -14,8 +14,8 @@ from codriver.repls.contract.adapter_values import Reported
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EVENTS: Final = "app-events"
-"""The name of the reports that contain a frame of events."""
+EVENTS_REPORT: Final = "app-events"
+"""Name of the reports that contain a frame of events."""
 RECORD_SEPARATOR: Final = "\x1e"
 MAX_FRAME_CHARACTERS: Final = 2**20
 """Maximum length of a frame. A batch of events is about a tenth of that."""
@@ -57,4 +57,4 @@ class FrameReader:
             return None
         if not isinstance(frame, dict) or not isinstance(frame.get("events"), list):
             return None
-        return Reported(EVENTS, line) if self.subscription in (None, frame.get("sub")) else None
+        return Reported(EVENTS_REPORT, line) if self.subscription in (None, frame.get("sub")) else None

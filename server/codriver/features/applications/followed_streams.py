@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.log import INTERRUPTED, MAX_DISPLAY_BYTES, print_entries
-from codriver.commands.log_follower import GAP_MESSAGE, WHOLE, Follower
+from codriver.commands.log import INTERRUPTED_STATUS, MAX_DISPLAY_BYTES, print_entries
+from codriver.commands.log_follower import GAP_MESSAGE, MAX_TEXT_BYTES, Follower
 from codriver.commands.terminal import convert_field_errors, echo
 from codriver.features.applications.event_log import APP_EVENTS
 
 if TYPE_CHECKING:
     from codriver.net.client import Connection
 
-CALLS: Final = "calls"
+CALLS_TOPIC: Final = "calls"
 """The topic of call traces, whose streams end after a maximum number of events. The op type of its events is `call`."""
-STREAM_OVER: Final = "stream-over"
+STREAM_OVER_EVENT: Final = "stream-over"
 """The name of the event that reports the end of a stream."""
 
 
@@ -26,8 +26,8 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
     with convert_field_errors("watch_app"):
         since, prefix = int(started["since"]), f"{started['subId']} "
     # The app log has the events of all streams, so ignore those with another op type.
-    ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
-    max_bytes = WHOLE if as_json else MAX_DISPLAY_BYTES
+    ops = {None} if topic == "trace" else {"call" if topic == CALLS_TOPIC else topic, "stream"}
+    max_bytes = MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES
     follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))
     try:
         while True:
@@ -35,7 +35,9 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
             if gap:
                 echo(GAP_MESSAGE, err=True)
             print_entries([entity for entity in entities if None in ops or entity.get("op") in ops], as_json=as_json)
-            if any(entity.get("name") == STREAM_OVER and entity["text"].startswith(prefix) for entity in entities):
-                return 0 if topic == CALLS else 1
+            if any(
+                entity.get("name") == STREAM_OVER_EVENT and entity["text"].startswith(prefix) for entity in entities
+            ):
+                return 0 if topic == CALLS_TOPIC else 1
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return INTERRUPTED_STATUS

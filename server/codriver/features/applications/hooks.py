@@ -8,14 +8,14 @@ from codriver.features.applications import change_app, inspect_app, watch_app
 from codriver.features.applications.app_event_recorder import AppEventRecorder
 from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
-from codriver.features.applications.event_frames import EVENTS
-from codriver.features.applications.seam import CAPABILITY, SEAM, SEAM_OP, Seam, SeamSessions, seam_of
+from codriver.features.applications.event_frames import EVENTS_REPORT
+from codriver.features.applications.seam import CAPABILITY, SEAM_CAPABILITY, SEAM_OP, Seam, SeamSessions, seam_of
 from codriver.features.applications.seam_answers import LastApplications
 from codriver.features.applications.seam_setup import is_seam_package
 from codriver.features.applications.session_rows import query_applications
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Guide, Part, Report, ServerHooks
-from codriver.skills.library import LIVE_APP
+from codriver.skills.library import LIVE_APP_SKILL
 from codriver.tools.calls.call import CallHooks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
 
 EVENTS_FIELD: Final = "codriver/app-events"
-"""The field in which Codriver's worker sends frames of events."""
+"""The field of the worker's messages that contains frames of events."""
 
 
 def _log(services: Services, _tasks: TaskGroup) -> AppLog:
@@ -54,12 +54,14 @@ SERVER: Final = ServerHooks(
     ),
     calls=CallHooks(sessions=(query_applications,), loadable=(is_seam_package,)),
     adapters=AdapterHooks(
-        reply_fields={EVENTS_FIELD: EVENTS, SEAM_OP: SEAM}, capabilities=(CAPABILITY,), companions=(Seam.attach,)
+        reply_fields={EVENTS_FIELD: EVENTS_REPORT, SEAM_OP: SEAM_CAPABILITY},
+        capabilities=(CAPABILITY,),
+        companions=(Seam.attach,),
     ),
     reports=(
-        Report(EVENTS, AppEventRecorder, AppEventRecorder.receive),
-        Report(SEAM, SeamSessions, SeamSessions.receive),
+        Report(EVENTS_REPORT, AppEventRecorder, AppEventRecorder.receive),
+        Report(SEAM_CAPABILITY, SeamSessions, SeamSessions.receive),
     ),
-    guides=(Guide(LIVE_APP, inspect_app.TOOL.name),),
+    guides=(Guide(LIVE_APP_SKILL, inspect_app.TOOL.name),),
     query_sources=((APP_SOURCE, AppLog),),
 )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.seam import SEAM, seam_of
+from codriver.features.applications.seam import SEAM_CAPABILITY, seam_of
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
-from codriver.features.applications.settings import SHOWS_SENSITIVE
+from codriver.features.applications.settings import SENSITIVE_READS_SETTING
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.gate import switched_off_error
 from codriver.tools.calls.tool import Tool
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.features.applications.seam_answers import SeamAnswer
     from codriver.tools.calls.call import Call
 
-NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
+NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() … note some"
 """Explains an empty list. If the seam was installed while the application was running, nothing observes it yet."""
 
 
@@ -52,8 +52,8 @@ class InspectAppArguments(Arguments):
 async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
     """Return the seam's answer, formatted as lines."""
     shows_sensitive = arguments.include_sensitive
-    if shows_sensitive and not call.services.live.settings.value_of(SHOWS_SENSITIVE):
-        raise switched_off_error("includeSensitive", SHOWS_SENSITIVE.name, call.services.live.settings)
+    if shows_sensitive and not call.services.live.settings.value_of(SENSITIVE_READS_SETTING):
+        raise switched_off_error("includeSensitive", SENSITIVE_READS_SETTING.name, call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
     max_bytes = budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
@@ -79,7 +79,7 @@ def _ignored_path(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAns
 
 def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
     """Return the fields of the answer, in which the seam's rows are formatted as lines."""
-    hidden = ("ok", *_HEALTH_DETAILS) if kind == "health" else ("ok", *_ROW_FIELDS)
+    hidden = ("ok", *_OMITTED_HEALTH_FIELDS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if kind == "state":
         if "total" in fields:
@@ -88,12 +88,12 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
             fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{continuation}"]
             del fields["total"]
         return fields
-    if kind not in _LINES:
+    if kind not in _ROW_FORMATS:
         return fields
-    key, line_of = _LINES[kind]
+    key, line_of = _ROW_FORMATS[kind]
     rows = answer[key].items() if isinstance(answer[key], dict) else answer[key]
     lines = [line_of(row) for row in rows]
-    if kind in _WITH_LOCATIONS:
+    if kind in _QUERIES_WITH_LOCATIONS:
         lines = [shorten_paths(line, call.services.workspace) for line in lines]
     fitted, note, omitted = fit(lines, max_bytes, newest=True)
     # Fields about all rows follow the lines.
@@ -101,8 +101,8 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
     result_fields |= {name: value for name, value in fields.items() if name != "count"}
     if result_fields.get("total") == len(fitted):
         del result_fields["total"]
-    if kind in _EVENT_LISTS and answer.get("lastId") == 0:
-        result_fields["notes"] = [NO_EVENTS]
+    if kind in _EVENT_QUERIES and answer.get("lastId") == 0:
+        result_fields["notes"] = [NO_EVENTS_MESSAGE]
     if note or omitted:
         result_fields["notes"] = [note or f"{omitted} older lines are omitted: filter them, or pass a smaller limit"]
     return result_fields
@@ -144,7 +144,7 @@ def _unchanged(row: str) -> str:
     return row
 
 
-_LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+_ROW_FORMATS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "diff": ("changes", format_change),
     "epochs": ("epochs", _epoch_line),
     "trace": ("lines", _unchanged),
@@ -152,11 +152,11 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""The field of the seam's answer that contains the rows, and the function that formats a row, by kind of query."""
-_HEALTH_DETAILS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
+"""By kind of query, the field of the seam's answer that contains the rows, and the function that formats a row."""
+_OMITTED_HEALTH_FIELDS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """Fields of `health` that agents do not need."""
-_EVENT_LISTS: Final = frozenset({"trace", "issues"})
-_WITH_LOCATIONS: Final = _EVENT_LISTS | {"handlers"}
+_EVENT_QUERIES: Final = frozenset({"trace", "issues"})
+_QUERIES_WITH_LOCATIONS: Final = _EVENT_QUERIES | {"handlers"}
 _ROW_FIELDS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
@@ -165,9 +165,9 @@ TOOL = Tool(
     title="Inspect the app",
     description="The app's state, last changes, events, failures, handlers. First: health, issues.",
     arguments=InspectAppArguments,
-    output=answer_schema(lines=STRINGS, value="string", count="integer", notes=STRINGS),
+    output=answer_schema(lines=STRINGS_SCHEMA, value="string", count="integer", notes=STRINGS_SCHEMA),
     run=inspect_app,
-    needs=(SEAM,),
+    needs=(SEAM_CAPABILITY,),
     is_usual=True,
     is_rare=True,
     read_only=True,

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     Fields = Mapping[str, Any]
 
 
-_DIRECTORY: Final = Path(__file__).parent / "re_frame_forms"
+_FORMS_DIRECTORY: Final = Path(__file__).parent / "re_frame_forms"
 _TOP_LEVEL_BREAK: Final = re.compile(r"\n(?=\()")
 _FUNCTION_DEFINITION: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
-_COMMENT: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
+_COMMENT_LINE: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
 _INDENTED_LINE_BREAK: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
 _ACCESSOR_PREFIX: Final = "ask-"
-"""The prefix of functions in a file that are accessors."""
+"""The prefix of the names of accessor functions in the files."""
 _ENTRY_FUNCTION: Final = "answering"
-"""The function in the files that calls an accessor's function and answers."""
-_JSON: Final = {dialect.name: dialect.as_json for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
-BROWSER: Final = "clojurescript"
+"""The function in the files that calls an accessor function and returns its answer."""
+_JSON_CODE_BY_DIALECT: Final = {dialect.name: dialect.as_json for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
+BROWSER_DIALECT: Final = "clojurescript"
 """The dialect in which running code cannot resolve or define names."""
 
 
@@ -59,7 +59,7 @@ Roles = Mapping[str, tuple[Way, ...]]
 
 def definitions(text: str) -> dict[str, str]:
     """Return the functions of a file by name, each as a clause of `letfn`."""
-    found = (_FUNCTION_DEFINITION.match(form.strip()) for form in _TOP_LEVEL_BREAK.split(_COMMENT.sub("", text)))
+    found = (_FUNCTION_DEFINITION.match(form.strip()) for form in _TOP_LEVEL_BREAK.split(_COMMENT_LINE.sub("", text)))
     return {match[1]: _INDENTED_LINE_BREAK.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
 
 
@@ -79,25 +79,25 @@ def way_code(way: Way, dialect: str) -> str:
     """Return an expression that is the way's function if all of its names exist, and nil otherwise."""
     bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(way.names)])
     variables = [f"v{number}" for number in range(len(way.names))]
-    values = variables if dialect == BROWSER else [f"@{number}" for number in variables]
+    values = variables if dialect == BROWSER_DIALECT else [f"@{number}" for number in variables]
     return f"(let [{bound}] (when (and {' '.join(variables)}) {way.code.format(*values)}))"
 
 
-KNOWN: Final = {
-    BROWSER: "(known [name] (js/goog.getObjectByName name))",
+KNOWN_DEFINITIONS: Final = {
+    BROWSER_DIALECT: "(known [name] (js/goog.getObjectByName name))",
     "clojure": "(known [name] (when-let [found (resolve name)] (when-not (:macro (meta found)) found)))",
 }
 """Definitions of `known`, which resolves a function at run time. The compiler would warn about a missing name."""
-_MUNGED: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
+_MUNGED_CHARACTERS: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
 
 
 def to_javascript_name(name: str) -> str:
     """Return the JavaScript name of a ClojureScript name."""
-    return "".join([_MUNGED.get(char, char) for char in name])
+    return "".join([_MUNGED_CHARACTERS.get(char, char) for char in name])
 
 
 def _name(name: str, dialect: str) -> str:
-    return json.dumps(to_javascript_name(name)) if dialect == BROWSER else f"'{name}"
+    return json.dumps(to_javascript_name(name)) if dialect == BROWSER_DIALECT else f"'{name}"
 
 
 class Forms(Mapping[str, str]):
@@ -119,10 +119,10 @@ class Forms(Mapping[str, str]):
         if accessor not in self._accessors:
             raise KeyError(accessor)
         self._defined = self._defined or definitions(
-            "\n".join([(_DIRECTORY / file).read_text("utf-8") for file in self._files])
+            "\n".join([(_FORMS_DIRECTORY / file).read_text("utf-8") for file in self._files])
         )
         code = self._code(_ACCESSOR_PREFIX + accessor)
-        return f"({code} $args $origin)" if self._dialect == BROWSER else _cached_form(accessor, code)
+        return f"({code} $args $origin)" if self._dialect == BROWSER_DIALECT else _cached_form(accessor, code)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of the accessors."""
@@ -137,17 +137,17 @@ class Forms(Mapping[str, str]):
         roles = [f":{role} {self._role(ways)}" for role, ways in self._roles.items()]
         missing = [f":{role} {json.dumps(words)}" for role, words in self._missing.items()]
         return (
-            f"(fn [args origin] (letfn [{' '.join([KNOWN[self._dialect], *clauses])}]\n"
+            f"(fn [args origin] (letfn [{' '.join([KNOWN_DEFINITIONS[self._dialect], *clauses])}]\n"
             f"(let [rf {{{' '.join(roles)} :missing {{{' '.join(missing)}}}}}\n"
             f'args ((:read rf) args) origin ((:read rf) (or origin "nil"))]\n'
-            f"{_JSON[self._dialect](f'({_ENTRY_FUNCTION} rf args (fn [] ({name} rf args origin)))')})))"
+            f"{_JSON_CODE_BY_DIALECT[self._dialect](f'({_ENTRY_FUNCTION} rf args (fn [] ({name} rf args origin)))')})))"
         )
 
     def _role(self, ways: tuple[Way, ...]) -> str:
         return f"(or {' '.join([way_code(way, self._dialect) for way in ways])})"
 
 
-HOME: Final = "codriver.forms"
+FORMS_NAMESPACE: Final = "codriver.forms"
 """The namespace in which compiled forms are stored."""
 
 
@@ -158,15 +158,15 @@ def _cached_form(accessor: str, code: str) -> str:
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (
-        f"((clojure.core/deref (clojure.core/or (clojure.core/resolve '{HOME}/{name}) (clojure.core/intern "
-        f"(clojure.core/create-ns '{HOME}) '{name} "
+        f"((clojure.core/deref (clojure.core/or (clojure.core/resolve '{FORMS_NAMESPACE}/{name}) (clojure.core/intern "
+        f"(clojure.core/create-ns '{FORMS_NAMESPACE}) '{name} "
         "(clojure.core/binding [clojure.core/*ns* (clojure.core/the-ns 'clojure.core)] (clojure.core/eval "
         f"(clojure.core/read-string {{:read-cond :allow}} {json.dumps(code)})))))) $args $origin)"
     )
 
 
-FILES: Final = ("values.cljc", "re_frame.cljc")
-ACCESSORS: Final = (
+FORM_FILES: Final = ("values.cljc", "re_frame.cljc")
+ACCESSOR_NAMES: Final = (
     "health", "state", "epochs", "diff", "trace", "issues", "handlers", "machines", "dispatch", "restore", "reset",
 )  # fmt: skip
 
@@ -175,15 +175,15 @@ def _one_of(*names: str) -> tuple[Way, ...]:
     return tuple(Way((name,)) for name in names)
 
 
-_READ: Final = (
+_READ_WAYS: Final = (
     Way(("clojure.core/requiring-resolve",), "@({0} 'clojure.edn/read-string)"),
     *_one_of("cljs.reader/read-string", "clojure.edn/read-string"),
 )
-_DB: Final = ("re-frame.core/app-db-value", "re-frame.core/frame-db", "re-frame.core/get-frame-db")
-RE_FRAME2: Final[Roles] = {
-    "read": _READ,
+_DB_FUNCTIONS: Final = ("re-frame.core/app-db-value", "re-frame.core/frame-db", "re-frame.core/get-frame-db")
+RE_FRAME2_ROLES: Final[Roles] = {
+    "read": _READ_WAYS,
     "frames": (Way(("re-frame.core/frame-ids",), "(fn [] (sort-by str ({0})))"),),
-    "db": _one_of(*_DB),
+    "db": _one_of(*_DB_FUNCTIONS),
     "enabled": _one_of("re-frame.interop/debug-enabled?"),
     "handlers": (
         Way(
@@ -211,12 +211,12 @@ RE_FRAME2: Final[Roles] = {
     "machines": (Way(("re-frame.machines/machines", "re-frame.core/machines"), "{1}"),),
     "snapshots": (
         Way(("re-frame.core/frame-state-value",), "(fn [frame] (get-in ({0} frame) [:rf.db/runtime :rf/machines]))"),
-        *(Way((name,), "(fn [frame] (:rf/machines ({0} frame)))") for name in _DB),
+        *(Way((name,), "(fn [frame] (:rf/machines ({0} frame)))") for name in _DB_FUNCTIONS),
     ),
     "sensitive": _one_of("re-frame.core/elision-sensitive-declarations", "re-frame.elision/sensitive-declarations"),
 }
-RE_FRAME1: Final[Roles] = {
-    "read": _READ,
+RE_FRAME1_ROLES: Final[Roles] = {
+    "read": _READ_WAYS,
     "frames": (Way(("re-frame.db/app-db",), "(fn [] (when {0} [:app-db]))"),),
     "db": (Way(("re-frame.db/app-db",), "(fn [_] (deref {0}))"),),
     "enabled": (Way(("re-frame.db/app-db",), "(some? {0})"),),
@@ -231,22 +231,22 @@ RE_FRAME1: Final[Roles] = {
     "reset": (Way(("re-frame.db/app-db",), "(fn [_ db] (reset! {0} db) true)"),),
     "throws": (Way(("re-frame.db/app-db",), "true"),),
 }
-CAUSA: Final[Roles] = {
-    **RE_FRAME2,
+CAUSA_ROLES: Final[Roles] = {
+    **RE_FRAME2_ROLES,
     "causa": _one_of("day8.re-frame2-causa.runtime/health"),
     "session": _one_of("day8.re-frame2-causa.runtime/session-id"),
 }
 
-_LOAD: Final = "the application does not load %s"
+_NOT_LOADED_TEMPLATE: Final = "the application does not load %s"
 RE_FRAME2_MISSING_HINTS: Final = {
     "stream": "not here: ask for trace since an id",
-    "trace": _LOAD % "re-frame.trace.tooling, which keeps the trace",
-    "epochs": _LOAD % "re-frame.epoch (day8/re-frame2-epoch), which keeps epochs",
-    "restore": _LOAD % "re-frame.epoch (day8/re-frame2-epoch), which restores",
-    "reset": _LOAD % "re-frame.epoch (day8/re-frame2-epoch), which replaces the state",
-    "machines": _LOAD % "re-frame.machines (day8/re-frame2-machines)",
+    "trace": _NOT_LOADED_TEMPLATE % "re-frame.trace.tooling, which keeps the trace",
+    "epochs": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which keeps epochs",
+    "restore": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which restores",
+    "reset": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which replaces the state",
+    "machines": _NOT_LOADED_TEMPLATE % "re-frame.machines (day8/re-frame2-machines)",
 }
-"""Explains why an application with re-frame 2 may lack a role, by role."""
+"""Explanations of why an application with re-frame 2 may lack a role, by role."""
 RE_FRAME1_MISSING_HINTS: Final = {
     "stream": "re-frame 1 tells nobody of its events",
     "sensitive": "re-frame 1 declares no path sensitive: nothing is hidden",
@@ -255,30 +255,30 @@ RE_FRAME1_MISSING_HINTS: Final = {
     "restore": "re-frame 1 keeps no epochs",
     "machines": "re-frame 1 has no machines",
 }
-"""Explains why an application with re-frame 1 lacks a role, by role."""
-_PAGE: Final = "(str (.-timeOrigin js/performance))"
-_PROCESS: Final = (
+"""Explanations of why an application with re-frame 1 lacks a role, by role."""
+_PAGE_EXPRESSION: Final = "(str (.-timeOrigin js/performance))"
+_PROCESS_EXPRESSION: Final = (
     '(let [m (java.lang.management.ManagementFactory/getRuntimeMXBean)] (str (.getName m) "/" (.getStartTime m)))'
 )
-SENTINELS: Final[Mapping[tuple[str, str], str]] = {
-    ("causa", BROWSER): '(js/goog.getObjectByName "day8.re_frame2_causa.runtime.session_id")',
-    ("re-frame2", "clojure"): f"(when (resolve 're-frame.core/frame-ids) {_PROCESS})",
-    ("re-frame2", BROWSER): f'(when (js/goog.getObjectByName "re_frame.core.frame_ids") {_PAGE})',
-    ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS})",
-    ("re-frame", BROWSER): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE})',
+SENTINEL_EXPRESSIONS: Final[Mapping[tuple[str, str], str]] = {
+    ("causa", BROWSER_DIALECT): '(js/goog.getObjectByName "day8.re_frame2_causa.runtime.session_id")',
+    ("re-frame2", "clojure"): f"(when (resolve 're-frame.core/frame-ids) {_PROCESS_EXPRESSION})",
+    ("re-frame2", BROWSER_DIALECT): f'(when (js/goog.getObjectByName "re_frame.core.frame_ids") {_PAGE_EXPRESSION})',
+    ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS_EXPRESSION})",
+    ("re-frame", BROWSER_DIALECT): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE_EXPRESSION})',
 }
-"""An expression for each seam and dialect that identifies the process or page, or is nil without the seam."""
-_ROLES_AND_HINTS: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
-    "re-frame": (RE_FRAME1, RE_FRAME1_MISSING_HINTS),
-    "re-frame2": (RE_FRAME2, RE_FRAME2_MISSING_HINTS),
-    "causa": (CAUSA, RE_FRAME2_MISSING_HINTS),
+"""For each seam and dialect, an expression that identifies the process or page, or is nil without the seam."""
+_ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
+    "re-frame": (RE_FRAME1_ROLES, RE_FRAME1_MISSING_HINTS),
+    "re-frame2": (RE_FRAME2_ROLES, RE_FRAME2_MISSING_HINTS),
+    "causa": (CAUSA_ROLES, RE_FRAME2_MISSING_HINTS),
 }
 
 
 def forms(name: str, dialect: str) -> Forms:
     """Return the forms of a seam in a dialect."""
-    roles, missing = _ROLES_AND_HINTS[name]
-    return Forms(FILES, roles, missing, ACCESSORS, dialect)
+    roles, missing = _ROLES_AND_HINTS_BY_SEAM[name]
+    return Forms(FORM_FILES, roles, missing, ACCESSOR_NAMES, dialect)
 
 
 def read(accessor: str, answer: object) -> Fields:
@@ -287,14 +287,14 @@ def read(accessor: str, answer: object) -> Fields:
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
     if not answer.get("ok"):
         return _refusal(answer)
-    reader = _READERS.get(accessor)
+    reader = _READERS_BY_ACCESSOR.get(accessor)
     return {
         "ok": True,
         **(reader(answer) if reader else {key: value for key, value in answer.items() if value is not None}),
     }
 
 
-CAUSES: Final[Mapping[str, str]] = {
+REASONS_BY_ERROR: Final[Mapping[str, str]] = {
     "during-drain": "during-drain",
     "unknown-epoch": "unknown-epoch",
     "non-ok-record": "non-ok-record",
@@ -315,7 +315,7 @@ def _refusal(answer: Fields) -> Fields:
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
         return {**others, "hint": one_line(str(answer.get("hint", "")))}
-    reason = next((reason for end, reason in CAUSES.items() if cause.endswith(end)), "accessor-failed")
+    reason = next((reason for end, reason in REASONS_BY_ERROR.items() if cause.endswith(end)), "accessor-failed")
     details = " ".join([f"{name}={value}" for name, value in sorted((answer.get("details") or {}).items())])
     return {"ok": False, "reason": reason, "hint": one_line(f"{cause} {details}".strip())}
 
@@ -373,7 +373,7 @@ def one_line(text: str) -> str:
 _REDUNDANT_TAGS: Final = frozenset(
     {"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"}
 )
-"""Tags that are left out of a line because other parts of it contain the same."""
+"""Tags that are omitted from a line because its other parts contain the same information."""
 
 
 def line_of(row: Fields, *, with_position: bool = False) -> str:
@@ -427,7 +427,7 @@ def _changed(answer: Fields) -> Fields:
     return {**others, "notes": [f"unknown: {unknown}"]} if unknown else others
 
 
-_READERS: Final[Mapping[str, Callable[[Fields], Fields]]] = {
+_READERS_BY_ACCESSOR: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "health": _health,
     "epochs": _epochs,
     "trace": _trace,

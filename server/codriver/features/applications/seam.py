@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from codriver.repls.contract.companions import EvaluationSteps, ReplAccess
     from codriver.repls.supervisor import ReplSupervisor
 
-SEAM: Final = "seam"
+SEAM_CAPABILITY: Final = "seam"
 """The capability of a REPL whose application has a seam, and the name of the report of its session id."""
 SEAM_OP: Final = "codriver/seam"
-"""The worker's op that calls the seam, and the field of its messages with the session id."""
-SUBJECT: Final = "the application's seam"
-"""What a failed call is about, in its message."""
-SEARCH_S: Final = 1.0
+"""The worker's op that calls the seam, and the field of its messages that contains the session id."""
+CALL_SUBJECT: Final = "the application's seam"
+"""What a failed call is about, for its error message."""
+SEARCH_TIMEOUT_S: Final = 1.0
 """Maximum time that an evaluation waits for the search that follows it."""
-NATIVE: Final = Capability(SEAM_OP)
-CAPABILITY: Final = ServerCapability(SEAM, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
+NATIVE_CAPABILITY: Final = Capability(SEAM_OP)
+CAPABILITY: Final = ServerCapability(SEAM_CAPABILITY, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
 """The capability and the hints on how a REPL gets it. No server has it unless its application has a seam."""
-_READS_REQUESTS: Final = frozenset({"clojure", "hy", "python"})
+_REQUEST_READING_DIALECTS: Final = frozenset({"clojure", "hy", "python"})
 """The dialects in which an application can read the origin of a change from the request that caused it."""
 
 
@@ -82,11 +82,11 @@ class Seam:
     @property
     def capabilities(self) -> Mapping[str, Capability]:
         """Return the capability of the REPL, if its application is known to have a seam."""
-        return {} if self.session_id is None else {SEAM: self._support}
+        return {} if self.session_id is None else {SEAM_CAPABILITY: self._support}
 
     @property
     def _support(self) -> Capability:
-        return NATIVE if self._found is None else Capability(self._found.provider.name, adapted=True)
+        return NATIVE_CAPABILITY if self._found is None else Capability(self._found.provider.name, adapted=True)
 
     def note_session(self, session_id: str | None) -> None:
         """Store the session id of a seam. From then on, its application can attribute events to callers."""
@@ -118,7 +118,7 @@ class Seam:
         code = seam_providers.form(provider, self._access.dialect, accessor, parsed)
         if accessor == "subscribe":
             return await self._subscribe(code)
-        answer = seam_providers.read_answer(provider, accessor, await self._access.evaluate(code, what=SUBJECT))
+        answer = seam_providers.read_answer(provider, accessor, await self._access.evaluate(code, what=CALL_SUBJECT))
         for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
             self._streams.pop(identity)()
         return answer
@@ -131,7 +131,7 @@ class Seam:
             for found in frames.feed(text):
                 self._access.listener(None, Output("out", found) if isinstance(found, str) else found)
 
-        answer, end = await self._access.stream(code, what=SUBJECT, on_output=receive)
+        answer, end = await self._access.stream(code, what=CALL_SUBJECT, on_output=receive)
         identity = json.loads(answer).get("subId")
         frames.subscription = identity
         if identity is None:
@@ -155,7 +155,7 @@ class Seam:
         if seam_providers.reports_sensitive(self._found.provider):
             self._steps.before.append(self._learn_sensitive)
         self.note_session(self._found.session_id)
-        self._access.listener(None, Reported(SEAM, self._found.session_id))
+        self._access.listener(None, Reported(SEAM_CAPABILITY, self._found.session_id))
 
     def _may_have_appeared(self, request: Request) -> bool:
         """Return whether the code of a request may have loaded an application, while none is known.
@@ -168,7 +168,7 @@ class Seam:
 
     async def _search_again(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
-        with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_S):
+        with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_TIMEOUT_S):
             await self._find_application()
 
     async def _learn_sensitive(self) -> None:
@@ -185,10 +185,12 @@ class Seam:
     def _reads_requests(self) -> bool:
         if self._found is None:
             return self._is_native
-        return self._access.dialect in _READS_REQUESTS and seam_providers.reports_sensitive(self._found.provider)
+        return self._access.dialect in _REQUEST_READING_DIALECTS and seam_providers.reports_sensitive(
+            self._found.provider
+        )
 
     def _missing(self) -> CapabilityMissingError:
-        return CapabilityMissingError(SEAM, CAPABILITY.hint_for(self._access.dialect))
+        return CapabilityMissingError(SEAM_CAPABILITY, CAPABILITY.hint_for(self._access.dialect))
 
 
 def _origin_fields(request: Request) -> Mapping[str, Any]:
@@ -206,7 +208,7 @@ def seam_of(repls: ReplSupervisor, repl: str) -> Seam:
     adapter = repls.adapter(repl)
     seam = adapter.companion(Seam)
     if seam is None:
-        raise CapabilityMissingError(SEAM, CAPABILITY.hint_for(adapter.profile.dialect))
+        raise CapabilityMissingError(SEAM_CAPABILITY, CAPABILITY.hint_for(adapter.profile.dialect))
     return seam
 
 
@@ -226,10 +228,10 @@ class SeamSessions:
             seam = seam_of(self._repls, repl_id)
         except (CapabilityMissingError, ReplDisconnectedError):
             return
-        is_known = SEAM in repl.profile.capabilities and seam.session_id == session_id
+        is_known = SEAM_CAPABILITY in repl.profile.capabilities and seam.session_id == session_id
         seam.note_session(session_id)
         if not is_known:
-            self._core.report(CapabilityFound(repl_id, SEAM, seam.capabilities[SEAM]))
+            self._core.report(CapabilityFound(repl_id, SEAM_CAPABILITY, seam.capabilities[SEAM_CAPABILITY]))
 
     def current(self, repl_id: str) -> str | None:
         """Return the session id of the application in a REPL, or None if there is none or the REPL is disconnected."""

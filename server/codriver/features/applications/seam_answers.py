@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.records import Recent
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.seam import SEAM, SeamSessions, seam_of
+from codriver.features.applications.seam import SEAM_CAPABILITY, SeamSessions, seam_of
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.session_choice import resolve_session
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     SeamAnswer = Mapping[str, Any]
 
-RESTARTED: Final = "the app was restarted, as session %s: its previous epochs, events and subscriptions are gone"
-REASONS: Final = frozenset(
+RESTARTED_TEMPLATE: Final = (
+    "the app was restarted, as session %s: its previous epochs, events and subscriptions are gone"
+)
+REFUSAL_REASONS: Final = frozenset(
     {
         "no-such-accessor",
         "accessor-failed",
@@ -51,7 +53,7 @@ REASONS: Final = frozenset(
 )
 """All values of `reason` in refusals by a seam."""
 
-MAX_SEEN: Final = 1000
+MAX_REMEMBERED_PAIRS: Final = 1000
 """Maximum number of remembered pairs of a client and a REPL."""
 
 
@@ -59,7 +61,7 @@ MAX_SEEN: Final = 1000
 class LastApplications:
     """The application that each client's last answer was about, for each REPL. Lives as long as the server."""
 
-    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_SEEN))
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_REMEMBERED_PAIRS))
     """Session id of the application's seam, by client and REPL."""
 
     def replace(self, client: str, repl: str, application: str | None) -> bool:
@@ -85,7 +87,7 @@ def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
     if not call.services.part(LastApplications).replace(call.client, repl.id, session_id):
         return answer
     previous_notes = answer.fields.get("notes", ())
-    notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED % session_id]
+    notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED_TEMPLATE % session_id]
     return replace(answer, fields={**answer.fields, "notes": notes})
 
 
@@ -96,7 +98,9 @@ def app_repl(call: Call, key: str | None) -> Repl:
         RefusedError: no REPL matches, or several do.
     """
     if key is None:
-        candidates = [repl for repl in call.state.repls.values() if repl.profile and SEAM in repl.profile.capabilities]
+        candidates = [
+            repl for repl in call.state.repls.values() if repl.profile and SEAM_CAPABILITY in repl.profile.capabilities
+        ]
         if len(candidates) == 1:
             return candidates[0]
     return resolve_session(call.state, key).repl
@@ -114,7 +118,7 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
 
 def refusal_answer(call: Call, answer: SeamAnswer) -> Answer:
     """Return the answer for a refusal by the seam."""
-    reason = answer.get("reason") if answer.get("reason") in REASONS else "accessor-failed"
+    reason = answer.get("reason") if answer.get("reason") in REFUSAL_REASONS else "accessor-failed"
     location = {"at": shorten_paths(answer["at"], call.services.workspace)} if "at" in answer else {}
     return Answer(
         {**{key: value for key, value in answer.items() if key != "ok"}, "reason": reason, **location}, ok=False

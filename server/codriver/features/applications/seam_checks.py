@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError
-from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_setup import (
-    CONTRACT,
+    CONTRACT_VERSION,
     SETUP_HINTS,
     SETUP_STEPS,
     UNSUPPORTED_LANGUAGE_HINT,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 
-MAX_ERRORS: Final = 200
+MAX_SEARCHED_ERRORS: Final = 200
 """Maximum number of logged errors that are searched for a failed import."""
 MAX_ERROR_CHARACTERS: Final = 160
 """Maximum length of an import's error in the report."""
@@ -44,24 +44,25 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
     if session.get("phase") != "connected":
         return _stale_port_file(session)
     if support is not None:
-        return CapabilityRow(SEAM, support, _seam_detail(session, steps))
+        return CapabilityRow(SEAM_CAPABILITY, support, _seam_detail(session, steps))
     if steps is None:
-        return CapabilityRow(SEAM, "missing", UNSUPPORTED_LANGUAGE_HINT)
+        return CapabilityRow(SEAM_CAPABILITY, "missing", UNSUPPORTED_LANGUAGE_HINT)
     for find_reason in (_inactive_seam, _failed_import):
         if reason := find_reason(session, steps, call_tool):
-            return CapabilityRow(SEAM, "missing", reason)
-    return CapabilityRow(SEAM, "missing", SETUP_HINTS[str(session.get("dialect"))])
+            return CapabilityRow(SEAM_CAPABILITY, "missing", reason)
+    return CapabilityRow(SEAM_CAPABILITY, "missing", SETUP_HINTS[str(session.get("dialect"))])
 
 
 def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
     """Describe a loaded seam: its provider, and its frames or why there are none."""
-    support, exposed = session["capabilities"][SEAM], session.get(SEAM)
+    support, exposed = session["capabilities"][SEAM_CAPABILITY], session.get(SEAM_CAPABILITY)
     provider = f"by {support.get('op')}"
     if not isinstance(exposed, dict):
         return provider
     if (contract := exposed.get("contract")) is not None:
         return (
-            f"{provider}, of another version: it uses contract {contract}, and this codriver uses {CONTRACT}; update "
+            f"{provider}, of another version: it uses contract {contract}, and this codriver uses "
+            f"{CONTRACT_VERSION}; update "
             "it (codriver seam copy DIR, or the package in its environment) and start the application again"
         )
     if frames := exposed.get("frames"):
@@ -76,7 +77,7 @@ def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
         return None
     file = session.get("origin")  # the row of the REPL explains why it is not connected
     fix = f"start the application again, or rm {file} if it has ended"
-    return CapabilityRow(SEAM, "missing", f"{file} leads to no REPL: {fix}")
+    return CapabilityRow(SEAM_CAPABILITY, "missing", f"{file} leads to no REPL: {fix}")
 
 
 def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
@@ -92,7 +93,9 @@ def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: Cal
 
 def _failed_import(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
     """Return how to fix a failed import of the seam, or an empty string if the log contains none."""
-    answer = _answer(call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_ERRORS})
+    answer = _answer(
+        call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_SEARCHED_ERRORS}
+    )
     for entry in reversed(answer.get("result") or ()):
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
         if entry.get("repl-session-key") == session.get("key") and lines and _SEAM_NAME.search(lines[-1]):
@@ -114,4 +117,4 @@ def _answer(call_tool: CallTool, tool: str, arguments: dict[str, Any]) -> Mappin
     return answer if answer.get("ok", True) else {}
 
 
-CHECKS: Final = FeatureChecks(rows={SEAM: seam_row})
+CHECKS: Final = FeatureChecks(rows={SEAM_CAPABILITY: seam_row})

@@ -9,7 +9,7 @@ from pathlib import Path  # noqa: TC003  # click commands import it anyway
 
 import click
 
-from codriver.commands.options import DIRECTORY
+from codriver.commands.options import DIRECTORY_TYPE
 from codriver.commands.terminal import echo
 
 USAGE = """\
@@ -38,11 +38,11 @@ def path_command(*, language: str) -> None:
     """  # noqa: D301  # click does not wrap a paragraph that starts with this character
     from codriver.features.applications import seam_copy  # noqa: PLC0415  # not needed for `--help`
 
-    echo(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
+    echo(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE_DIRECTORY))
 
 
 @seam_command.command("copy", short_help="Copy the seam into DIR/codriver_seam.")
-@click.argument("folder", metavar="DIR", type=DIRECTORY)
+@click.argument("folder", metavar="DIR", type=DIRECTORY_TYPE)
 def copy_command(*, folder: Path) -> None:
     """Copy the seam, with the REPL that start_repl starts, into DIR/codriver_seam. It supports Python 3.8 and later.
 

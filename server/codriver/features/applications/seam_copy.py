@@ -21,16 +21,16 @@ from codriver.files.own_folders import cache_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-NAME: Final = "codriver_seam"
-PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / NAME
+PACKAGE_NAME: Final = "codriver_seam"
+PACKAGE_DIRECTORY: Final = Path(codriver.__file__).resolve().parents[1] / PACKAGE_NAME
 """The directory of the package, next to Codriver's."""
-CLOJURE: Final = PACKAGE / "clojure"
+CLOJURE_DIRECTORY: Final = PACKAGE_DIRECTORY / "clojure"
 """A directory for the classpath that contains only the seam."""
-WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
+WORKER_DIRECTORY: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD_NAME: Final = "copied-files.txt"
 """File name of the record, which has the format of `sha256sum --check`."""
 SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
-RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
+COPY_RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
 _RECORD_HEADER: Final = "# Files of codriver "
 _RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
 """Matches a line of the record. Paths contain no `..`, so that they cannot leave the directory."""
@@ -66,7 +66,7 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
         OSError: a file cannot be read or written.
     """
     directory = directory.resolve()
-    if directory == PACKAGE.parent:
+    if directory == PACKAGE_DIRECTORY.parent:
         raise StartError(
             f"nothing was copied: {directory} contains the original codriver_seam; name a folder of your project"
         )
@@ -84,7 +84,8 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
         first, *others = sorted(conflicts)
         more_text = f" and {len(others)} more" if others else ""
         raise StartError(
-            f"nothing was copied: {directory / NAME / first}{more_text} would be replaced, but was not written by "
+            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} would be replaced, but was "
+            "not written by "
             "codriver, or was changed; move it away, or name another folder"
         )
     removed_names = tuple(sorted(existing.keys() - sources.keys() - {RECORD_NAME}))
@@ -92,20 +93,23 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
     for name in written_names:
         _write(directory, name, sources[name])
     for name in removed_names:
-        with files.locate(Path(NAME, name), Links.NEVER, root=directory) as stale_file:
+        with files.locate(Path(PACKAGE_NAME, name), Links.NEVER, root=directory) as stale_file:
             stale_file.remove()
     record = _format_record(sources)
     if record != existing.get(RECORD_NAME):
         _write(directory, RECORD_NAME, record)
-    return CopyResult(directory / NAME, written_names, removed_names, tuple(sorted(unchanged_names)))
+    return CopyResult(directory / PACKAGE_NAME, written_names, removed_names, tuple(sorted(unchanged_names)))
 
 
 def _sources() -> Mapping[str, Path]:
     """Return the files to copy, by their names in the copy. `codriver_seam.repl` expects the REPL in `worker`."""
     return {
-        **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
-        **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
-        **{f"worker/{path.relative_to(WORKER).as_posix()}": path for path in sorted(WORKER.rglob("*.py"))},
+        **{path.name: path for path in sorted(PACKAGE_DIRECTORY.glob("*.py"))},
+        **{path.relative_to(PACKAGE_DIRECTORY).as_posix(): path for path in sorted(CLOJURE_DIRECTORY.glob("*/*.cljc"))},
+        **{
+            f"worker/{path.relative_to(WORKER_DIRECTORY).as_posix()}": path
+            for path in sorted(WORKER_DIRECTORY.rglob("*.py"))
+        },
     }
 
 
@@ -114,7 +118,7 @@ def _read_existing(directory: Path, names: Iterable[str]) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     for name in names:
         try:
-            contents[name] = files.read(Path(NAME, name), RULES, root=directory)
+            contents[name] = files.read(Path(PACKAGE_NAME, name), COPY_RULES, root=directory)
         except FileNotFoundError:
             continue
     return contents
@@ -144,4 +148,4 @@ def _format_record(sources: Mapping[str, bytes]) -> bytes:
 
 
 def _write(directory: Path, name: str, data: bytes) -> None:
-    files.replace(Path(NAME, name), data, links=Links.NEVER, root=directory, mode=None, make_mode=0o777)
+    files.replace(Path(PACKAGE_NAME, name), data, links=Links.NEVER, root=directory, mode=None, make_mode=0o777)

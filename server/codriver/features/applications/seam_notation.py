@@ -13,14 +13,14 @@ from codriver.repls import dialects
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNS_IN_PYTHON: Final = frozenset({"basilisp", "hy", "python"})
+PYTHON_HOSTED_DIALECTS: Final = frozenset({"basilisp", "hy", "python"})
 """Dialects that run in Python, and print and read strings as Python does."""
 _KEYWORD_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
-_WITH_JSON: Final = (
+_JSON_DIALECTS: Final = (
     dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP, dialects.HY,
 )  # fmt: skip
-AS_JSON: Final[Mapping[str, Callable[[str], str]]] = {
-    **{dialect.name: dialect.as_json for dialect in _WITH_JSON},
+JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
+    **{dialect.name: dialect.as_json for dialect in _JSON_DIALECTS},
     "python": "__import__('json').dumps({})".format,
 }
 """Functions that return code for the value of an expression as a JSON string, by dialect."""
@@ -28,7 +28,7 @@ AS_JSON: Final[Mapping[str, Callable[[str], str]]] = {
 
 def data_text(dialect: str, value: object) -> str:
     """Return data as text that code of a dialect can read: JSON for dialects that run in Python, EDN for others."""
-    return json.dumps(value, ensure_ascii=False) if dialect in RUNS_IN_PYTHON else edn(value)
+    return json.dumps(value, ensure_ascii=False) if dialect in PYTHON_HOSTED_DIALECTS else edn(value)
 
 
 def edn(value: object) -> str:
@@ -51,7 +51,7 @@ def string_literal(dialect: str, text: str) -> str:
     if dialect == "python":
         return repr(text)
     # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
-    return json.dumps(text, ensure_ascii=dialect not in RUNS_IN_PYTHON)
+    return json.dumps(text, ensure_ascii=dialect not in PYTHON_HOSTED_DIALECTS)
 
 
 def read_string(dialect: str, printed: str) -> str:
@@ -62,4 +62,4 @@ def read_string(dialect: str, printed: str) -> str:
         SyntaxError: the text is not a string literal.
     """
     # Clojure prints control characters in strings unescaped, which strict JSON forbids.
-    return str(ast.literal_eval(printed) if dialect in RUNS_IN_PYTHON else json.loads(printed, strict=False))
+    return str(ast.literal_eval(printed) if dialect in PYTHON_HOSTED_DIALECTS else json.loads(printed, strict=False))

@@ -15,15 +15,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from codriver.features.applications import re_frame
-from codriver.features.applications.seam_notation import AS_JSON, RUNS_IN_PYTHON, data_text, string_literal
+from codriver.features.applications.seam_notation import (
+    JSON_CODE_BY_DIALECT,
+    PYTHON_HOSTED_DIALECTS,
+    data_text,
+    string_literal,
+)
 
 ANY_ACCESSOR: Final = "*"
-"""The key of the form for every accessor without one of its own."""
+"""The key of the form for all accessors that have no form of their own."""
 _PLACEHOLDER: Final = re.compile(r"\$([a-zA-Z]+)")
-_LOADS_CODE: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
-"""Words in code that may load an application."""
+_LOADING_WORDS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
+"""Matches words in code that may load an application."""
 _STREAM_ACCESSORS: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
-"""The accessors of the band `stream`."""
+"""The accessors that belong to the band `stream`."""
 
 Fields = Mapping[str, Any]
 
@@ -57,9 +62,9 @@ class FoundProvider:
     """Accessors whose forms cannot be evaluated with this version of the seam."""
 
 
-_CODRIVER_SEAM: Final = re.compile(r"codriver[._/]seam")
-_RE_FRAME: Final = re.compile(r"re-frame")
-_BASILISP_MODULE: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
+_CODRIVER_SEAM_PATTERN: Final = re.compile(r"codriver[._/]seam")
+_RE_FRAME_PATTERN: Final = re.compile(r"re-frame")
+_BASILISP_MODULE_CODE: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 
 
 def _framework(name: str, dialect: str) -> Provider:
@@ -67,11 +72,11 @@ def _framework(name: str, dialect: str) -> Provider:
     return Provider(
         name,
         frozenset({dialect}),
-        re_frame.SENTINELS[name, dialect],
+        re_frame.SENTINEL_EXPRESSIONS[name, dialect],
         re_frame.forms(name, dialect),
         read=re_frame.read,
         returns_json=True,
-        mentioned_by=_RE_FRAME,
+        mentioned_by=_RE_FRAME_PATTERN,
     )
 
 
@@ -81,34 +86,34 @@ PROVIDERS: Final = (
         frozenset({"clojure", "babashka", "nbb"}),
         "(some-> (resolve 'codriver.seam/session-id) deref deref)",
         {ANY_ACCESSOR: "(codriver.seam/call $name $args $origin)"},
-        mentioned_by=_CODRIVER_SEAM,
+        mentioned_by=_CODRIVER_SEAM_PATTERN,
     ),
-    *(_framework(name, dialect) for name, dialect in re_frame.SENTINELS),
+    *(_framework(name, dialect) for name, dialect in re_frame.SENTINEL_EXPRESSIONS),
     Provider(
         "codriver",
         frozenset({"basilisp"}),
-        f'(python/getattr {_BASILISP_MODULE} "session_id" nil)',
+        f'(python/getattr {_BASILISP_MODULE_CODE} "session_id" nil)',
         {
             ANY_ACCESSOR: '(.call (python/__import__ "codriver_seam") $name $args $origin)',
             # The server gives each evaluation its own `*out*`, which is not Python's standard output.
             "subscribe": """(let [out *out*] (.call (python/__import__ "codriver_seam") $name $args $origin
  (fn [text] (.write out (str (python/chr 30) text "\\n")) (.flush out) nil)))""",
         },
-        mentioned_by=_CODRIVER_SEAM,
+        mentioned_by=_CODRIVER_SEAM_PATTERN,
     ),
     Provider(
         "codriver",
         frozenset({"hy"}),
         '(getattr (.get (. (__import__ "sys") modules) "codriver_seam") "session_id" None)',
         {ANY_ACCESSOR: '(.call (__import__ "codriver_seam") $name $args $origin)'},
-        mentioned_by=_CODRIVER_SEAM,
+        mentioned_by=_CODRIVER_SEAM_PATTERN,
     ),
     Provider(
         "codriver",
         frozenset({"python"}),
         'getattr(__import__("sys").modules.get("codriver_seam"), "session_id", None)',
         {ANY_ACCESSOR: '__import__("codriver_seam").call($name, $args, $origin)'},
-        mentioned_by=_CODRIVER_SEAM,
+        mentioned_by=_CODRIVER_SEAM_PATTERN,
     ),
 )
 """All providers, in the order in which they are tried."""
@@ -134,7 +139,7 @@ def search_code(dialect: str) -> str | None:
     rows = [[provider.sentinel, *provider.conditions.values()] for provider in _providers_of(dialect)]
     separator = ", " if dialect == "python" else " "
     listed = separator.join([f"[{separator.join(row)}]" for row in rows])
-    return AS_JSON[dialect](f"[{listed}]") if rows else None
+    return JSON_CODE_BY_DIALECT[dialect](f"[{listed}]") if rows else None
 
 
 def found_provider(dialect: str, answer: object) -> FoundProvider | None:
@@ -150,7 +155,7 @@ def found_provider(dialect: str, answer: object) -> FoundProvider | None:
 def may_load_application(dialect: str, code: str) -> bool:
     """Return whether code may have loaded an application, based on the words in it."""
     providers = _providers_of(dialect)
-    patterns = (_LOADS_CODE, *(provider.mentioned_by for provider in providers))
+    patterns = (_LOADING_WORDS, *(provider.mentioned_by for provider in providers))
     return bool(providers) and any(pattern is not None and pattern.search(code) for pattern in patterns)
 
 
@@ -181,7 +186,7 @@ def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, ori
     """
     code = provider.forms.get(accessor) or provider.forms[ANY_ACCESSOR]
     contents = {"name": accessor, "args": data_text(dialect, arguments), "origin": data_text(dialect, origin)}
-    nil = "None" if dialect in RUNS_IN_PYTHON - {"basilisp"} else "nil"
+    nil = "None" if dialect in PYTHON_HOSTED_DIALECTS - {"basilisp"} else "nil"
 
     def literal(match: re.Match[str]) -> str:
         name = match[1]
@@ -193,7 +198,7 @@ def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, ori
         return string_literal(dialect, value if isinstance(value, str) else data_text(dialect, value))
 
     code = _PLACEHOLDER.sub(literal, code)
-    return AS_JSON[dialect](code) if provider.read and not provider.returns_json else code
+    return JSON_CODE_BY_DIALECT[dialect](code) if provider.read and not provider.returns_json else code
 
 
 def read_answer(provider: Provider, accessor: str, text: str) -> str:

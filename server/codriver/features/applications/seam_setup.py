@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import codriver
-from codriver.features.applications.seam_notation import RUNS_IN_PYTHON, string_literal
+from codriver.features.applications.seam_notation import PYTHON_HOSTED_DIALECTS, string_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
-"""The package with which Python applications expose their state to Codriver. It is installed next to `codriver`."""
+"""File of the package with which Python applications expose their state, installed next to `codriver`."""
 CLOJURE_FILE: Final = PACKAGE_FILE.parent / "clojure" / "codriver" / "seam.cljc"
-"""The namespace with which Clojure applications expose their state to Codriver."""
-CONTRACT: Final = 1
+"""File of the namespace with which Clojure applications expose their state to Codriver."""
+CONTRACT_VERSION: Final = 1
 """The version of the seam's contract that Codriver reads."""
 
 
@@ -39,7 +39,7 @@ class SetupSteps:
         return f"{self.install} {self.frame}"
 
 
-_CLOJURE: Final = SetupSteps(
+_CLOJURE_STEPS: Final = SetupSteps(
     "codriver.seam", "install!", "(codriver.seam/install! true)", "(codriver.seam/watch-atom! :app db)", CLOJURE_FILE
 )
 SETUP_STEPS: Final[Mapping[str, SetupSteps]] = {
@@ -55,7 +55,7 @@ SETUP_STEPS: Final[Mapping[str, SetupSteps]] = {
         "codriver_seam", "install", "(import codriver_seam) (codriver_seam/install true)",
         '(codriver_seam/frame "app" (fn [] @db))',
     ),
-    **dict.fromkeys(("clojure", "babashka", "nbb"), _CLOJURE),
+    **dict.fromkeys(("clojure", "babashka", "nbb"), _CLOJURE_STEPS),
 }  # fmt: skip
 """The steps that install the seam, by dialect."""
 
@@ -68,26 +68,26 @@ def _hint(dialect: str, steps: SetupSteps) -> str:
 
 
 SETUP_HINTS: Final[Mapping[str, str]] = {dialect: _hint(dialect, steps) for dialect, steps in SETUP_STEPS.items()}
-"""How to install the seam in an application, as a hint by dialect."""
+"""Hints on how to install the seam in an application, by dialect."""
 UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for its language: look at the application by evaluating code"
-"""The hint for all other dialects."""
+"""The hint for dialects without setup steps."""
 
 _LOAD_PACKAGE_CODE: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
-"""Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` unchanged."""
-_EXECUTE: Final[Mapping[str, str]] = {
+"""Python code that loads the package into a process that cannot import it, without changing `sys.path`."""
+_EXECUTE_TEMPLATES: Final[Mapping[str, str]] = {
     "basilisp": "(python/exec {code} (python/dict))",
     "hy": "(exec {code} {{}})",
     "python": "exec({code}, {{}})",
 }
-"""Code that executes Python code, by dialect."""
+"""Templates of code that executes Python code, by dialect."""
 
 
 def is_seam_package(dialect: str, file: Path) -> bool:
     """Return whether a file is Codriver's seam package and the dialect runs in Python, and so can load it."""
-    return dialect in RUNS_IN_PYTHON and file == PACKAGE_FILE
+    return dialect in PYTHON_HOSTED_DIALECTS and file == PACKAGE_FILE
 
 
 def seam_package_code(dialect: str, file: str | None) -> str | None:
@@ -95,6 +95,6 @@ def seam_package_code(dialect: str, file: str | None) -> str | None:
 
     Returns None for any other file or dialect.
     """
-    if file != str(PACKAGE_FILE) or dialect not in _EXECUTE:
+    if file != str(PACKAGE_FILE) or dialect not in _EXECUTE_TEMPLATES:
         return None
-    return _EXECUTE[dialect].format(code=string_literal(dialect, _LOAD_PACKAGE_CODE.format(file=file)))
+    return _EXECUTE_TEMPLATES[dialect].format(code=string_literal(dialect, _LOAD_PACKAGE_CODE.format(file=file)))

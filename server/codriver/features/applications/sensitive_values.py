@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter_values import Listener
 
-ACCESSOR: Final = "sensitive"
-"""The accessor for the values. Only the redactor may use them."""
+SENSITIVE_ACCESSOR: Final = "sensitive"
+"""The accessor that returns the sensitive values. Only the redactor may use it."""
 CHUNK_CHARACTERS: Final = 4096
 """Length of the chunks into which a long value is split for the redactor."""
 MAX_CHUNKS: Final = 16
-LEARN_S: Final = 1.0
+LEARN_TIMEOUT_S: Final = 1.0
 """Maximum time that an evaluation waits for the values."""
 
 
@@ -42,7 +42,7 @@ def _starts(length: int) -> list[int]:
 
 
 async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
-    """Request the values from a seam, and pass them to the redactor. Never raises, and waits at most `LEARN_S`."""
-    with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_S):
-        answer = json.loads(await call(ACCESSOR, "{}"))
+    """Request the values from a seam, and pass them to the redactor. Never raises; waits at most `LEARN_TIMEOUT_S`."""
+    with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_TIMEOUT_S):
+        answer = json.loads(await call(SENSITIVE_ACCESSOR, "{}"))
         listener(None, SensitiveSeen(sensitive_values(answer)))

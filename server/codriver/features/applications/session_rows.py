@@ -9,9 +9,9 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.applications.app_streams import AppStreams
-from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import query_seam
-from codriver.features.applications.seam_setup import CONTRACT
+from codriver.features.applications.seam_setup import CONTRACT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.calls.call import AddRows, Call
 
-TIMEOUT_S: Final = 1.0
+ANSWER_TIMEOUT_S: Final = 1.0
 """Maximum time to wait for the answer of one application."""
 
 
@@ -31,19 +31,21 @@ async def query_applications(call: Call) -> AddRows:
     summaries: dict[str, dict[str, object]] = {}
     for repl in call.state.repls.values():
         if repl.phase == "connected" and repl.profile is not None:
-            with suppress(CodriverError), anyio.move_on_after(TIMEOUT_S):
+            with suppress(CodriverError), anyio.move_on_after(ANSWER_TIMEOUT_S):
                 health = await query_seam(call, repl.id, "health", {})
                 summaries[repl.key] = _summary(call, repl, health)
 
     def add_summaries(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-        return [row | {SEAM: summaries[key]} if (key := str(row["key"])) in summaries else row for row in rows]
+        return [
+            row | {SEAM_CAPABILITY: summaries[key]} if (key := str(row["key"])) in summaries else row for row in rows
+        ]
 
     return add_summaries
 
 
 def _summary(call: Call, repl: Repl, health: Mapping[str, Any]) -> dict[str, object]:
     profile = call.state.repls[repl.id].profile
-    support = profile.capabilities.get(SEAM) if profile else None
+    support = profile.capabilities.get(SEAM_CAPABILITY) if profile else None
     bands = health.get("bands", {})
     return {
         "provider": support.op if support and support.adapted else "codriver",
@@ -51,5 +53,5 @@ def _summary(call: Call, repl: Repl, health: Mapping[str, Any]) -> dict[str, obj
         "frames": health.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
         "subscriptions": sum(stream.repl == repl.id for stream in call.services.part(AppStreams).active()),
-        **({} if health.get("contract", CONTRACT) == CONTRACT else {"contract": health["contract"]}),
+        **({} if health.get("contract", CONTRACT_VERSION) == CONTRACT_VERSION else {"contract": health["contract"]}),
     }

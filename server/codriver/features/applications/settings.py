@@ -6,7 +6,7 @@ from typing import Final
 
 from codriver.settings.declared import DeclaredSetting
 
-SHOWS_SENSITIVE: Final = DeclaredSetting(
+SENSITIVE_READS_SETTING: Final = DeclaredSetting(
     "allow_sensitive_reads",
     default=False,
     description="Let inspect_app reveal values that an application marks as sensitive, on request.",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.app_streams import OPS, AppStream, AppStreams
-from codriver.features.applications.seam import SEAM
+from codriver.features.applications.app_streams import OPS_BY_TOPIC, AppStream, AppStreams
+from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import app_repl, query_seam, refusal_answer, with_restart_note
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
 
-QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
+STREAM_EVENTS_QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
 """Query for `wait_for` that matches the events of a stream. `%s` is a clause for the op type, or empty."""
 
 
@@ -52,14 +52,14 @@ async def watch_app(call: Call, arguments: WatchAppArguments) -> Answer:
         return refusal_answer(call, answer)
     stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.services.part(AppStreams).start(stream)
-    op = OPS.get(arguments.topic, arguments.topic)
+    op = OPS_BY_TOPIC.get(arguments.topic, arguments.topic)
     op_clause = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{op}"]'
     capture_fields = (
         {"lines": [shorten_paths(_capture_line(answer["capture"]), call.services.workspace)]}
         if "capture" in answer
         else {}
     )
-    started = Answer({"subId": stream.id, "since": since, "query": QUERY % op_clause, **capture_fields})
+    started = Answer({"subId": stream.id, "since": since, "query": STREAM_EVENTS_QUERY % op_clause, **capture_fields})
     return with_restart_note(call, repl, started)
 
 
@@ -103,9 +103,9 @@ TOOL = Tool(
     title="Watch the app",
     description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
     arguments=WatchAppArguments,
-    output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS),
+    output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS_SCHEMA),
     run=watch_app,
-    needs=(SEAM,),
+    needs=(SEAM_CAPABILITY,),
     is_usual=True,
     is_rare=True,
     search_hint="stream events, wait for an error of the application",

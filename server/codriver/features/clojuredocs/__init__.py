@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Feature
-from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
@@ -17,4 +17,4 @@ def _server() -> ServerHooks:
     return hooks.SERVER
 
 
-FEATURE = Feature("clojuredocs", settings=(URL, MAX_AGE_DAYS_SETTING), server=_server)
+FEATURE = Feature("clojuredocs", settings=(URL_SETTING, MAX_AGE_DAYS_SETTING), server=_server)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from codriver.repls.contract.adapter_values import ServerCapability
 from codriver.repls.contract.questions import Query
-from codriver.repls.nrepl.probe import CIDER
+from codriver.repls.nrepl.probe import CIDER_HINT
 from codriver.wire.untrusted import as_map, as_strings, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_REQUIRES_CIDER: Final = f"{CIDER}; without it clojuredocs_info reads the public export"
-CAPABILITY: Final = ServerCapability(
+_REQUIRES_CIDER: Final = f"{CIDER_HINT}; without it clojuredocs_info reads the public export"
+CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
     missing="it is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
@@ -43,7 +43,7 @@ class LookupEntry(Query[Entry | None]):
     """Query for the entry of a qualified symbol. The result is None if there is no entry."""
 
     name: ClassVar[str] = "clojuredocs"
-    capability: ClassVar[str] = CAPABILITY.name
+    capability: ClassVar[str] = CLOJUREDOCS_CAPABILITY.name
     is_for_server: ClassVar[bool] = True
     symbol: str
 

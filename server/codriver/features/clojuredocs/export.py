@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-FORMAT: Final = "codriver-clojuredocs-1"
+FORMAT_ID: Final = "codriver-clojuredocs-1"
 """Identifies the format of the cached file, in its first line."""
-FILE: Final = "clojuredocs.lines"
+CACHE_FILE_NAME: Final = "clojuredocs.lines"
 """The name of the cached file."""
 FETCH_TIMEOUT_S: Final = 20.0
 """Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
 SILENCE_TIMEOUT_S: Final = 10.0
-"""Maximum number of seconds to wait for the next data of a download."""
-MAX_BYTES: Final = 128 * 2**20
+"""Maximum time to wait for the next data of a download."""
+MAX_EXPORT_BYTES: Final = 128 * 2**20
 """Maximum size of an export. The actual size is about 10 MB."""
 CHUNK_BYTES: Final = 2**18
 """Number of bytes to read at a time."""
-AGAIN_S: Final = 60.0
+RETRY_DELAY_S: Final = 60.0
 """Time to wait after a failed download before trying again, so that calls do not all wait when the machine is offline.
 """
 MAX_HEADER_CHARACTERS: Final = 1 << 16
-"""Maximum length of the cached file's first line, which has the address of its source."""
-NEVER: Final = "none"
+"""Maximum length of the cached file's first line, which contains the address of the source."""
+NO_DOWNLOAD_URL: Final = "none"
 """The address that disables downloads."""
 
 
@@ -70,7 +70,7 @@ class ClojureDocsExport:
     """The cached ClojureDocs export. Lives as long as the server."""
 
     def __init__(self, directory: Path) -> None:
-        self._file = directory / FILE
+        self._file = directory / CACHE_FILE_NAME
         self._fetching = anyio.Lock()
         self._failed: tuple[str, float, str] | None = None
         """The address, monotonic time and cause of the last failure."""
@@ -103,9 +103,9 @@ class ClojureDocsExport:
 
     async def _refresh(self, url: str) -> str | None:
         """Download the export. Return the reason if that fails, otherwise None."""
-        if url == NEVER:
+        if url == NO_DOWNLOAD_URL:
             return "the setting clojuredocsUrl is none"
-        if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < AGAIN_S:
+        if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < RETRY_DELAY_S:
             return self._failed[2]
         try:
             with anyio.fail_after(FETCH_TIMEOUT_S):
@@ -140,8 +140,8 @@ def download_export(url: str, file: Path) -> None:
         with urllib.request.urlopen(request, timeout=SILENCE_TIMEOUT_S) as answer:  # noqa: S310  # checked above
             while chunk := answer.read1(CHUNK_BYTES):
                 data += chunk
-                if len(data) > MAX_BYTES:
-                    raise FetchError(f"the export has more than {MAX_BYTES} bytes")
+                if len(data) > MAX_EXPORT_BYTES:
+                    raise FetchError(f"the export has more than {MAX_EXPORT_BYTES} bytes")
                 if time.monotonic() > deadline:
                     raise FetchError(f"the download took longer than {FETCH_TIMEOUT_S:g} s")
     except urllib.error.HTTPError as error:
@@ -192,7 +192,7 @@ def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
 
 def _header(url: str) -> str:
     """Return the first line of the cached file, with its format and the address that it was downloaded from."""
-    return f"{FORMAT}\t{json.dumps(url)}\n"
+    return f"{FORMAT_ID}\t{json.dumps(url)}\n"
 
 
 def _age_s(file: Path, url: str) -> float | None:
@@ -203,8 +203,8 @@ def _age_s(file: Path, url: str) -> float | None:
             fetched_at = os.fstat(lines.fileno()).st_mtime
     except (OSError, UnicodeDecodeError):
         return None
-    if url == NEVER:
-        return 0.0 if header.startswith(f"{FORMAT}\t") else None
+    if url == NO_DOWNLOAD_URL:
+        return 0.0 if header.startswith(f"{FORMAT_ID}\t") else None
     return max(0.0, time.time() - fetched_at) if header == _header(url) else None
 
 

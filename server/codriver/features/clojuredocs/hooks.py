@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.clojuredocs.entries import CAPABILITY
+from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY
 from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.features.clojuredocs.tool import TOOLS
@@ -30,7 +30,7 @@ SERVER: Final = ServerHooks(
     parts=(Part(ClojureDocsExport, lambda _services, _tasks: ClojureDocsExport(cache_directory())),),
     resources=(
         ResourceFamily(
-            CAPABILITY.name,
+            CLOJUREDOCS_CAPABILITY.name,
             1,
             "application/json",
             _read,
@@ -44,5 +44,5 @@ SERVER: Final = ServerHooks(
             has_plain_path=True,
         ),
     ),
-    adapters=AdapterHooks(capabilities=(CAPABILITY,)),
+    adapters=AdapterHooks(capabilities=(CLOJUREDOCS_CAPABILITY,)),
 )

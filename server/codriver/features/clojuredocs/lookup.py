@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import CodriverError, RefusedError, refused
-from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
+from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, LookupEntry
 from codriver.features.clojuredocs.export import ClojureDocsExport
-from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.questions import Lookup
 from codriver.tools.answers.answer_budget import head
 from codriver.tools.calls.session_choice import resolve_session
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.session_choice import Target
 
 CLOJUREDOCS_URL: Final = "https://clojuredocs.org"
-CORE: Final = "clojure.core"
+CORE_NAMESPACE: Final = "clojure.core"
 """The namespace of Clojure's core library."""
-SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
-"""Prefixes of namespaces whose vars have a different name in Clojure. The first match is used."""
+CLOJURE_PREFIXES: Final = {"cljs.core": CORE_NAMESPACE, "basilisp.": "clojure.", "cljs.": "clojure."}
+"""Maps prefixes of namespaces to those of the Clojure namespaces with the same vars. The first match is used."""
 SECONDS_PER_DAY: Final = 86_400
 
 
@@ -39,13 +39,15 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
     target = _session(services, key)
     qualified = clojure_name(await _qualified(services, target, symbol))
     settings = services.live.settings
-    if target is not None and CAPABILITY.name in _capabilities(target):
+    if target is not None and CLOJUREDOCS_CAPABILITY.name in _capabilities(target):
         with suppress(CodriverError):  # the export may have an entry that the operation lacks
             entry = await services.repls.adapter(target.repl.id).query(LookupEntry(symbol=qualified))
             if entry is not None:
                 return {**entry_json(entry, settings.max_text_bytes), "source": "repl"}
     max_age_s = settings.value_of(MAX_AGE_DAYS_SETTING) * SECONDS_PER_DAY
-    found = await services.part(ClojureDocsExport).find(qualified, url=settings.value_of(URL), max_age_s=max_age_s)
+    found = await services.part(ClojureDocsExport).find(
+        qualified, url=settings.value_of(URL_SETTING), max_age_s=max_age_s
+    )
     if found.entry is None:
         hint = "ClojureDocs covers Clojure and its own libraries; use symbol_info for everything else"
         if found.others:
@@ -65,11 +67,11 @@ def clojure_name(qualified: str) -> str:
     """Return the name on ClojureDocs of a symbol that a dialect of Clojure qualifies."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
-        return f"{CORE}/{qualified}"
+        return f"{CORE_NAMESPACE}/{qualified}"
     # In the symbol for division, the name is the same character as the separator.
     if not name:
         namespace, name = namespace.removesuffix("/"), "/"
-    for start, clojure in SAME.items():
+    for start, clojure in CLOJURE_PREFIXES.items():
         if namespace.startswith(start):
             namespace = clojure + namespace.removeprefix(start)
             break

@@ -6,7 +6,7 @@ from typing import Final
 
 from codriver.settings.declared import DeclaredSetting
 
-URL: Final = DeclaredSetting(
+URL_SETTING: Final = DeclaredSetting(
     "clojuredocs_url",
     "https://clojuredocs.org/clojuredocs-export.json",
     "Where the ClojureDocs export is fetched from; none means never.",

@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
 from codriver.features.clojuredocs.lookup import describe_entry
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
@@ -45,9 +45,9 @@ TOOLS = (
             name="string",
             ns="string",
             doc="string",
-            examples=STRINGS,
-            seeAlsos=STRINGS,
-            notes=STRINGS,
+            examples=STRINGS_SCHEMA,
+            seeAlsos=STRINGS_SCHEMA,
+            notes=STRINGS_SCHEMA,
             count="integer",
             omitted="integer",
             url="string",

@@ -18,9 +18,9 @@ import click
 
 from codriver.commands.call import session_option
 from codriver.commands.log import with_image_marks
-from codriver.commands.log_follower import WHOLE, FollowError
+from codriver.commands.log_follower import MAX_TEXT_BYTES, FollowError
 from codriver.commands.options import (
-    STRICT,
+    STRICT_CHOICE,
     Number,
     WholeNumberRange,
     images_option,
@@ -44,7 +44,7 @@ from codriver.features.export.documents.recordings import (
 from codriver.files import Links, whole_files
 from codriver.files.own_folders import workspace_state_directory
 from codriver.net import client
-from codriver.repls.kinds import JUPYTER, PYTHON, dialect_for_session_key, find_kind, split_address
+from codriver.repls.kinds import JUPYTER_PROTOCOL, PYTHON_KIND, dialect_for_session_key, find_kind, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from codriver.features.export.fresh_runs import FreshRuns
     from codriver.net.client import Connection
 
-FORMATS = (*get_args(Format), "recording")
-SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
-"""The format to use by the suffix of the output file, unless the format is given."""
-MAX_ENTRIES = 10_000
+FORMAT_NAMES = (*get_args(Format), "recording")
+FORMATS_BY_SUFFIX = {".ipynb": "notebook", ".jsonl": "recording"}
+"""Formats by the suffix of the output file, which are used if no format is given."""
+MAX_SEARCHED_ENTRIES = 10_000
 """Maximum number of log entries that are searched for evaluations."""
-STDOUT = "-"
+STDOUT_NAME = "-"
 """The output name that means standard output."""
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
@@ -95,12 +95,14 @@ class ExportedEvaluations:
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
-@click.option("--last", type=WholeNumberRange(1, MAX_ENTRIES), metavar="N", help="The last N evaluations.")
+@click.option("--last", type=WholeNumberRange(1, MAX_SEARCHED_ENTRIES), metavar="N", help="The last N evaluations.")
 @click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
 @click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
 @click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="By default what the FILE is called, else test.")
-@click.option("--output", "-o", metavar="FILE", default=STDOUT, help="A file in the workspace, or - (default).")
+@click.option(
+    "--format", "form", type=click.Choice(FORMAT_NAMES), help="By default what the FILE is called, else test."
+)
+@click.option("--output", "-o", metavar="FILE", default=STDOUT_NAME, help="A file in the workspace, or - (default).")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`.")
 @python_option
@@ -140,7 +142,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     workspace = workspace.resolve()
     file = _file(output, workspace, force=force)
     chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
-    form = form or SUFFIXES.get(Path(output).suffix, "test")
+    form = form or FORMATS_BY_SUFFIX.get(Path(output).suffix, "test")
     if form == "recording":
         text, summary = to_json_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
@@ -150,7 +152,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
             workspace,
             chosen.recording.repl,
             timeout,
-            is_strict=pictures == STRICT,
+            is_strict=pictures == STRICT_CHOICE,
             is_chosen=repl is not None,
             python=python,
             file=file,
@@ -167,7 +169,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
 
 def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
     """Return the file to write; None for standard output."""
-    if output == STDOUT:
+    if output == STDOUT_NAME:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
     if not file.is_relative_to(workspace):
@@ -203,7 +205,7 @@ def _remember(file: Path, chosen: ExportedEvaluations, workspace: Path) -> None:
 
 def _namespace(output: str) -> str:
     """Return the namespace for a Lisp file, from its path below the source directory."""
-    if output == STDOUT:
+    if output == STDOUT_NAME:
         return "exported-test"
     parts = list(Path(output).with_suffix("").parts)
     while len(parts) > 1 and (parts[0] in {"src", "test", "tests", "dev", ".", ".."} or Path(parts[0]).is_absolute()):
@@ -295,7 +297,7 @@ def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the session's key, or for a Lisp the key of its REPL, because its sessions share all definitions."""
     repl = key.partition("/")[0]
     dialect = known.get(repl, {}).get("dialect") or dialect_for_session_key(repl)
-    return key if dialect == PYTHON.dialect else repl
+    return key if dialect == PYTHON_KIND.dialect else repl
 
 
 def _recording(
@@ -309,7 +311,7 @@ def _recording(
     dialect = str(row.get("dialect") or dialect_for_session_key(key) or (kind.dialect if kind else ""))
     process_origin = str(row.get("origin", "")) if row.get("kind") == "process" else ""
     is_of_kernel = _is_kernel_session(row, key)
-    kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
+    kernel = JUPYTER_PROTOCOL if is_of_kernel and dialect == PYTHON_KIND.dialect else ""
     words = repl or process_origin or kernel or repl_option(dialect)
     if not words or not dialect:
         raise CodriverError(f"the kind of REPL of the session {key} is unknown: pass --repl, as for `serve`")
@@ -319,13 +321,13 @@ def _recording(
 def _is_kernel_session(row: Mapping[str, Any], key: str) -> bool:
     """Return whether a session belongs to a kernel, by its address if the server has one, otherwise by its key."""
     if address := str(row.get("address", "")):
-        return split_address(address)[0] == JUPYTER
+        return split_address(address)[0] == JUPYTER_PROTOCOL
     return _KERNEL_KEY.fullmatch(key) is not None
 
 
 def _entries(connection: Connection) -> list[dict[str, Any]]:
     """Return the newest entries of a running server's log."""
-    answer = connection.call("repl_output_log", {"limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
+    answer = connection.call("repl_output_log", {"limit": MAX_SEARCHED_ENTRIES, "maxTextBytes": MAX_TEXT_BYTES})
     if not answer.get("ok"):
         raise FollowError(answer)
     with convert_field_errors("repl_output_log"):
@@ -341,7 +343,9 @@ def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
 
 def _found(connection: Connection, query: str) -> Iterator[str]:
     """Yield the ids of evaluations that the query returns."""
-    answer = connection.call("repl_output_log", {"query": query, "limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
+    answer = connection.call(
+        "repl_output_log", {"query": query, "limit": MAX_SEARCHED_ENTRIES, "maxTextBytes": MAX_TEXT_BYTES}
+    )
     if not answer.get("ok"):
         raise FollowError(answer)
     with convert_field_errors("repl_output_log"):

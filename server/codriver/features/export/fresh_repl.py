@@ -22,7 +22,7 @@ from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING,
+    NAMESPACE_MISSING_TYPE,
     TEXT_TYPES,
     Display,
     Ending,
@@ -45,22 +45,24 @@ if TYPE_CHECKING:
     Learn = Callable[[Iterable[tuple[str, str]]], None]
     OnOutput = Callable[[str, str], None]
 
-ENDLESS: Final = "Endless"
+ENDLESS_FAILURE: Final = "Endless"
 """Type of the failure that is recorded if code was interrupted because it took too long."""
-WHOLE: Final = PrintLimits()
+COMPLETE_LIMITS: Final = PrintLimits()
 """Print limits that print values completely."""
-INTERRUPT_S: Final = 10.0
+INTERRUPT_TIMEOUT_S: Final = 10.0
 """How long to wait for an interrupted evaluation to end."""
-LEININGEN_TARGET: Final = "target"
+LEININGEN_TARGET_DIRECTORY: Final = "target"
 """The directory in which Leiningen builds, and to which it also writes its port."""
 NREPL_MAIN_ARGUMENTS: Final = ("-m", "nrepl.cmdline")
 """The arguments of Clojure that start an nREPL server."""
-NREPL_WITHOUT_PORT_FILE: Final = (
+NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
     "-e",
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""Runs the server of `NREPL_MAIN_ARGUMENTS` without its `main`, which overwrites an existing `.nrepl-port`."""
+"""Arguments that run the server of `NREPL_MAIN_ARGUMENTS` without its `main`, which overwrites an existing
+`.nrepl-port`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class FreshRepl:
         namespace: str | None = None,
         file: str | None = None,
         timeout_s: float | None = None,
-        limits: PrintLimits = WHOLE,
+        limits: PrintLimits = COMPLETE_LIMITS,
         is_partial: bool = False,
     ) -> EvaluationOutcome:
         """Evaluate code and wait for the result, or load the code as `file`.
@@ -148,8 +150,8 @@ class FreshRepl:
             ReplDisconnectedError: the connection to the REPL was lost.
         """
         ran = await self._run(code, namespace, file, timeout_s, limits, is_partial=is_partial)
-        if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
-            quoted = f"import {namespace}" if self.dialect == kinds.PYTHON.dialect else f"(require '{namespace})"
+        if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING_TYPE:
+            quoted = f"import {namespace}" if self.dialect == kinds.PYTHON_KIND.dialect else f"(require '{namespace})"
             loaded = await self._run(quoted)
             if loaded.failure:
                 return loaded
@@ -162,7 +164,7 @@ class FreshRepl:
         namespace: str | None = None,
         file: str | None = None,
         timeout_s: float | None = None,
-        limits: PrintLimits = WHOLE,
+        limits: PrintLimits = COMPLETE_LIMITS,
         *,
         is_partial: bool = False,
     ) -> EvaluationOutcome:
@@ -206,7 +208,7 @@ class FreshRepl:
             CodriverError: the evaluation does not end.
         """
         if "interrupt" in self._adapter.profile.capabilities:
-            with anyio.move_on_after(INTERRUPT_S):
+            with anyio.move_on_after(INTERRUPT_TIMEOUT_S):
                 await self._adapter.interrupt()
                 await received.over.wait()
                 return
@@ -226,7 +228,7 @@ class FreshRepl:
 
 
 def _endless_failure(limit_s: float) -> Failure:
-    return Failure(ENDLESS, f"it had not ended after {limit_s:g} s, and was interrupted")
+    return Failure(ENDLESS_FAILURE, f"it had not ended after {limit_s:g} s, and was interrupted")
 
 
 @asynccontextmanager
@@ -324,7 +326,7 @@ async def _connected(
                 raise StartError(f"the kernel exited before it accepted a connection: {remedy}") from error
             if anyio.current_time() > deadline:
                 raise StartError(str(error)) from error
-            await anyio.sleep(processes.POLL_S)
+            await anyio.sleep(processes.ADDRESS_POLL_INTERVAL_S)
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
@@ -332,10 +334,12 @@ def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -
     if recipe.port_file is None:
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN_ARGUMENTS:
-        return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
+        return replace(
+            recipe, command=(*recipe.command[:-2], *NREPL_ARGUMENTS_WITHOUT_PORT_FILE), port_file=None
+        ), workspace
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
     for entry in workspace.iterdir():  # files that the program needs, such as nbb.edn
-        if not entry.name.startswith(".") and entry.name != LEININGEN_TARGET:
+        if not entry.name.startswith(".") and entry.name != LEININGEN_TARGET_DIRECTORY:
             (directory / entry.name).symlink_to(entry)
     program, *arguments = recipe.command
     command = (str(workspace / program) if "/" in program else program, *arguments)

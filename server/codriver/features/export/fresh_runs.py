@@ -23,7 +23,7 @@ from codriver.core.values import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import FailedTest, VerifiedDocument, check_document
 from codriver.features.export.documents.verification import (
-    REPL_DIED,
+    REPL_DIED_ERROR,
     RaisedError,
     StepRequest,
     StepResult,
@@ -35,7 +35,7 @@ from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import escape_to_one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
-from codriver.repls.kinds import JUPYTER, KINDS, NREPL, PYTHON, find_kind
+from codriver.repls.kinds import JUPYTER_PROTOCOL, NREPL_PROTOCOL, PYTHON_KIND, REPL_KINDS, find_kind
 from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.programs import join_python_modules
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestFailure, TestReport
 
 T = TypeVar("T")
-SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
-"""The suffix of a document's file by dialect. Other dialects use `.clj`."""
-WHOLE: Final = PrintLimits()
+SUFFIXES_BY_DIALECT: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
+"""File suffixes of documents by dialect. Other dialects use `.clj`."""
+COMPLETE_LIMITS: Final = PrintLimits()
 """Print limits that print values completely."""
 AGENT_LIMITS: Final = PrintLimits(25, 7)
-"""The default print limits in the settings, which apply to the values that agents receive."""
-SHORT_S: Final = 2.0
+"""The default print limits of the settings, which apply to the values that agents receive."""
+INTERRUPTED_CODE_TIMEOUT_S: Final = 2.0
 """Time limit for code that had to be interrupted when it was recorded."""
 TEST_FUNCTION_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 """Matches the name of each test in a Python document."""
@@ -90,7 +90,7 @@ def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adap
 def connectors() -> Mapping[str, Connector]:
     """Return the functions that connect to a REPL, by protocol."""
     hooks = adapter_hooks()
-    return {NREPL: partial(connect_nrepl, hooks=hooks), JUPYTER: partial(connect_kernel, hooks=hooks)}
+    return {NREPL_PROTOCOL: partial(connect_nrepl, hooks=hooks), JUPYTER_PROTOCOL: partial(connect_kernel, hooks=hooks)}
 
 
 @dataclass(slots=True)
@@ -169,13 +169,13 @@ class FreshRuns:
             StartError: evaluation is disabled on this machine, or no such REPL can be started.
         """
         policy = machine_policy.read_policy(machine_policy.policy_file())
-        if machine_policy.EVALUATION in policy.off:
+        if machine_policy.EVALUATION_KEY in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
         return find_recipe(
             words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
-            launchers={JUPYTER: launch_kernel},
+            launchers={JUPYTER_PROTOCOL: launch_kernel},
         )  # fmt: skip
 
     async def _repl_or_replacement(self, stack: AsyncExitStack, on_output: OnOutput) -> FreshRepl:
@@ -191,8 +191,8 @@ class FreshRuns:
         except StartError as error:
             if self.is_chosen or not selects_kernel(self.words):
                 raise
-            echo(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
-            return await stack.enter_async_context(self.repl(on_output, PYTHON.repl))
+            echo(f"no kernel can be started here, so a fresh {PYTHON_KIND.repl} runs the cells: {error}", err=True)
+            return await stack.enter_async_context(self.repl(on_output, PYTHON_KIND.repl))
 
     async def verify(self, recording: Recording) -> tuple[CheckedStep, ...]:
         """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
@@ -238,7 +238,7 @@ class FreshRuns:
             page = next(requests)
         except StopIteration as stop:
             return _checked_document(stop)
-        run = self.run_python_tests if dialect == PYTHON.dialect else partial(self._run_in_repl, origin)
+        run = self.run_python_tests if dialect == PYTHON_KIND.dialect else partial(self._run_in_repl, origin)
         return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: DocumentBuilder) -> tuple[FailedTest, ...]:
@@ -277,7 +277,7 @@ class FreshRuns:
         return builder.report()
 
     def _pytest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
-        how = self._recipe(PYTHON.repl)
+        how = self._recipe(PYTHON_KIND.repl)
         # Random order and the cache of failures are not useful here. In a checkout that the user has not accepted,
         # conftest.py and the pytest settings are not trusted, either.
         arguments = ["-p", "no:randomly", "-p", "no:cacheprovider"]
@@ -295,7 +295,7 @@ class FreshRuns:
 
     def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
         """Return the run for an interpreter without pytest, with a module that exists only in that run."""
-        how = self._recipe(PYTHON.repl)
+        how = self._recipe(PYTHON_KIND.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
         program = "\n".join([join_python_modules("python/document_tests.py"), load_tests, ""])
         sources = {str(file): text.encode(), str(self.workspace / f"{UNITTEST_MODULE}.py"): program.encode()}
@@ -311,13 +311,13 @@ class FreshRuns:
     async def _run_in_repl(self, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run a document in a new REPL, and return its failures."""
         # The cells of a kernel become plain Python, which has to work without a kernel.
-        words = PYTHON.repl if selects_kernel(self.words) else self.words
+        words = PYTHON_KIND.repl if selects_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             return await self.run(repl, origin, page)
 
     async def run(self, repl: FreshRepl, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Load a Lisp's test file in a REPL, run its tests, and return the failures."""
-        ending = SUFFIXES.get(repl.dialect, ".clj")
+        ending = SUFFIXES_BY_DIALECT.get(repl.dialect, ".clj")
         file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
         failed = await _run_lisp(repl, page, origin, str(file))
         clean = self.clean
@@ -334,7 +334,7 @@ def _interpreter(workspace: Path) -> str:
 def selects_kernel(words: str) -> bool:
     """Return whether the words after `--repl` name a kernel."""
     kind = find_kind(words)
-    return kind is not None and kind.protocol == JUPYTER
+    return kind is not None and kind.protocol == JUPYTER_PROTOCOL
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
@@ -392,7 +392,7 @@ async def verify_in_repl(
                 if start_another is None or not evaluation.ending:
                     raise ReplDiedError(evaluation, error) from error
                 repl = await start_another()
-                observed = StepResult(raised=RaisedError(REPL_DIED, clean(error.cause)))
+                observed = StepResult(raised=RaisedError(REPL_DIED_ERROR, clean(error.cause)))
             request = requests.send(observed)
     except StopIteration as stop:
         checked: tuple[CheckedStep, ...] = stop.value
@@ -423,8 +423,8 @@ async def _answer(
         request.code,
         namespace=request.namespace,
         file=request.file,
-        timeout_s=SHORT_S if request.is_short else None,
-        limits=agent_limits if request.prints_for_agents else WHOLE,
+        timeout_s=INTERRUPTED_CODE_TIMEOUT_S if request.is_short else None,
+        limits=agent_limits if request.prints_for_agents else COMPLETE_LIMITS,
         is_partial=request.is_partial,
     )
     return _to_observed(ran, clean)
@@ -529,7 +529,7 @@ async def _run_lisp(repl: FreshRepl, page: DocumentBuilder, origin: Origin, file
 
 def repl_option(dialect: str) -> str:
     """Return the word after `--repl` that starts a REPL of the dialect; empty if there is none."""
-    return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
+    return next((kind.repl for kind in REPL_KINDS if kind.dialect == dialect), "")
 
 
 def report_differences(checked: Sequence[CheckedStep]) -> None:

@@ -16,7 +16,7 @@ import click
 from codriver import files
 from codriver.commands.call import FAILED
 from codriver.commands.options import (
-    STRICT,
+    STRICT_CHOICE,
     Number,
     images_option,
     python_option,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import CheckedStep
 
 
-MAX_BYTES = 64 * MEBIBYTE
+MAX_RECORDING_BYTES = 64 * MEBIBYTE
 """Maximum size of a recording that is read."""
 
 
@@ -94,7 +94,7 @@ def replay_command(
         workspace,
         repl or recording.repl,
         timeout,
-        is_strict=pictures == STRICT,
+        is_strict=pictures == STRICT_CHOICE,
         is_quiet=is_quiet,
         is_chosen=bool(repl),
         python=python,
@@ -130,7 +130,7 @@ def _read(file: Path) -> Recording:
         RecordingError: the file is not a recording.
     """
     try:
-        return parse_recording(files.read(file, FileRules(Links.OF_USER, MAX_BYTES)).decode())
+        return parse_recording(files.read(file, FileRules(Links.OF_USER, MAX_RECORDING_BYTES)).decode())
     except UnicodeDecodeError as error:
         raise RecordingError("it is not a text file") from error
 

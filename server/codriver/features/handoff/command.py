@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from codriver.log.output_log import Entry
 
-SEARCH_S = 5.0
+SEARCH_TIMEOUT_S = 5.0
 """Maximum duration of the search for names in source files."""
-NOTHING = "nothing has been recorded in this workspace yet"
+NO_LOG_MESSAGE = "nothing has been recorded in this workspace yet"
 """Message for a workspace without any log."""
 
 
@@ -47,7 +47,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
         echo("codriver: no server is running; this is the record of earlier ones", err=True)
-        text = _from_logs(workspace, who) or NOTHING
+        text = _from_logs(workspace, who) or NO_LOG_MESSAGE
     if as_json:
         echo_json({"handoff": text})
     else:
@@ -63,7 +63,7 @@ def _from_logs(workspace: Path, who: str) -> str:
 
     story = read_story(_entries(workspace), {})
     defined = {name for step in story.steps for name in step.names}
-    on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_S)
+    on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_TIMEOUT_S)
     return render_handoff(story, LiveState(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
 
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from codriver.editing.code_names import Language, NameDefinition
 
 MAX_SUBMISSIONS: Final = 1000
-"""Maximum number of evaluations of one REPL that are searched for conflicts."""
-MAX_CHARACTERS: Final = 4 * 2**20
+"""Maximum number of a REPL's evaluations that are searched for conflicts."""
+MAX_CODE_CHARACTERS: Final = 4 * 2**20
 """Maximum length of the code stored for one REPL, and of a single submission that is parsed."""
 MAX_SUBMISSIONS_PER_NAME: Final = 8
-"""Maximum number of submissions stored for each defined name."""
+"""Maximum number of submissions that are stored for each defined name."""
 MAX_NAMESPACE_HEADER_CHARACTERS: Final = 2**13
-"""Maximum number of characters stored of a namespace's `ns` forms and imports."""
-DEFINED_NAME: Final = {
+"""Maximum number of characters that are stored of a namespace's `ns` forms and imports."""
+DEFINED_NAME_PATTERNS: Final = {
     "lisp": re.compile(
         r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"
         r"|\((?:alter-var-root\s+(?:#'|\(var\s+)|intern\s+\S+\s+'?)(?:[^\s()/]+/)?([^\s()\[\]{}\"';,@^`~/]+)"
@@ -41,7 +41,7 @@ DEFINED_NAME: Final = {
         r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
     ),
 }
-"""Patterns by language that find candidates for defined names without parsing."""
+"""Patterns by language that find possible names of definitions without parsing."""
 NS_FORM_NAME: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
 """Matches the beginning of an `ns` form up to its name."""
 
@@ -76,7 +76,7 @@ class Submission:
 
     def names(self) -> set[str]:
         """Return the names that the code may define, found without parsing."""
-        pattern = DEFINED_NAME[self.language]
+        pattern = DEFINED_NAME_PATTERNS[self.language]
         return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
 
 
@@ -126,7 +126,7 @@ class ReplHistory:
         if len(self.callers) <= 2:
             self.callers.add((submission.client, submission.who))
         self.characters += len(submission.code)
-        while len(self.submissions) > MAX_SUBMISSIONS or self.characters > MAX_CHARACTERS:
+        while len(self.submissions) > MAX_SUBMISSIONS or self.characters > MAX_CODE_CHARACTERS:
             oldest = self.submissions.popleft()
             self.characters -= len(oldest.code)
             for name in oldest.names() if oldest.number <= self.glanced else ():

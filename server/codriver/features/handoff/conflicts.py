@@ -17,7 +17,7 @@ from codriver.core import caller_names
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
 from codriver.features.handoff.conflict_ledger import (
-    MAX_CHARACTERS,
+    MAX_CODE_CHARACTERS,
     Conflict,
     Conflicts,
     ReplHistory,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from codriver.tools.ledgers.file_edits import Edit, EditedFile
 
 
-MAX_NOTES: Final = 3
+MAX_CONFLICT_NOTES: Final = 3
 """Maximum number of notes on conflicts in an answer."""
-AT_ONCE_CHARACTERS: Final = 2**13
+MAX_INLINE_CHARACTERS: Final = 2**13
 """Maximum length of code that is analyzed in the event loop. Longer code goes to a worker thread."""
 RECENT_EDIT_MS: Final = 3_600_000
 """How long an edit by somebody else counts as recent: one hour."""
@@ -62,7 +62,7 @@ def record_sent_code(call: Call, repl: Repl, session: Session, request: Request)
     if is_apart or request.kind == "run-tests" or evaluation is None:
         return
     code = "\n".join(form.text for form in request.forms) if request.kind == "load-forms" else request.code
-    if len(code) > MAX_CHARACTERS:
+    if len(code) > MAX_CODE_CHARACTERS:
         return
     space = request.namespace or session.namespace or "user"
     history = call.services.part(Conflicts).history(repl)
@@ -100,7 +100,7 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
         for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))
     )
     find = partial(find_conflicts, call.state, history, submission)
-    if len(submission.code) + unread <= AT_ONCE_CHARACTERS:
+    if len(submission.code) + unread <= MAX_INLINE_CHARACTERS:
         met = find()
     else:
         met = await call.services.work.editing.run(call.client, find)
@@ -112,7 +112,7 @@ def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str
     reported = [
         conflict for conflict in met if call.services.part(Conflicts).reported.claim((call.client, who), conflict.key)
     ]
-    notes = [conflict.description(call.services.now()) for conflict in reported[:MAX_NOTES]]
+    notes = [conflict.description(call.services.now()) for conflict in reported[:MAX_CONFLICT_NOTES]]
     more = len(reported) - len(notes)
     return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
 
@@ -236,17 +236,17 @@ def _module(file: str, workspace: str) -> str:
     return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")
 
 
-RULES: Final = FileRules(Links.NEVER, 2**18)
+SOURCE_RULES: Final = FileRules(Links.NEVER, 2**18)
 """Limits for reading a source file of the workspace."""
 SOURCE_ROOTS: Final = ("", "src", "test", "tests")
-"""Directories of a workspace in which modules and namespaces are searched for."""
+"""Directories of a workspace that are searched for modules and namespaces."""
 LISP_FILE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".lpy")
 SESSION_NAMESPACES: Final = frozenset({"__main__", "user", "Hy"})
 """Namespaces that exist only in a session and have no file."""
-MAX_BASES: Final = 200
+MAX_RECORDED_NAMESPACES: Final = 200
 """Maximum number of namespaces whose original code is recorded for a REPL."""
 FILE_CALLER: Final = "a file"
-"""The caller of code that was in a file before any caller sent code."""
+"""Stands for the caller of code that was in a file before any caller sent code."""
 
 
 async def record_original_code(call: Call, history: ReplHistory) -> None:
@@ -254,7 +254,7 @@ async def record_original_code(call: Call, history: ReplHistory) -> None:
     for submission in history.submissions:
         if submission.number > history.based:
             history.based = submission.number
-            if submission.language != "hy" and len(history.bases) < MAX_BASES:
+            if submission.language != "hy" and len(history.bases) < MAX_RECORDED_NAMESPACES:
                 history.bases |= {
                     making.space: submission
                     for making in submission.makings()
@@ -300,7 +300,7 @@ def _base(
     if path is None:
         return None
     try:
-        code = befores[0] if befores else files.read_text(path, RULES, root=workspace)
+        code = befores[0] if befores else files.read_text(path, SOURCE_RULES, root=workspace)
     except (OSError, ValueError):
         return None
     return Submission("", 0, FILE_CALLER, None, 0, code, submission.language, space, is_file=True, location=path.name)

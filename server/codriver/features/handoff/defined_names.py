@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_SEARCHED_BYTES: Final = 8 * MEBIBYTE
-"""Maximum number of bytes of source files to read in a search."""
+"""Maximum total size of the source files that are read in a search."""
 MAX_VISITED_ENTRIES: Final = 20_000
 """Maximum number of directory entries to visit in a search."""
-RULES: Final = FileRules(Links.WITHIN, 512 * KIBIBYTE)
+SOURCE_RULES: Final = FileRules(Links.WITHIN, 512 * KIBIBYTE)
 """Limits for reading a source file."""
 LISP_DEFINITION: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
 PYTHON_DEFINITION: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
@@ -50,7 +50,7 @@ def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str]
         if time.monotonic() > ends_at or left <= 0:
             return searched
         try:
-            text = read(path, RULES, root=workspace).decode("utf-8", "replace")
+            text = read(path, SOURCE_RULES, root=workspace).decode("utf-8", "replace")
         except OSError:
             continue
         left -= len(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.features.handoff import conflicts
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.live_handoff import write_handoff
-from codriver.features.handoff.report import MAX_BYTES
+from codriver.features.handoff.report import MAX_HANDOFF_BYTES
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
 from codriver.tools.calls.call import CallHooks
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.tools.calls.call import Call, ClientStart, Services
 
-WAIT_S: Final = 2.0
+HANDOFF_TIMEOUT_S: Final = 2.0
 """Time limit for creating the handoff."""
 MAX_NEW_AGENT_BYTES: Final = 1500
 """Maximum size of the handoff for an agent that starts from scratch and has not lost any context."""
-FORGOTTEN: Final = frozenset({"compact", "resume"})
+CONTEXT_LOSS_SOURCES: Final = frozenset({"compact", "resume"})
 """The ways to start in which an agent lost the context of its earlier work.
 
 Source: Claude Code 2.1.330, `SessionStart`.
@@ -40,7 +40,7 @@ async def _for_client(services: Services, client: ClientSession, given: Mapping[
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = slug(who) or ("" if is_command else client_slug(client.name))
     text = await write_handoff(
-        services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S
+        services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=HANDOFF_TIMEOUT_S
     )
     return text or NOTHING_EVALUATED_TEXT
 
@@ -58,7 +58,7 @@ async def _introduce(call: Call, start: ClientStart) -> str:
         client=call.client,
         is_for_another=call.client_name.startswith(COMMAND_NAME_PREFIX),
         wait_s=start.wait_s,
-        most_bytes=MAX_BYTES if start.source in FORGOTTEN else MAX_NEW_AGENT_BYTES,
+        most_bytes=MAX_HANDOFF_BYTES if start.source in CONTEXT_LOSS_SOURCES else MAX_NEW_AGENT_BYTES,
     )
 
 

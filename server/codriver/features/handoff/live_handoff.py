@@ -11,7 +11,7 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.handoff.defined_names import names_on_disk
-from codriver.features.handoff.report import MAX_BYTES, LiveState, render_handoff
+from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
 
 DRIFT_TIME_FRACTION: Final = 0.2
-"""Fraction of the time limit that may be spent on requesting drift from the REPLs."""
+"""Fraction of the time limit that may be spent on querying the REPLs for drift."""
 SEARCH_TIME_FRACTION: Final = 0.5
 """Fraction of the time limit that may be spent on reading the log and searching source files."""
 MAX_ENTITIES: Final = 4000
@@ -33,7 +33,13 @@ MAX_ENTITIES: Final = 4000
 
 
 async def write_handoff(
-    services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MAX_BYTES
+    services: Services,
+    reader: str,
+    *,
+    client: str,
+    is_for_another: bool,
+    wait_s: float,
+    most_bytes: int = MAX_HANDOFF_BYTES,
 ) -> str:
     """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     Failed = tuple[EvaluationStep, bool, str]
     """A step, whether it is still unresolved, and a description of its outcome."""
 
-MAX_BYTES: Final = 4000
+MAX_HANDOFF_BYTES: Final = 4000
 """Maximum size of the handoff."""
-PART_CHARACTERS: Final = 200
+MAX_PART_CHARACTERS: Final = 200
 """Maximum length of one part of a section."""
-MAX_PARTS: Final = 12
-"""Maximum number of parts in each section before any are dropped to fit."""
-MAX_FAILURES: Final = 50
-"""Maximum number of recent failures that are searched for a later success."""
+MAX_SECTION_PARTS: Final = 12
+"""Maximum number of parts in each section, before parts are dropped to fit the maximum size."""
+MAX_SEARCHED_FAILURES: Final = 50
+"""Maximum number of recent failures for which a later success is searched."""
 TYPO_ERROR: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
@@ -73,7 +73,7 @@ class Section:
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
-def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
+def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_HANDOFF_BYTES) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
     If the reader has made a call before, the report includes what others did since.
@@ -90,7 +90,7 @@ def fit_sections(head: str, sections: Sequence[Section], most_bytes: int) -> str
 
     The longest section drops its last part first. Each section states how many parts it dropped.
     """
-    counts = [min(len(section.parts), MAX_PARTS) for section in sections]
+    counts = [min(len(section.parts), MAX_SECTION_PARTS) for section in sections]
     while True:
         sections_text = [section.text(count) for section, count in zip(sections, counts, strict=True)]
         text = "\n".join([head, *sections_text])
@@ -229,7 +229,7 @@ def _named(step: EvaluationStep) -> str:
 def _failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
     """Return the last failure of each distinct code with its outcome, unresolved ones first."""
     found: dict[tuple[str, object], Failed] = {}
-    for index in [index for index, step in enumerate(steps) if step.error][-MAX_FAILURES:]:
+    for index in [index for index, step in enumerate(steps) if step.error][-MAX_SEARCHED_FAILURES:]:
         step = steps[index]
         later = next((other for other in steps[index + 1 :] if not other.error and _repeats(step, other)), None)
         end = "not resolved" if later is None else f"succeeded later ({later.id})"
@@ -286,8 +286,8 @@ def _age(then: int, now: int) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the text on one line, cut to `PART_CHARACTERS`."""
-    return cut(escape_to_one_line(" ".join(text.split())), PART_CHARACTERS)
+    """Return the text on one line, cut to `MAX_PART_CHARACTERS`."""
+    return cut(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 
 def _bytes(text: str) -> int:

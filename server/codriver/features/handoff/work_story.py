@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from codriver.log.output_log import Entry
 
-PART: Final = re.compile(r"[^\s./:]+")
-"""A part of a test name or selection, such as a namespace, directory, file or test."""
-OUTCOMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
+SELECTION_PART: Final = re.compile(r"[^\s./:]+")
+"""Matches a part of a test name or selection, such as a namespace, directory, file or test."""
+OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 """The names of the counts of test outcomes in a log entry, in the order of a run's counts."""
 
 
@@ -203,7 +203,7 @@ def _run(entry: Entry) -> TestsRun | None:
     """
     facts = decode_facts(entry)
     stopped = facts.get("stopped")
-    counts = [int(facts.get(name, 0)) for name in OUTCOMES]
+    counts = [int(facts.get(name, 0)) for name in OUTCOME_NAMES]
     has_failed = bool(facts.get("failed") or facts.get("errors")) or stopped is not None
     if "purpose" in facts or not (any(counts) or has_failed):
         return None
@@ -260,4 +260,4 @@ def _error_in(entries: list[Entry]) -> str:
 
 def _parts(name: str) -> list[str]:
     """Return the parts of a test's name, without the suffix `py`."""
-    return [part for part in PART.findall(name) if part != "py"]
+    return [part for part in SELECTION_PART.findall(name) if part != "py"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Feature, Options
-from codriver.features.jupyter.settings import KERNELS
+from codriver.features.jupyter.settings import KERNELS_SETTING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ FEATURE = Feature(
     "jupyter",
     server=_server,
     options=(Options("serve", "codriver.features.jupyter.serve_options"),),
-    settings=(KERNELS,),
+    settings=(KERNELS_SETTING,),
     doctor=_doctor,
     project=_project,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.features.jupyter.notebook_edits import cell_part
-from codriver.tools.calls.arguments import UNLISTED, Given
+from codriver.tools.calls.arguments import UNLISTED_KEY, Given
 from codriver.tools.edit_arguments import PartArguments
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class CellOfEdit(PartArguments):
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})
 
-    cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
+    cell: CellName | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
     def part(self) -> FilePart | None:
         """Return the cell to which the edit is limited, or None for the whole file."""

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import ReplSupervisor
     from codriver.tools.calls.call import Call
 
-MAX_RUNS: Final = 1000
-"""Maximum number of remembered runs, as many as evaluations."""
+MAX_REMEMBERED_RUNS: Final = 1000
+"""Maximum number of remembered runs, the same as that of evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
-"""Maximum time between two checks whether an evaluation has finished without printing anything."""
+"""Maximum time between two checks for whether an evaluation has finished without printing anything."""
 WRITE_TIMEOUT_S: Final = 10.0
-"""Maximum time that an answer waits for a write before it reports that the outputs are still being written."""
+"""Maximum time that an answer waits for a write. Then it reports that the outputs are still being written."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class CellOutputWrites:
         self._repls = repls
         self._transcripts = transcripts
         self._editor = editor
-        self.by_evaluation: Recent[str, OutputWrite] = Recent(MAX_RUNS)
+        self.by_evaluation: Recent[str, OutputWrite] = Recent(MAX_REMEMBERED_RUNS)
 
     def start(self, evaluation: Evaluation, write: OutputWrite) -> None:
         """Register a write for an evaluation that has just started. The outputs are written when it finishes."""

@@ -8,7 +8,7 @@ from codriver.core.actions import AddRepl
 from codriver.core.state import Origin
 from codriver.features.jupyter.kernel_entries import check_encrypted, named_kernels
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, NamedKernel
-from codriver.features.jupyter.settings import KERNELS
+from codriver.features.jupyter.settings import KERNELS_SETTING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def configured_kernels(settings: Settings, environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
     """Return the kernels in the settings, with their tokens from `environ`."""
-    return named_kernels(settings.value_of(KERNELS), environ)
+    return named_kernels(settings.value_of(KERNELS_SETTING), environ)
 
 
 def check_configured_kernels(settings: Settings, environ: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver.setup.clients import Environment
 
-INSTALL: Final = install_extra("jupyter")
+INSTALL_COMMAND: Final = install_extra("jupyter")
 
 
 def _has_jupyter() -> bool:
@@ -27,12 +27,12 @@ def suggest_kernel_fix(repl: Mapping[str, Any]) -> str | None:
     """Return the fix for a kernel that is not connected, or None for other REPLs."""
     if repl.get("kind") not in ("kernel", "server"):
         return None
-    return f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL
+    return f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL_COMMAND
 
 
 def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
     """Yield a row for each running kernel of the workspace, which a server would connect to."""
-    fix = "codriver serve connects to it" if _has_jupyter() else INSTALL
+    fix = "codriver serve connects to it" if _has_jupyter() else INSTALL_COMMAND
     directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:
         name = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"

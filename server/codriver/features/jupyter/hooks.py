@@ -23,7 +23,7 @@ from codriver.features.jupyter.kernels.server_kernels import (
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.open_notebooks import find_open_notebook
-from codriver.repls.kinds import JUPYTER
+from codriver.repls.kinds import JUPYTER_PROTOCOL
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
 from codriver.tools.calls.call import CallHooks, StatusSubject
@@ -113,7 +113,7 @@ SERVER: Final = ServerHooks(
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
     ),
     connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_start_delay),),
-    launchers=((JUPYTER, launch_kernel),),
+    launchers=((JUPYTER_PROTOCOL, launch_kernel),),
     named_repls=(configured_repls,),
     checks=(check_configured_kernels,),
     added_arguments=(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET = re.compile(rb'["\[\]{}]')
 _LITERAL = re.compile(rb'[^\s,\]}\[{":]*')
-"""A JSON number or literal."""
+"""Matches a JSON number or literal."""
 MAX_VALUE_BYTES: Final = 20 * 2**20
 """Maximum size of a value that is parsed, such as a cell's source."""
 NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})

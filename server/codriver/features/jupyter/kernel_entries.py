@@ -11,8 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from codriver.errors import StartError
 from codriver.features.jupyter.kernels.named_kernels import (
-    CLI_TOKEN,
-    PLAIN_HTTP_REFUSED,
+    CLI_TOKEN_VARIABLE,
+    PLAIN_HTTP_REFUSED_TEMPLATE,
     KernelUrl,
     NamedKernel,
     TokenSource,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
 
-KEY: Final = re.compile(r"[A-Za-z][\w.-]*")
+KEY_PATTERN: Final = re.compile(r"[A-Za-z][\w.-]*")
 FORWARDED_VARIABLE: Final = re.compile(r"KERNEL_\w+")
 """Matches the environment variables that kernel gateways pass on to kernels."""
 
@@ -71,7 +71,7 @@ class NamedKernelEntry(BaseModel):
     @field_validator("key")
     @classmethod
     def _check_key(cls, key: str | None) -> str | None:
-        if key is not None and not KEY.fullmatch(key):
+        if key is not None and not KEY_PATTERN.fullmatch(key):
             raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
         return key
 
@@ -99,7 +99,7 @@ def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
     """
     for kernel in kernels:
         if isinstance(kernel.location, KernelUrl) and kernel.location.is_unencrypted and not kernel.is_plain_allowed:
-            raise UnencryptedError(PLAIN_HTTP_REFUSED.format(base=kernel.location.base))
+            raise UnencryptedError(PLAIN_HTTP_REFUSED_TEMPLATE.format(base=kernel.location.base))
 
 
 def first_error(error: ValidationError) -> str:
@@ -124,7 +124,7 @@ def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ
     if with_token is not None:
         token = TokenSource(with_token.token_file, with_token.token_env)
     else:
-        token = TokenSource(variable=CLI_TOKEN if environ.get(CLI_TOKEN) else None)
+        token = TokenSource(variable=CLI_TOKEN_VARIABLE if environ.get(CLI_TOKEN_VARIABLE) else None)
     if location.spec is not None and entry.key and not location.name:
         location = KernelUrl(location.base, spec=location.spec, name=entry.key)
     return NamedKernel(

@@ -20,7 +20,7 @@ from codriver.features.jupyter.kernels.started_kernels import (
     remove_connection_file,
     shut_down_kernel,
 )
-from codriver.repls.launch.recipes import SLOW_START_S, AddressFile, Recipe, RecipeError, repl_environ
+from codriver.repls.launch.recipes import SLOW_START_TIMEOUT_S, AddressFile, Recipe, RecipeError, repl_environ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.recipes import Project
 
-IPYKERNEL: Final = "ipykernel_launcher"
-PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
-"""Packages to install for modules that start kernels, if their names differ."""
+IPYKERNEL_MODULE: Final = "ipykernel_launcher"
+PACKAGES_BY_MODULE: Final[Mapping[str, str]] = {IPYKERNEL_MODULE: "ipykernel", "xpython_launcher": "xeus-python"}
+"""Packages to install by the module that starts the kernel, if the names differ."""
 
 
 def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
@@ -49,7 +49,7 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
     file = runtime_directory(project.environ) / name
     added: dict[str, str] = {}
     note = f"Python code is evaluated by IPython in {interpreter.path} ({interpreter.whose})"
-    command: tuple[str, ...] = (interpreter.path, "-m", IPYKERNEL, "-f", str(file))
+    command: tuple[str, ...] = (interpreter.path, "-m", IPYKERNEL_MODULE, "-f", str(file))
     if has_spec:
         try:
             spec = find_kernelspec(spec_name, kernel_directories(interpreter.path, project.environ))
@@ -59,14 +59,14 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
         note = f"the kernel was started from {spec.directory}"
     is_in_python = command[0] == interpreter.path
     module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
-    package = PACKAGES.get(module, module)
+    package = PACKAGES_BY_MODULE.get(module, module)
     remedy = (
         f"{interpreter.path} has no {package}: run `pip install {package}` in that environment ({interpreter.whose})"
     )
     return Recipe(
         command,
         {**_kernel_environ(project.environ), **added},
-        start_timeout_s=SLOW_START_S,
+        start_timeout_s=SLOW_START_TIMEOUT_S,
         protocol=kind.protocol,
         notes=(note,),
         caution=interpreter.caution if is_in_python else None,

@@ -18,7 +18,7 @@ from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.notebooks import Cell, Notebook
     from codriver.tools.calls.call import Call
 
-MAX_BYTES = 64 * 2**20
+MAX_NOTEBOOK_BYTES = 64 * 2**20
 """Maximum size of a notebook in bytes, including its images."""
-LINE_BYTES = 8
+MIN_LINE_BYTES = 8
 """Minimum size of a cell's line in an answer, which is `"0 code",`."""
-WHOLE_BYTES = 3000
-"""Maximum size of the sources of all cells for which an answer has them in full."""
-FIRST_LINE_CHARACTERS = 80
-"""Maximum characters of a cell's first line."""
+MAX_COMPLETE_SOURCE_BYTES = 3000
+"""Maximum total size of the sources of all cells up to which an answer contains them completely."""
+MAX_FIRST_LINE_CHARACTERS = 80
+"""Maximum length of the displayed first line of a cell."""
 
 
 class ListCellsArguments(Arguments):
@@ -58,8 +58,8 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
         return _source(notebook.cell(arguments.cell), arguments.start, max_bytes)
     remaining = notebook.cells[arguments.start :]
     # More lines than this cannot fit, so do not format them.
-    lines = [_line(cell) for cell in remaining[: max_bytes // LINE_BYTES]]
-    if sum(len(cell.stored_source) for cell in remaining) <= WHOLE_BYTES:
+    lines = [_line(cell) for cell in remaining[: max_bytes // MIN_LINE_BYTES]]
+    if sum(len(cell.stored_source) for cell in remaining) <= MAX_COMPLETE_SOURCE_BYTES:
         lines = [_line(cell, is_whole=True) for cell in remaining]
     fitting, _, _ = fit(lines, max_bytes)
     omitted = len(remaining) - len(fitting)
@@ -114,7 +114,7 @@ def _line(cell: Cell, *, is_whole: bool = False) -> str:
     starts on a line of its own if there are several.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
-    first_line = cut(first, FIRST_LINE_CHARACTERS)
+    first_line = cut(first, MAX_FIRST_LINE_CHARACTERS)
     line_count = f" (+{len(further_lines)} line{'s' * (len(further_lines) > 1)})" if further_lines else ""
     execution = "" if cell.execution_count is None else f" [{cell.execution_count}]"
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
@@ -134,7 +134,7 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
     """
     try:
         path = editable_path(workspace, file_path, allow_outside=allow_outside)
-        rules = files.FileRules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_BYTES)
+        rules = files.FileRules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_NOTEBOOK_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
         raise not_a_notebook(file_path, str(error)) from error
@@ -148,7 +148,9 @@ TOOL = Tool(
     title="List notebook cells",
     description="A notebook's cells: index, id, type, count, source (first line if long); or one source.",
     arguments=ListCellsArguments,
-    output=answer_schema(cells=STRINGS, source="string", count="integer", kernelspec="string", sessionKey="string"),
+    output=answer_schema(
+        cells=STRINGS_SCHEMA, source="string", count="integer", kernelspec="string", sessionKey="string"
+    ),
     run=list_cells,
     read_only=True,
     idempotent=True,

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.kinds import JUPYTER
+from codriver.repls.kinds import JUPYTER_PROTOCOL
 from codriver.tools.calls.tool import CapabilitySource
 
 if TYPE_CHECKING:
     from codriver.core.state import State
 
-CELLS: Final = "cells"
+CELLS_CAPABILITY: Final = "cells"
 """Capability of REPLs that record the outputs of notebook cells."""
 
 
 def describe_kernel_setup(state: State, kernelspec: str = "") -> str:
     """Describe how to configure a Jupyter kernel in addition to the REPLs that this server starts."""
     started = [repl.origin.text for repl in state.repls.values() if repl.is_owned and not repl.is_stand_in]
-    names = ", ".join(f"'{name}'" for name in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
+    names = ", ".join(
+        f"'{name}'" for name in (*started, f"{JUPYTER_PROTOCOL}:{kernelspec}" if kernelspec else JUPYTER_PROTOCOL)
+    )
     return (
         f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"
     )
 
 
-KERNELS: Final = CapabilitySource(
-    may_have=lambda repl: repl.origin.text.startswith(JUPYTER),
+KERNEL_SOURCE: Final = CapabilitySource(
+    may_have=lambda repl: repl.origin.text.startswith(JUPYTER_PROTOCOL),
     advice=lambda state: f"a Jupyter kernel has it: {describe_kernel_setup(state)}",
 )
 
 
 def describe_missing_kernel(state: State) -> str | None:
     """Return a note that `run_cell` has no kernel and how to get one, or None if there is one or it is starting."""
-    kernels = [repl for repl in state.repls.values() if KERNELS.may_have(repl)]
-    if CELLS in state.capabilities() or any(repl.is_awaited for repl in kernels):
+    kernels = [repl for repl in state.repls.values() if KERNEL_SOURCE.may_have(repl)]
+    if CELLS_CAPABILITY in state.capabilities() or any(repl.is_awaited for repl in kernels):
         return None
     if stopped := next((repl for repl in kernels if repl.phase == "stopped" and repl.note), None):
         return f"run_cell needs a kernel, and {stopped.key} is stopped: {stopped.note}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from codriver.editing import ReplaceText
 
-LISPS: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
+LISP_LANGUAGES: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
 """Languages of notebooks whose cells must have balanced brackets."""
 
 
@@ -74,7 +74,7 @@ def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:
         try:
             if language == "python":
                 parse_python(source, compiles=False)
-            elif language in LISPS:
+            elif language in LISP_LANGUAGES:
                 check_lisp(source)
         except (SyntaxError, EditFailedError) as error:
             errors.append(describe_syntax_error(error) if isinstance(error, SyntaxError) else str(error))

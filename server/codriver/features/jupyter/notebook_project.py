@@ -13,7 +13,7 @@ from codriver import files
 from codriver.files import FileRules, Links
 from codriver.files.tree_walk import files_of
 from codriver.repls import kinds
-from codriver.repls.launch.projects import SOURCES_SEEN, find_python, project_of
+from codriver.repls.launch.projects import MAX_CHECKED_SOURCES, find_python, project_of
 from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.launch.projects import Project
 
-NOTEBOOK_FILE: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
+NOTEBOOK_RULES: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 
 def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
@@ -29,22 +29,25 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
 
     A directory with source files, or with a notebook in another language, does not count.
     """
-    if next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=SOURCES_SEEN), None) is not None:
+    if (
+        next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=MAX_CHECKED_SOURCES), None)
+        is not None
+    ):
         return None
-    notebook = next(files_of(workspace, (".ipynb",), max_entries=SOURCES_SEEN), None)
+    notebook = next(files_of(workspace, (".ipynb",), max_entries=MAX_CHECKED_SOURCES), None)
     if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
         return None
     python = find_python(workspace, environ).path
     if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
         return None
-    kernel = kinds.kinds_by_word()[kinds.JUPYTER]
+    kernel = kinds.kinds_by_word()[kinds.JUPYTER_PROTOCOL]
     return project_of(kernel, notebook.relative_to(workspace).as_posix())
 
 
 def _language_of(notebook: Path, workspace: Path) -> str:
     """Return the lowercase language of a notebook, or "" if it names none or cannot be read."""
     try:
-        found = json.loads(files.read_text(notebook, NOTEBOOK_FILE, root=workspace) or "{}")
+        found = json.loads(files.read_text(notebook, NOTEBOOK_RULES, root=workspace) or "{}")
     except (OSError, ValueError, RecursionError):
         return ""
     metadata = mapping_at(found, "metadata")

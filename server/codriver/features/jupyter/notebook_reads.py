@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MAX_READS: Final = 500
+MAX_REMEMBERED_READS: Final = 500
 """Maximum number of pairs of a caller and a notebook that are remembered."""
 
 
@@ -24,7 +24,7 @@ MAX_READS: Final = 500
 class NotebookReads:
     """Digests of the notebook versions that callers have read. Lives as long as the server."""
 
-    known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_READS))
+    known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_REMEMBERED_READS))
 
     def note(self, who: str, path: Path, digest: bytes) -> None:
         """Record that a caller has read this version."""

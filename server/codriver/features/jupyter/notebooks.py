@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d{1,9})")
-_LINE_LISTS = frozenset({"application/javascript", "image/svg+xml"})
+_LINE_LIST_TYPES = frozenset({"application/javascript", "image/svg+xml"})
 """MIME types that are stored as lists of lines, in addition to `text/…`."""
 _KEY_ORDER: Final = (
     "output_type",
@@ -50,10 +50,10 @@ _KEY_ORDER: Final = (
     "traceback",
 )
 """Order in which nbformat writes the keys of an output."""
-CHECKED_BYTES: Final = 64 * 1024
+UTF8_CHECK_BYTES: Final = 64 * 1024
 """Number of bytes that are checked for valid UTF-8 at a time."""
 MAX_ELEMENTS: Final = 300_000
-"""Maximum number of values and containers in a notebook, because each takes at least a hundred bytes of memory."""
+"""Maximum number of values and containers in a notebook. Each takes at least a hundred bytes of memory."""
 MAX_DEPTH: Final = 100
 
 
@@ -166,8 +166,8 @@ def parse_notebook(data: bytes, name: str) -> Notebook:
         raise not_a_notebook(name, f"it has {excess_found.error}, which exceeds the limit for a notebook")
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for start in range(0, len(data), CHECKED_BYTES):
-            decoder.decode(data[start : start + CHECKED_BYTES])
+        for start in range(0, len(data), UTF8_CHECK_BYTES):
+            decoder.decode(data[start : start + UTF8_CHECK_BYTES])
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         raise not_a_notebook(name, "it is not UTF-8") from None
@@ -357,5 +357,5 @@ def _stored(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
 
 
 def _lines(kind: str, value: object) -> object:
-    is_text = kind.startswith("text/") or kind in _LINE_LISTS
+    is_text = kind.startswith("text/") or kind in _LINE_LIST_TYPES
     return value.splitlines(keepends=True) if isinstance(value, str) and is_text else value

@@ -22,16 +22,16 @@ from codriver.errors import RefusedError, cut, refused
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
 from codriver.features.jupyter.list_cells import kernel_for_notebook
-from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, describe_kernel_setup
+from codriver.features.jupyter.missing_kernel import CELLS_CAPABILITY, KERNEL_SOURCE, describe_kernel_setup
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.features.jupyter.open_notebooks import find_open_notebook
-from codriver.tools.acts.source_files import FILE
+from codriver.tools.acts.source_files import LOADED_FILE_RULES
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_notes import with_notes
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.gate import check_may_edit
 from codriver.tools.calls.session_choice import Target, check_tree, resolve_session
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.notebooks import Cell, Notebook
     from codriver.tools.calls.call import Call
 
-MAX_IMAGES = 10
+MAX_ANSWER_IMAGES = 10
 """Maximum number of images in an answer."""
 VSCODE_CONNECTION_FILE = re.compile(r"kernel-v\d+-?\w")
 """Matches the file name of a kernel that VS Code started. Source: `createConnectionFile` of its Jupyter extension."""
-OUTCOME_BYTES = 400
-OUTCOME_CHARACTERS = 80
-"""Maximum characters of the value of a cell in the list of all cells."""
+MAX_OUTCOME_BYTES = 400
+MAX_OUTCOME_CHARACTERS = 80
+"""Maximum length of a cell's value in the list of all cells."""
 RESTART_TIMEOUT_S = 60.0
-ALL_CELLS_TIMEOUT_MS = 600_000
+DEFAULT_ALL_CELLS_TIMEOUT_MS = 600_000
 """Default time limit for running all cells."""
 
 
@@ -100,7 +100,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         evaluation = _begin(call, notebook, target, cell)
         timeout_ms = call.wait_ms(arguments.timeout_ms)
         current = await wait_for_evaluation(call, evaluation, timeout_ms / 1000, may_last=True)
-        answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+        answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
     return await _with_note_on_editors(call, notebook, answer)
 
 
@@ -164,10 +164,11 @@ def _check_cell(cell: Cell, name: str) -> None:
             f"cell {cell.index} of {name} {state}: nothing was run",
             hint="list_cells shows which cells have code.",
         )
-    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
+    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > LOADED_FILE_RULES.most_bytes:
         raise refused(
             "too-much-code",
-            f"cell {cell.index} of {name} has {size:,} bytes of code, and the limit is {FILE.most_bytes:,}: "
+            f"cell {cell.index} of {name} has {size:,} bytes of code, and the limit is "
+            f"{LOADED_FILE_RULES.most_bytes:,}: "
             "nothing was run",
             hint="Split the cell, or move its data to a file that the code reads.",
         )
@@ -202,7 +203,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         _check_cell(cell, notebook.path.name)
     if not cells:
         raise refused("no-code", f"no cell of {notebook.path.name} has code: nothing was run", hint="")
-    deadline = anyio.current_time() + (arguments.timeout_ms or ALL_CELLS_TIMEOUT_MS) / 1000
+    deadline = anyio.current_time() + (arguments.timeout_ms or DEFAULT_ALL_CELLS_TIMEOUT_MS) / 1000
     fields: dict[str, object] = {"sessionKey": target.repl.key}
     restarts = target.repl.is_owned if arguments.restart is None else arguments.restart
     if restarts:
@@ -217,7 +218,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         lines.append(f"{location[0]}: {current.status}")
         not_run = [str(cell.index) for cell in cells[number + 1 :]]
         if current.status != "done" or (description and description[1]):
-            answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+            answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
             fields |= {"cells": lines, **({"notRun": not_run} if not_run else {})}
             return replace(answer, fields={**answer.fields, **fields})
         refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
@@ -225,7 +226,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         notebook = replace(notebook, stamp=stamp)
         if not_run and (outcome := _short_outcome(call, evaluation)):
             lines[-1] = f"{location[0]}: {outcome}"
-    answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+    answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
     return replace(answer, fields={**answer.fields, **fields, "cells": lines})
 
 
@@ -235,13 +236,13 @@ def _short_outcome(call: Call, evaluation: str) -> str:
     if transcript is None:
         return ""
     value_start = next((value.start for value in reversed(transcript.values())), 0)
-    beginning = transcript.chunk("result", value_start, OUTCOME_BYTES).text
+    beginning = transcript.chunk("result", value_start, MAX_OUTCOME_BYTES).text
     without_data = replace_image_data(beginning, lambda image: f"<{image.kind}>")
     if without_data != beginning:
-        return cut(without_data, OUTCOME_CHARACTERS)
-    outputs = (one.last(OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
+        return cut(without_data, MAX_OUTCOME_CHARACTERS)
+    outputs = (one.last(MAX_OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
     lines = next((one.splitlines() for one in outputs if one and one != "None"), [""])
-    return cut(lines[-1], OUTCOME_CHARACTERS)
+    return cut(lines[-1], MAX_OUTCOME_CHARACTERS)
 
 
 async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:
@@ -326,7 +327,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 def _runs_cells(repl: Repl) -> bool:
     """Return whether the REPL records the outputs of cells, or did so before it had to reconnect."""
-    return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_awaited else ())
+    return CELLS_CAPABILITY in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_awaited else ())
 
 
 TOOL = Tool(
@@ -334,10 +335,12 @@ TOOL = Tool(
     title="Run notebook cell",
     description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
     arguments=RunCellArguments,
-    output=answer_schema(**EVALUATION, cell="string", cells=STRINGS, notRun=STRINGS, restarted="boolean"),
+    output=answer_schema(
+        **EVALUATION_SCHEMA, cell="string", cells=STRINGS_SCHEMA, notRun=STRINGS_SCHEMA, restarted="boolean"
+    ),
     run=run_cell,
-    needs=(CELLS,),
-    source=KERNELS,
+    needs=(CELLS_CAPABILITY,),
+    source=KERNEL_SOURCE,
     is_usual=True,
     may_be_task=True,
     setting="enable_mcp_repl_evaluation",

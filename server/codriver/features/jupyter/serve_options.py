@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from codriver.features.jupyter.kernels.named_kernels import split_key
-from codriver.features.jupyter.settings import KERNELS
+from codriver.features.jupyter.settings import KERNELS_SETTING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KERNEL: Final = click.Option(
+KERNEL_OPTION: Final = click.Option(
     ["--kernel"],
     multiple=True,
     metavar="[KEY=]FILE|URL",
@@ -28,14 +28,14 @@ def extend_command(command: click.Command) -> click.Command:
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
     index = [parameter.name for parameter in command.params].index("python")
-    copied.params = [*command.params[:index], KERNEL, *command.params[index:]]
+    copied.params = [*command.params[:index], KERNEL_OPTION, *command.params[index:]]
     copied.callback = partial(_serve, callback)
     return copied
 
 
 def _serve(serve: Callable[..., Any], /, *, kernel: tuple[str, ...], **options: Any) -> None:
     kernels = tuple(map(_absolute_location, kernel))
-    serve(**options, added={KERNELS.name: kernels} if kernels else {})
+    serve(**options, added={KERNELS_SETTING.name: kernels} if kernels else {})
 
 
 def _absolute_location(kernel: str) -> str:

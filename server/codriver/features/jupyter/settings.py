@@ -25,7 +25,7 @@ def _describe_error(error: ValidationError) -> str:
     return first_error(error)
 
 
-KERNELS: Final[DeclaredSetting[Any]] = DeclaredSetting(
+KERNELS_SETTING: Final[DeclaredSetting[Any]] = DeclaredSetting(
     "kernels",
     (),
     "Jupyter kernels to connect to: files, URLs, or tables [[kernels]].",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Feature, Options
-from codriver.features.page.settings import IS_ON
+from codriver.features.page.settings import ENABLE_PAGE_SETTING
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
 
 PAGE_REQUEST = "page"
-"""The name of the request for an address of the page."""
+"""The name of the request for an address at which the page can be opened."""
 
 
 def _server() -> ServerHooks:
@@ -28,7 +28,7 @@ FEATURE = Feature(
     "page",
     requires=("handoff",),  # the page displays the handoff
     options=(Options("watch", "codriver.features.page.watch_options"),),
-    settings=(IS_ON,),
+    settings=(ENABLE_PAGE_SETTING,),
     durations=(("page_s", 600.0),),
     server=_server,
 )

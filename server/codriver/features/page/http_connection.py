@@ -16,16 +16,16 @@ import h11
 if TYPE_CHECKING:
     from anyio.abc import SocketStream
 
-READ_BYTES: Final = 64 * 1024
+MAX_READ_BYTES: Final = 64 * 1024
 """Maximum number of bytes to read at a time."""
 MAX_HEAD_BYTES: Final = 16 * 1024
 """Maximum size of the first line and the headers of a request."""
 MAX_BODY_BYTES: Final = 64 * 1024
 """Maximum size of a request body. A typed query is about a hundredth of this."""
-IDLE_S: Final = 60.0
+IDLE_TIMEOUT_S: Final = 60.0
 """How long a connection may be idle."""
-REQUEST_S: Final = 10.0
-"""How long a request may take to arrive, from its first byte."""
+REQUEST_TIMEOUT_S: Final = 10.0
+"""Maximum time for a request to arrive, from its first byte."""
 
 Headers = Mapping[str, str]
 
@@ -54,7 +54,7 @@ class HttpConnection:
         if self._http.our_state is not h11.IDLE:
             return None
         try:
-            with anyio.move_on_after(IDLE_S) as patience:
+            with anyio.move_on_after(IDLE_TIMEOUT_S) as patience:
                 return await self._read(patience)
         except (h11.RemoteProtocolError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return None
@@ -68,10 +68,10 @@ class HttpConnection:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
                 try:
-                    data = await self._stream.receive(READ_BYTES)
+                    data = await self._stream.receive(MAX_READ_BYTES)
                 except anyio.EndOfStream:
                     data = b""
-                patience.deadline = min(patience.deadline, anyio.current_time() + REQUEST_S)
+                patience.deadline = min(patience.deadline, anyio.current_time() + REQUEST_TIMEOUT_S)
                 self._http.receive_data(data)
             elif isinstance(event, h11.Request):
                 head = event

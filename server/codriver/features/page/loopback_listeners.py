@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 Address = tuple[socket.AddressFamily, str]
 IPV4_LOOPBACK: Final[Address] = (socket.AF_INET, "127.0.0.1")
 IPV6_LOOPBACK: Final[Address] = (socket.AF_INET6, "::1")
-MAX_PORTS: Final = 64
-"""Maximum number of ports to try. This many are only in use if somebody deliberately blocks them."""
-LISTEN_BACKLOG: Final = 128
+MAX_TRIED_PORTS: Final = 64
+"""Maximum number of ports to try. That many are only in use if somebody deliberately blocks them."""
+MAX_WAITING_CONNECTIONS: Final = 128
 """Maximum number of connections that wait to be accepted."""
-IN_USE: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
+IN_USE_ERRORS: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
 """Error numbers for a port that is in use. Windows uses the second if another program bound the port exclusively."""
-ABSENT: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
-"""Error numbers for an address that this machine does not have, so that no other program can bind it either."""
+ABSENT_ADDRESS_ERRORS: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
+"""Error numbers for an address that this machine does not have. No other program can bind it either."""
 
 
 class NoPortError(StartError):
@@ -38,12 +38,13 @@ class NoPortError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"cannot listen on 127.0.0.1 and [::1]: other programs have one of the two at each of {MAX_PORTS} ports "
+            "cannot listen on 127.0.0.1 and [::1]: other programs have one of the two at each of "
+            f"{MAX_TRIED_PORTS} ports "
             "that were tried; `ss -ltnp` lists them"
         )
 
 
-async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_PORTS)) -> tuple[list[SocketListener], int]:
+async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) -> tuple[list[SocketListener], int]:
     """Listen on 127.0.0.1 and [::1] at the same port, and return the listeners and the port.
 
     `ports` are tried in turn; 0 requests any free port. Without IPv6, there is only a listener on 127.0.0.1.
@@ -58,7 +59,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_PORTS)) -> tup
         try:
             sockets = _bind_all(addresses, port)
         except OSError as error:
-            if error.errno in IN_USE:
+            if error.errno in IN_USE_ERRORS:
                 continue
             raise
         listeners: list[SocketListener] = [
@@ -76,7 +77,7 @@ def _bind_all(addresses: Iterable[Address], port: int) -> list[socket.socket]:
             try:
                 raw = opened.enter_context(_bind(address, sockets[0].getsockname()[1] if sockets else port))
             except OSError as error:
-                if address is not IPV6_LOOPBACK or error.errno not in ABSENT:
+                if address is not IPV6_LOOPBACK or error.errno not in ABSENT_ADDRESS_ERRORS:
                     raise
             else:
                 sockets.append(raw)
@@ -94,7 +95,7 @@ def _bind(address: Address, port: int) -> socket.socket:
             raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # SO_REUSEADDR would allow binding a port that another program has already bound.
         raw.bind((host, port))
-        raw.listen(LISTEN_BACKLOG)
+        raw.listen(MAX_WAITING_CONNECTIONS)
         raw.setblocking(False)  # noqa: FBT003  # the signature of the standard library
     except BaseException:
         raw.close()

@@ -20,7 +20,7 @@ Block = dict[str, Any]
 Span = tuple[str, str]
 
 
-MAX_LINES: Final = 5000
+MAX_CONVERTED_LINES: Final = 5000
 """Maximum number of lines of a Markdown text that are converted to blocks."""
 
 
@@ -29,7 +29,7 @@ _SPAN_MARKUP: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]
 
 
 _SPAN_TAGS: Final = ("code", "strong", "em")
-"""HTML tags of the first three groups of the pattern for spans."""
+"""HTML tags of the first three groups of `_SPAN_MARKUP`."""
 
 
 _HEADING_LINE: Final = re.compile(r"(#{1,6})\s+(.*)")
@@ -46,7 +46,7 @@ _TABLE_RULE: Final = re.compile(r"[\s|:-]+")
 
 def parse_markdown_blocks(text: str) -> list[Block]:
     """Return the blocks of a Markdown text."""
-    lines = text.splitlines()[:MAX_LINES]
+    lines = text.splitlines()[:MAX_CONVERTED_LINES]
     found: list[Block] = []
     at = 0
     while at < len(lines):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.features.page.page_redirect import redirect_file, remove_redirect
-from codriver.features.page.settings import IS_ON
+from codriver.features.page.settings import ENABLE_PAGE_SETTING
 from codriver.settings.model import name_in_files
 
 if TYPE_CHECKING:
@@ -41,9 +41,13 @@ class Page:
     async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
         """Open the page if necessary. Return a new address under this host, or the reason why there is none."""
         settings = self._live.settings
-        if not settings.value_of(IS_ON):
-            policy = settings.policy_path(IS_ON.name)
-            by = f"on this machine by {policy}" if policy else f"by the setting {name_in_files(IS_ON.name)}"
+        if not settings.value_of(ENABLE_PAGE_SETTING):
+            policy = settings.policy_path(ENABLE_PAGE_SETTING.name)
+            by = (
+                f"on this machine by {policy}"
+                if policy
+                else f"by the setting {name_in_files(ENABLE_PAGE_SETTING.name)}"
+            )
             return {"problem": f"the page is switched off {by}"}
         try:
             async with self._opening:
@@ -58,7 +62,7 @@ class Page:
         """Close the page when the settings disable it. Runs until cancelled."""
         while True:
             await self._live.changed.wait()
-            if not self._live.settings.value_of(IS_ON):
+            if not self._live.settings.value_of(ENABLE_PAGE_SETTING):
                 self._scope.cancel()
 
     async def stop(self) -> None:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Literal
 
-LOOPBACK: Final = "127.0.0.1"
+LOOPBACK_HOST: Final = "127.0.0.1"
 HOST_BYTES: Final = 16
 """Number of random bytes in the page's host name."""
 TOKEN_BYTES: Final = 32
@@ -24,15 +24,15 @@ TOKEN_BYTES: Final = 32
 CODE_BYTES: Final = 24
 """Number of random bytes in a one-time code."""
 CODE_LIFETIME_S: Final = 600.0
-"""How long a code is valid."""
+"""How long a one-time code is valid."""
 MAX_CODES: Final = 8
 """Maximum number of valid codes. A new code replaces the oldest one."""
 MAX_INVALID_CODES: Final = 64
 """Maximum number of invalid codes that are remembered in order to report why they are invalid."""
-NONCE: Final = re.compile(r"[0-9a-f]{64}")
+NONCE_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
 """Matches a nonce, for which the server may be asked to prove that it knows the token."""
 PROOF_PREFIX: Final = "codriver page "
-"""Prefix of the nonce, so that a proof cannot be used for anything else."""
+"""Prefix of the nonce in a proof, so that the proof cannot be used for anything else."""
 
 Spent = Literal["used", "expired", "replaced", "unknown"]
 
@@ -61,12 +61,12 @@ class PageAccess:
 
         The loopback address is served only after an address with it was requested.
         """
-        return host == self.random_host or (self._serves_loopback and host == LOOPBACK)
+        return host == self.random_host or (self._serves_loopback and host == LOOPBACK_HOST)
 
     def issue_code(self, host: str, now: float) -> str:
         """Issue a one-time code for the page under this host."""
         self._expire_codes(now)
-        self._serves_loopback |= host == LOOPBACK
+        self._serves_loopback |= host == LOOPBACK_HOST
         while len(self._codes) >= MAX_CODES:
             self._invalidate_code(next(iter(self._codes)), "replaced")
         code = secrets.token_urlsafe(CODE_BYTES)
@@ -84,7 +84,7 @@ class PageAccess:
 
     def prove_token_knowledge(self, nonce: str) -> str | None:
         """Return a proof that this server knows the token, or None if the nonce is malformed."""
-        if not NONCE.fullmatch(nonce):
+        if not NONCE_PATTERN.fullmatch(nonce):
             return None
         return hmac.new(self.token.encode(), f"{PROOF_PREFIX}{nonce}".encode(), "sha256").hexdigest()
 

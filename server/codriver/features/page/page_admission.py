@@ -27,28 +27,27 @@ request that reads the log or acts.
 """
 
 TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # the name of a header, not a secret
-"""Header of a request with the token."""
-FRAMES: Final = "/frame/"
+"""The request header that contains the token."""
+FRAME_PATH_PREFIX: Final = "/frame/"
 """Path prefix of tables."""
-CALLS: Final = "/do/"
+CALL_PATH_PREFIX: Final = "/do/"
 """Path prefix of calls."""
 ENTER_PATH: Final = "/enter"
 PROVE_PATH: Final = "/prove"
-JSON: Final = "application/json"
-FORBIDDEN: Final = ("upgrade", "service-worker")
-"""Headers of requests that are refused: WebSockets and the scripts of service workers."""
-PARTS: Final = frozenset({"script", "style", "image"})
+JSON_TYPE: Final = "application/json"
+FORBIDDEN_HEADERS: Final = ("upgrade", "service-worker")
+"""Headers of requests that are refused: those of WebSockets and of service worker scripts."""
+PAGE_FILE_DESTINATIONS: Final = frozenset({"script", "style", "image"})
 """Values of `Sec-Fetch-Dest` with which the page loads its own files. Workers are not among them."""
 OPENING_SITES: Final = frozenset({"none", "same-origin"})
-"""Values of `Sec-Fetch-Site` with which the page may be opened at any host: a typed address, a bookmark, or a reload.
-"""
-HOST: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
+"""Values of `Sec-Fetch-Site` with which any host may open the page: a typed address, a bookmark, or a reload."""
+HOST_HEADER: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 """Matches a `Host` header, with the host name as its first group."""
 
 
 def request_host(request: Request) -> str:
     """Return the host name in the `Host` header without the port, or an empty string if it is malformed."""
-    found = HOST.fullmatch(request.headers.get("host", ""))
+    found = HOST_HEADER.fullmatch(request.headers.get("host", ""))
     return found[1] if found else ""
 
 
@@ -56,17 +55,17 @@ def classify_request(request: Request, access: PageAccess) -> Kind:
     """Return the kind of a request. A request of kind `refuse` gets no answer."""
     given = request.headers
     host = request_host(request)
-    if not access.serves(host) or any(name in given for name in FORBIDDEN):
+    if not access.serves(host) or any(name in given for name in FORBIDDEN_HEADERS):
         return "refuse"
     if request.target in (ENTER_PATH, PROVE_PATH):
         kind: Kind = "enter" if request.target == ENTER_PATH else "prove"
         return kind if _is_same_origin_post(request) else "refuse"
-    if request.target.startswith(CALLS):
+    if request.target.startswith(CALL_PATH_PREFIX):
         is_authorized = _is_same_origin_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
         return "call" if is_authorized else "refuse"
     if request.method != "GET" or given.get("origin", _origin_of(request)) != _origin_of(request):
         return "refuse"
-    if request.target.startswith(FRAMES):
+    if request.target.startswith(FRAME_PATH_PREFIX):
         is_page_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
         return "frame" if is_page_frame else "refuse"
     return (
@@ -87,14 +86,14 @@ def _is_same_origin_post(request: Request) -> bool:
         request.method == "POST"
         and given.get("sec-fetch-site") == "same-origin"
         and given.get("origin") == _origin_of(request)
-        and given.get("content-type") == JSON
+        and given.get("content-type") == JSON_TYPE
     )
 
 
 def _is_page_resource(request: Request) -> bool:
     """Return whether the page requests one of its own files, such as a script."""
     given = request.headers
-    return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PARTS
+    return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PAGE_FILE_DESTINATIONS
 
 
 def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:

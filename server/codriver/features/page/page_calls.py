@@ -19,7 +19,7 @@ from codriver.core.log_facts import decode_facts
 from codriver.core.records import Recent
 from codriver.features.handoff.live_handoff import write_handoff
 from codriver.features.page.markdown_blocks import parse_markdown_blocks
-from codriver.features.page.page_admission import FRAMES
+from codriver.features.page.page_admission import FRAME_PATH_PREFIX
 from codriver.features.page.page_queries import (
     EXAMPLE_QUERIES,
     evaluation_of_row,
@@ -49,33 +49,33 @@ READING_TOOLS: Final = frozenset(
     }
 )
 """The tools that the page may call to read the state of the server."""
-ACTS: Final = frozenset({"interrupt_evaluation", "send_input"})
+ACTING_TOOLS: Final = frozenset({"interrupt_evaluation", "send_input"})
 """The tools behind the two buttons of the page."""
 HANDOFF_TIMEOUT_S: Final = 10.0
 """Time limit for creating the handoff."""
 MAX_HANDOFF_BYTES: Final = 16_000
 """Maximum size of the handoff on the page."""
-TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
+TITLED_LINE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
 """Matches a line of the handoff, with its title and its parts."""
-MAX_FRAMES: Final = 64
+MAX_VALID_FRAMES: Final = 64
 """Maximum number of tables with a valid address."""
 FRAME_LIFETIME_S: Final = 60.0
-"""How long the address of a table is valid if it is not used."""
+"""How long the address of a table remains valid after its last use."""
 MAX_DISPLAY_CHARACTERS: Final = 2**18
 """Maximum length of a table, Markdown or LaTeX text that the page displays."""
 DISPLAY_TIMEOUT_S: Final = 20.0
 """How long to wait for a busy REPL to return a value in other formats."""
-HTML: Final = "text/html"
-MARKDOWN: Final = "text/markdown"
-DISPLAY_FIELDS: Final = MappingProxyType({HTML: "address", MARKDOWN: "markdown", "text/latex": "latex"})
-"""The media types that the page displays in addition to text and images, and the field for each."""
+HTML_TYPE: Final = "text/html"
+MARKDOWN_TYPE: Final = "text/markdown"
+DISPLAY_FIELDS: Final = MappingProxyType({HTML_TYPE: "address", MARKDOWN_TYPE: "markdown", "text/latex": "latex"})
+"""The fields for the media types that the page displays in addition to text and images."""
 FRAME_HEAD: Final = (
     '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><style>'
     "body{font:13px system-ui,sans-serif;margin:8px}table{border-collapse:collapse;border:0}"
     "th,td{padding:4px 10px;border:0;border-bottom:1px solid #8884;text-align:right}"
     "th{font-weight:600}tbody tr:hover{background:#8881}</style>\n"
 )
-"""The start of a table's document. The table's own styles follow, and a table without styles looks like the page."""
+"""The start of a table's document, which makes it look like the page. The table's own styles follow."""
 
 
 class UnknownCallError(Exception):
@@ -88,7 +88,7 @@ class PageCalls:
     def __init__(self, services: Services, caller: ToolRunner) -> None:
         self._services = services
         self._caller = caller
-        self._frames: Recent[str, tuple[float, str]] = Recent(MAX_FRAMES)
+        self._frames: Recent[str, tuple[float, str]] = Recent(MAX_VALID_FRAMES)
         """Tables by address, with the time at which the address was created. Each can be displayed once."""
 
     async def answer(self, name: str, given: RequestBody, client: ClientSession) -> str:
@@ -98,7 +98,7 @@ class PageCalls:
             UnknownCallError: there is no such call.
             BadBodyError: an argument has the wrong type.
         """
-        if name in READING_TOOLS or name in ACTS:
+        if name in READING_TOOLS or name in ACTING_TOOLS:
             return await self._tool(name, dict(given.members), client)
         fields = await self._data(name, given, client)
         if fields is None:
@@ -153,8 +153,8 @@ class PageCalls:
         if found is None:
             raise UnknownCallError(name)
         tool, given = found
-        if name in ACTS:
-            given = {**given, "who": HUMAN}
+        if name in ACTING_TOOLS:
+            given = {**given, "who": HUMAN_CALLER}
         answered = await self._caller.run(client, tool, given, _ignore)
         if answered.handed_out is not None:
             answered.handed_out()
@@ -190,15 +190,15 @@ class PageCalls:
             text = answer.get("result") if answer.get("ok") else None
             if not isinstance(text, str) or not text.strip():
                 continue
-            if kind == HTML:
+            if kind == HTML_TYPE:
                 found["lines"] = text.count("<tr")
                 found["address"] = self._framed(text)
             else:
-                found[name] = parse_markdown_blocks(text) if kind == MARKDOWN else text
+                found[name] = parse_markdown_blocks(text) if kind == MARKDOWN_TYPE else text
 
     def _framed(self, html: str) -> str:
         """Return an address at which this document can be displayed once."""
-        address = f"{FRAMES}{secrets.token_urlsafe(24)}"
+        address = f"{FRAME_PATH_PREFIX}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + remove_external_references(html)
         return address
 
@@ -206,18 +206,18 @@ class PageCalls:
         """Return the handoff: its text, its first line, and the title and parts of each further line."""
         text = await write_handoff(
             self._services,
-            HUMAN,
+            HUMAN_CALLER,
             client=client.id,
             is_for_another=False,
             wait_s=HANDOFF_TIMEOUT_S,
             most_bytes=MAX_HANDOFF_BYTES,
         )
         first, *lines = text.splitlines() or [""]
-        titled = [TITLE.fullmatch(line) or ("", "", line) for line in lines]
+        titled = [TITLED_LINE.fullmatch(line) or ("", "", line) for line in lines]
         return {"text": text, "first": first, "sections": [(section[1], section[2].split("; ")) for section in titled]}
 
 
-HUMAN: Final = "human"
+HUMAN_CALLER: Final = "human"
 """The value of `who` for the person at the page."""
 
 

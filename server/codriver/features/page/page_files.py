@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ASSETS_DIRECTORY: Final = Path(__file__).with_name("assets")
-KINDS: Final = MappingProxyType(
+CONTENT_TYPES: Final = MappingProxyType(
     {
         ".html": "text/html; charset=utf-8",
         ".css": "text/css; charset=utf-8",
@@ -20,10 +20,10 @@ KINDS: Final = MappingProxyType(
     }
 )
 """The content types of the page's files by suffix."""
-START: Final = "index.html"
+START_FILE: Final = "index.html"
 """The file that is served at the path `/`."""
 
-GUARDS: Final = MappingProxyType(
+SECURITY_HEADERS: Final = MappingProxyType(
     {
         "cache-control": "no-store",
         "cross-origin-opener-policy": "same-origin",
@@ -63,8 +63,12 @@ def page_files() -> Mapping[str, PageFile]:
     """Read all files of the page from disk, and return them by the path at which they are served."""
     found = {}
     for path in sorted(ASSETS_DIRECTORY.iterdir()):
-        if path.suffix in KINDS:
-            headers = {**GUARDS, "content-type": KINDS[path.suffix], "content-security-policy": PAGE_POLICY}
-            served_at = "/" if path.name == START else f"/{path.name}"
+        if path.suffix in CONTENT_TYPES:
+            headers = {
+                **SECURITY_HEADERS,
+                "content-type": CONTENT_TYPES[path.suffix],
+                "content-security-policy": PAGE_POLICY,
+            }
+            served_at = "/" if path.name == START_FILE else f"/{path.name}"
             found[served_at] = PageFile(MappingProxyType(headers), path.read_bytes())
     return MappingProxyType(found)

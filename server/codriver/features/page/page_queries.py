@@ -85,7 +85,7 @@ EXAMPLE_QUERIES: Final = (
         "",
     ),
 )
-"""Example queries with a title and their inputs as JSON, as in the documentation of the log."""
+"""Example queries from the log's documentation, each with a title and its inputs as JSON."""
 HISTORY_CODE_QUERY: Final = (
     "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] "
     "[(clojure.string/includes? ?code ?part)] [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] "
@@ -95,11 +95,11 @@ _PART_CLAUSES: Final = (
     "[{0} ?e :output/text ?text] [(clojure.string/lower-case ?text) ?low] [(clojure.string/includes? ?low ?part)] "
     '[{0} ?e :output/line ?line] [(get-else {0} ?e :output/evaluation "") ?id]]'
 )
-ENTRIES_WITH_PART: Final = f"[:find ?line ?id :in $ ?part :where {_PART_CLAUSES.format('$')}"
+ENTRIES_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ ?part :where {_PART_CLAUSES.format('$')}"
 """Query for the entries whose text contains a part, ignoring case."""
-EVENTS_WITH_PART: Final = f"[:find ?line ?id :in $ $app ?part :where {_PART_CLAUSES.format('$app')}"
+EVENTS_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ $app ?part :where {_PART_CLAUSES.format('$app')}"
 """Query for the events of applications whose text contains a part, ignoring case."""
-RUNS: Final = (
+RUNS_QUERY: Final = (
     "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
     "[$memory ?e :output/timestamp ?when]]"
 )
@@ -111,11 +111,11 @@ RUN_ENTRIES_QUERY: Final = (
 )
 MAX_MATCHING_ROWS: Final = 5000
 """Maximum number of matching rows to return."""
-MAX_ROWS: Final = 300
+MAX_LIST_ROWS: Final = 300
 """Maximum number of rows that a list displays."""
-MAX_CHARACTERS: Final = 4000
+MAX_TEXT_CHARACTERS: Final = 4000
 """Maximum number of characters of each text in a list."""
-EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
+EVALUATION_ID: Final = re.compile(r"[0-9a-f]{4}-\d+")
 """Matches the id of an evaluation."""
 
 
@@ -128,20 +128,20 @@ async def _query(services: Services, client: ClientSession, text: str, *inputs: 
 async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
     """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
     rows = sorted(await _query(services, client, HISTORY_CODE_QUERY, part), reverse=True)
-    newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_ROWS]]
+    newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_LIST_ROWS]]
     return {"rows": newest, "count": len(rows)}
 
 
 async def matching_row_ids(services: Services, client: ClientSession, part: str) -> list[str]:
     """Return the ids of the rows whose text contains this part, ignoring case."""
-    entries = await _query(services, client, ENTRIES_WITH_PART, part.lower())
-    events = await _query(services, client, EVENTS_WITH_PART, part.lower())
+    entries = await _query(services, client, ENTRIES_WITH_PART_QUERY, part.lower())
+    events = await _query(services, client, EVENTS_WITH_PART_QUERY, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
 
 
 async def list_runs(services: Services, client: ClientSession) -> dict[str, object]:
     """Return the earlier runs, newest first: name, start, end, number of entries."""
-    return {"rows": sorted(await _query(services, client, RUNS), key=lambda row: row[1], reverse=True)}
+    return {"rows": sorted(await _query(services, client, RUNS_QUERY), key=lambda row: row[1], reverse=True)}
 
 
 async def read_run_entries(services: Services, client: ClientSession, name: str) -> dict[str, object]:
@@ -155,7 +155,7 @@ def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
     values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()
     for candidate in values:
-        if isinstance(candidate, str) and EVALUATION.fullmatch(candidate):
+        if isinstance(candidate, str) and EVALUATION_ID.fullmatch(candidate):
             return candidate
     lines = {value for value in values if type(value) is int}
     strings = {value for value in values if isinstance(value, str) and value}
@@ -165,4 +165,4 @@ def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
 
 
 def _short(text: str) -> str:
-    return cut(text, MAX_CHARACTERS)
+    return cut(text, MAX_TEXT_CHARACTERS)

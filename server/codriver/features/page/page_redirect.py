@@ -16,7 +16,7 @@ from codriver.files.own_folders import workspace_state_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
-TEXT: Final = """<!doctype html>
+REDIRECT_TEMPLATE: Final = """<!doctype html>
 <meta charset="utf-8">
 <meta name="referrer" content="no-referrer">
 <title>codriver</title>
@@ -38,7 +38,7 @@ def write_redirect(file: Path, address: str) -> None:
         OSError: the file cannot be written.
     """
     script = json.dumps(address).replace("<", "\\u003c")
-    text = TEXT.format(script=script, link=html.escape(address))
+    text = REDIRECT_TEMPLATE.format(script=script, link=html.escape(address))
     files.replace(
         file, text.encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE, is_durable=False
     )

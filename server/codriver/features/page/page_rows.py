@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-TEXT_BYTES: Final = 1200
+MAX_TEXT_BYTES: Final = 1200
 """Maximum number of bytes of the code or text in a row."""
 MAX_RESULT_BYTES: Final = 1600
 """Maximum number of bytes of the values in a row."""
-OUTPUT_BYTES: Final = 1400
+MAX_OUTPUT_BYTES: Final = 1400
 """Maximum number of bytes of the output in a row."""
 MAX_ERROR_BYTES: Final = 800
 """Maximum number of bytes of the error in a row."""
-SHORT_BYTES: Final = 120
-"""Maximum bytes of `who`, `where` and other names, some of which clients choose."""
-MAX_ROWS: Final = 500
+MAX_NAME_BYTES: Final = 120
+"""Maximum size of `who`, `where` and other names, some of which are chosen by clients."""
+MAX_UPDATE_ROWS: Final = 500
 """Maximum number of rows in an update. The rest is sent with the next one."""
-IMAGE_MARK: Final = "data:image/"
+IMAGE_PREFIX: Final = "data:image/"
 """The beginning of an image that a value contains."""
 TRACEBACK_START: Final = "Traceback (most recent call last)"
 PAST_STATUS: Final = "past"
 """Status of an evaluation that the server no longer knows."""
 TEST_OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
-OUTCOMES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
+OUTCOME_CATEGORIES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
 """Categories of log entries that contain a value or an error."""
 
 
@@ -82,7 +82,7 @@ class RowReader:
     def _events(self, *, since: int | None = None, until: int | None = None) -> Iterator[Mapping[str, Any]]:
         """Yield the newest entities of features' logs."""
         for _, store in self._services.log.sources.growing.values():
-            yield from store.entries(since=since, until=until, limit=MAX_ROWS)
+            yield from store.entries(since=since, until=until, limit=MAX_UPDATE_ROWS)
 
     def older(self) -> list[Row]:
         """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
@@ -90,11 +90,11 @@ class RowReader:
             return []
         log, state = self._services.log, self._services.core.state
         coming: list[Entry | Mapping[str, Any]] = [
-            *log.entries(until=self.before - 1, limit=MAX_ROWS),
+            *log.entries(until=self.before - 1, limit=MAX_UPDATE_ROWS),
             *self._events(until=self.before - 1),
         ]
-        coming = sorted(coming, key=_line_of)[-MAX_ROWS:]
-        self.before = _line_of(coming[0]) if len(coming) == MAX_ROWS else 0
+        coming = sorted(coming, key=_line_of)[-MAX_UPDATE_ROWS:]
+        self.before = _line_of(coming[0]) if len(coming) == MAX_UPDATE_ROWS else 0
         rows: dict[str, Row] = {}
         for item in coming:
             self._add(rows, item, state)
@@ -123,7 +123,7 @@ class RowReader:
             self.gap += 1
         coming: list[Entry | Mapping[str, Any]] = [*entries, *self._events(since=self.since)]
         for item in sorted(coming, key=_line_of):
-            if len(rows) >= MAX_ROWS:
+            if len(rows) >= MAX_UPDATE_ROWS:
                 self._seen = None  # checked again in any case
                 break
             self.since = _line_of(item)
@@ -148,13 +148,13 @@ class RowReader:
                 row |= {"status": "failed", "error": error}
         match entry.category:
             case "evaluatedCode":
-                row |= {"text": _head(entry.text, TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
+                row |= {"text": _head(entry.text, MAX_TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
                 if entry.notebook:
-                    row["notebook"] = _head(entry.notebook, SHORT_BYTES)
+                    row["notebook"] = _head(entry.notebook, MAX_NAME_BYTES)
             case "evaluationResults":
                 _add_result(row, entry.text)
             case "evaluationOutput" | "evaluationErrorOutput":
-                row["said"] = tail(row.get("said", "") + entry.text, OUTPUT_BYTES).text
+                row["said"] = tail(row.get("said", "") + entry.text, MAX_OUTPUT_BYTES).text
                 row["isError"] = entry.category == "evaluationErrorOutput"
             case _:
                 _add_report(row, entry)
@@ -165,7 +165,9 @@ class RowReader:
         The log does not store outcomes, so the result depends on what the REPL printed last: an error without a value,
         or a traceback after the last value. Error output next to a value does not count.
         """
-        found = [entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOMES]
+        found = [
+            entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOME_CATEGORIES
+        ]
         if not found or found[-1].category != "evaluationErrorOutput":
             return ""
         text = "".join(line.text for line in found if line.category == "evaluationErrorOutput")
@@ -176,7 +178,7 @@ class RowReader:
         """Return the row of a log entry that belongs to no evaluation."""
         row = {
             "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_whose(entry), "kind": "said",
-            "text": _head(entry.text, TEXT_BYTES),
+            "text": _head(entry.text, MAX_TEXT_BYTES),
         }  # fmt: skip
         if entry.category == "otherErrorOutput":
             row["status"] = "failed"
@@ -240,14 +242,14 @@ def _whose(entry: Entry) -> Row:
     row = {}
     for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
         if value:
-            row[name] = _head(value, SHORT_BYTES)
+            row[name] = _head(value, MAX_NAME_BYTES)
     return row
 
 
 def _add_result(row: Row, text: str) -> None:
     """Add a value to its row. Its images are counted and left out."""
     row["drawn"] = 0  # only the images of the last value are counted
-    if IMAGE_MARK in text:
+    if IMAGE_PREFIX in text:
         row["drawn"] = len(pictures.DATA_URL_PATTERN.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
         text = pictures.replace_image_data(text, lambda _image: "").strip()
@@ -261,18 +263,18 @@ def _add_report(row: Row, entry: Entry) -> None:
     if entry.kind == TESTS_KIND:
         names = ", ".join(map(str, facts.get("failures", ())))
         row |= {
-            "kind": "tests", "text": _head(str(facts.get("tests", "")), TEXT_BYTES),
+            "kind": "tests", "text": _head(str(facts.get("tests", "")), MAX_TEXT_BYTES),
             "tests": sum(int(facts.get(name, 0)) for name in TEST_OUTCOME_NAMES),
-            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, SHORT_BYTES * 4),
+            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, MAX_NAME_BYTES * 4),
         }  # fmt: skip
     elif entry.kind == LOAD_KIND:
-        row |= {"kind": "load", "file": _head(str(facts.get("file", "")), SHORT_BYTES * 4)}
+        row |= {"kind": "load", "file": _head(str(facts.get("file", "")), MAX_NAME_BYTES * 4)}
     elif entry.kind == FINISHED_KIND:
         row["error"] = _head(str(facts.get("cause", "")), MAX_ERROR_BYTES)
     elif entry.category == "otherErrorOutput":
         row["error"] = _head(entry.text.strip(), MAX_ERROR_BYTES)
     else:
-        row["goal"] = _head(entry.text.strip(), SHORT_BYTES * 4)
+        row["goal"] = _head(entry.text.strip(), MAX_NAME_BYTES * 4)
 
 
 def _evaluation_status(evaluation: Evaluation | None) -> Row:
@@ -302,17 +304,17 @@ def _evaluation_status(evaluation: Evaluation | None) -> Row:
 def _event_row(event: Mapping[str, Any]) -> Row:
     row: Row = {
         "id": f"a{event['line']}", "line": event["line"], "at": event["timestamp"], "kind": "app",
-        "text": _head(str(event["text"]), TEXT_BYTES),
+        "text": _head(str(event["text"]), MAX_TEXT_BYTES),
     }  # fmt: skip
     for name, key in (("who", "who"), ("repl-session-key", "where"), ("op", "op")):
         if event.get(name):
-            row[key] = _head(str(event[name]), SHORT_BYTES)
+            row[key] = _head(str(event[name]), MAX_NAME_BYTES)
     if event.get("op") == "error":
         row["status"] = "failed"
     return row
 
 
-PHASES: Final = MappingProxyType(
+PHASE_DESCRIPTIONS: Final = MappingProxyType(
     {"starting": "starts", "connecting": "connects", "waiting": "is tried again", "stopped": "stopped"}
 )
 """Descriptions of the phases of a REPL that is not connected."""
@@ -324,10 +326,10 @@ def server_header(services: Services) -> dict[str, object]:
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {
         "repls": [_repl(state, repl) for repl in state.repls.values()],
-        "clients": [_head(name, SHORT_BYTES) for name in clients if not name.startswith("codriver-")][:32],
+        "clients": [_head(name, MAX_NAME_BYTES) for name in clients if not name.startswith("codriver-")][:32],
         "isSearching": state.lifecycle.is_searching,
         "evicted": services.log.evicted_count,
-        "problems": [_head(latch.text, SHORT_BYTES * 3) for latch in state.latches.values()][:4],
+        "problems": [_head(latch.text, MAX_NAME_BYTES * 3) for latch in state.latches.values()][:4],
     }
 
 
@@ -342,8 +344,8 @@ def _repl(state: State, repl: Repl) -> Row:
         words = f"{first.who}{' is asked for input' if needs_input else ''}{more}"
         about = {"state": "asks" if needs_input else "busy", "words": words, "since": first.started_at, "id": first.id}
     elif repl.phase != "connected":
-        about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASES[repl.phase]}
+        about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASE_DESCRIPTIONS[repl.phase]}
         if repl.starts and repl.phase != "stopped":
             about["since"] = repl.starts[-1]
-    title = _head(repl.note or f"{repl.dialect}, {repl.phase}", SHORT_BYTES * 2)
+    title = _head(repl.note or f"{repl.dialect}, {repl.phase}", MAX_NAME_BYTES * 2)
     return {"key": repl.key, "dialect": repl.dialect, "title": title, "queue": len(live) - len(busy), **about}

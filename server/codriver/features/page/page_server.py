@@ -17,17 +17,17 @@ from anyio.streams.stapled import MultiListener
 from codriver.features.page.connections import Connections, TooManyConnectionsError
 from codriver.features.page.http_connection import HttpConnection
 from codriver.features.page.loopback_listeners import listen_on_loopback
-from codriver.features.page.page_access import LOOPBACK, PageAccess
-from codriver.features.page.page_admission import CALLS, JSON, classify_request, request_host
+from codriver.features.page.page_access import LOOPBACK_HOST, PageAccess
+from codriver.features.page.page_admission import CALL_PATH_PREFIX, JSON_TYPE, classify_request, request_host
 from codriver.features.page.page_calls import PageCalls, UnknownCallError
-from codriver.features.page.page_files import FRAME_POLICY, GUARDS, page_files
+from codriver.features.page.page_files import FRAME_POLICY, SECURITY_HEADERS, page_files
 from codriver.features.page.page_redirect import remove_redirect
 from codriver.features.page.page_rows import RowReader, running_test_progress, server_header
 from codriver.features.page.request_body import BadBodyError, parse_body
-from codriver.net.admission import QUERY_THREADS, is_from_user
+from codriver.net.admission import PEER_QUERY_THREADS, is_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog
-from codriver.tools.calls.client_traits import HUMAN_CLIENT
+from codriver.tools.calls.client_traits import HUMAN_CLIENT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,19 +50,19 @@ logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 64
 """Maximum number of connections to the page. A browser opens at most six per tab."""
-EVENTS: Final = f"{CALLS}events"
+EVENTS_PATH: Final = f"{CALL_PATH_PREFIX}events"
 """The path of the call for events."""
-NEW_CODE_CALL: Final = f"{CALLS}another"
-"""The call that returns a code to open the page in another tab."""
-TURN_S: Final = 0.05
+NEW_CODE_PATH: Final = f"{CALL_PATH_PREFIX}another"
+"""The path of the call that returns a code for opening the page in another tab."""
+MIN_UPDATE_INTERVAL_S: Final = 0.05
 """Minimum time between two updates of a page, at most twenty per second."""
-REST_TIMES: Final = 20
-"""Pause after an update, as a multiple of its duration, so that pages use at most a twentieth of the server's time."""
+PAUSE_RATIO: Final = 20
+"""Ratio of the pause after an update to its duration, so that pages use at most a twentieth of the time."""
 MAX_PAUSE_S: Final = 1.0
 """Maximum pause after an update."""
 IDLE_CHECK_S: Final = 0.5
 """Time between two checks while no code runs."""
-HEADER_INTERVAL_S: Final = 0.25
+MIN_HEADER_INTERVAL_S: Final = 0.25
 """Minimum time between two updates of the server's state at the top of a page."""
 HEARTBEAT_INTERVAL_S: Final = 10.0
 """Time between two heartbeats to a page without updates, so that each side notices if the other is gone."""
@@ -85,7 +85,7 @@ class PageServer:
         self._access = PageAccess()
         self._port = 0
         self._files: Mapping[str, PageFile] = {}
-        self._threads = anyio.CapacityLimiter(QUERY_THREADS)
+        self._threads = anyio.CapacityLimiter(PEER_QUERY_THREADS)
         self._refusals = RefusalLog(logger)
         self._connections = Connections(MAX_CONNECTIONS)
         self._looking = 0
@@ -108,7 +108,7 @@ class PageServer:
 
     def new_address(self, host: str) -> str:
         """Return an address that opens the page once. The host is loopback or the page's random name."""
-        host = LOOPBACK if host == LOOPBACK else self._access.random_host
+        host = LOOPBACK_HOST if host == LOOPBACK_HOST else self._access.random_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def extend(self) -> None:
@@ -159,13 +159,17 @@ class PageServer:
     async def _serve_file(self, http: HttpConnection, request: Request) -> None:
         file = self._files.get(request.target)
         if file is None:
-            await http.answer(404, GUARDS, b"")
+            await http.answer(404, SECURITY_HEADERS, b"")
         else:
             await http.answer(200, file.headers, file.body)
 
     async def _serve_frame(self, http: HttpConnection, request: Request) -> None:
         body = self._calls.frame(request.target)
-        headers = {**GUARDS, "content-security-policy": FRAME_POLICY, "content-type": "text/html; charset=utf-8"}
+        headers = {
+            **SECURITY_HEADERS,
+            "content-security-policy": FRAME_POLICY,
+            "content-type": "text/html; charset=utf-8",
+        }
         await http.answer(404 if body is None else 200, headers, body or b"")
 
     async def _answer_post(self, http: HttpConnection, kind: Kind, request: Request) -> None:
@@ -175,22 +179,24 @@ class PageServer:
                 answer = await self._enter(given, request_host(request))
             elif kind == "prove":
                 answer = {"proof": self._access.prove_token_knowledge(given.text("nonce"))}
-            elif request.target == NEW_CODE_CALL:
+            elif request.target == NEW_CODE_PATH:
                 answer = {"code": self._access.issue_code(request_host(request), anyio.current_time())}
-            elif request.target == EVENTS:
+            elif request.target == EVENTS_PATH:
                 await self._stream_events(http, given)
                 return
             else:
                 with self._human() as client:
-                    text = await self._calls.answer(request.target.removeprefix(CALLS), given, client)
-                    await http.answer(200, {**GUARDS, "content-type": JSON}, text.encode("utf-8", "replace"))
+                    text = await self._calls.answer(request.target.removeprefix(CALL_PATH_PREFIX), given, client)
+                    await http.answer(
+                        200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, text.encode("utf-8", "replace")
+                    )
                 return
         except BadBodyError:
-            await http.answer(400, GUARDS, b"")
+            await http.answer(400, SECURITY_HEADERS, b"")
         except UnknownCallError:
-            await http.answer(404, GUARDS, b"")
+            await http.answer(404, SECURITY_HEADERS, b"")
         else:
-            await http.answer(200, {**GUARDS, "content-type": JSON}, json.dumps(answer).encode())
+            await http.answer(200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, json.dumps(answer).encode())
 
     async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
         """Exchange a code for the token, and remove the file that contains the code."""
@@ -203,7 +209,7 @@ class PageServer:
     async def _stream_events(self, http: HttpConnection, given: RequestBody) -> None:
         """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
-        await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
+        await http.begin(200, {**SECURITY_HEADERS, "content-type": "text/event-stream"})
         with self._human() as client, self._count_view():
             async with anyio.create_task_group() as tasks:
 
@@ -237,7 +243,7 @@ class PageServer:
             if reader.gap != gap:
                 gap = reader.gap
                 await self._send_event(http, "gap", {"evicted": self._services.log.evicted_count})
-            if started_at_s - header_at >= HEADER_INTERVAL_S:
+            if started_at_s - header_at >= MIN_HEADER_INTERVAL_S:
                 header_at, text = started_at_s, self._caller.text_of(server_header(self._services))
                 if text != last_header:
                     last_header = text
@@ -245,8 +251,8 @@ class PageServer:
             if started_at_s - spoke_at >= HEARTBEAT_INTERVAL_S:
                 spoke_at = started_at_s
                 await http.send(b": alive\n\n")
-            rest_s = (anyio.current_time() - started_at_s) * REST_TIMES
-            await anyio.sleep(min(max(TURN_S, rest_s), MAX_PAUSE_S))
+            rest_s = (anyio.current_time() - started_at_s) * PAUSE_RATIO
+            await anyio.sleep(min(max(MIN_UPDATE_INTERVAL_S, rest_s), MAX_PAUSE_S))
             if not rows and not reader.before and not self._services.core.state.live:
                 await self._await_log_growth()
 
@@ -285,7 +291,7 @@ class PageServer:
         if self._client is None:
             self._client = self._clients.add(Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
             self._client.part = self._close
-            self._clients.introduce(self._client, name=HUMAN_CLIENT, handshake=False)
+            self._clients.introduce(self._client, name=HUMAN_CLIENT_NAME, handshake=False)
         client, self._users = self._client, self._users + 1
         try:
             yield client

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_NUMBER: Final = 2**53
-"""Maximum absolute value of an integer. Larger ones are not exact in JavaScript, which the page uses."""
+MAX_INTEGER: Final = 2**53
+"""Maximum absolute value of an integer. JavaScript, which the page uses, cannot represent all larger ones."""
 
 
 class BadBodyError(Exception):
@@ -34,7 +34,7 @@ class RequestBody:
     def number(self, name: str) -> int:
         """Return an integer member, or 0 if it is missing."""
         found = self.members.get(name, 0)
-        if type(found) is not int or not 0 <= found < MAX_NUMBER:
+        if type(found) is not int or not 0 <= found < MAX_INTEGER:
             raise BadBodyError(name)
         return found
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from codriver.settings.declared import DeclaredSetting
 
-IS_ON: Final = DeclaredSetting(
+ENABLE_PAGE_SETTING: Final = DeclaredSetting(
     "enable_page",
     default=True,
     description="Let `codriver watch --web` open the page.",

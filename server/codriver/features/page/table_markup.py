@@ -16,18 +16,18 @@ from typing import Final
 
 VOID_ELEMENTS: Final = frozenset({"br", "col", "hr", "img", "input", "wbr"})
 """Elements that have no content and no end tag."""
-_ELEMENTS: Final = (
+_ALLOWED_ELEMENT_NAMES: Final = (
     "table caption colgroup thead tbody tfoot tr th td a abbr article b bdi bdo big blockquote center cite code "
     "data dd del details dfn div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header i ins kbd label "
     "li main mark nobr ol p pre q rp rt ruby s samp section small span strike strong sub summary sup time tt u ul "
     "var svg g path rect circle ellipse line polyline polygon text tspan defs clippath lineargradient "
     "radialgradient stop title desc symbol use marker"
 )
-_HIDDEN: Final = (
+_REMOVED_ELEMENT_NAMES: Final = (
     "script noscript iframe frameset noframes object applet template textarea select math audio video picture "
     "canvas portal fencedframe xmp plaintext listing"
 )
-_ATTRIBUTES: Final = (
+_ALLOWED_ATTRIBUTE_NAMES: Final = (
     "align alt bgcolor border cellpadding cellspacing checked class color colspan datetime dir disabled for frame "
     "headers height hidden id lang nowrap open rowspan rules scope span start style title type valign value width "
     "clip-path clip-rule clippathunits cx cy d dominant-baseline dx dy fill fill-opacity fill-rule font-family "
@@ -37,17 +37,17 @@ _ATTRIBUTES: Final = (
     "miterlimit stroke-opacity stroke-width text-anchor transform vector-effect version viewbox visibility x x1 "
     "x2 xmlns y y1 y2 role tabindex"
 )
-ELEMENTS: Final = VOID_ELEMENTS | frozenset(_ELEMENTS.split())
+ALLOWED_ELEMENTS: Final = VOID_ELEMENTS | frozenset(_ALLOWED_ELEMENT_NAMES.split())
 """Elements that are allowed."""
-HIDDEN: Final = frozenset(_HIDDEN.split())
+REMOVED_ELEMENTS: Final = frozenset(_REMOVED_ELEMENT_NAMES.split())
 """Elements that are removed together with their content."""
-ATTRIBUTES: Final = frozenset(_ATTRIBUTES.split())
+ALLOWED_ATTRIBUTES: Final = frozenset(_ALLOWED_ATTRIBUTE_NAMES.split())
 """Attributes that are allowed."""
-LINKS: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
+LINK_ATTRIBUTES: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
 """Attributes that may refer to another part of the same markup, each with the pattern of its allowed values."""
-IMAGE: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
+INLINE_IMAGE_ADDRESS: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
 """Matches the address of an image that is included in the markup."""
-SWITCHES: Final = frozenset({"checkbox", "radio"})
+SWITCH_INPUT_TYPES: Final = frozenset({"checkbox", "radio"})
 """Types of inputs that tables use to fold and unfold parts."""
 REMOTE_STYLE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
 """Matches parts of a style that may load something: an address other than an inline image or a part of the markup."""
@@ -72,16 +72,16 @@ class _Writer(HTMLParser):
         self._style: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in HIDDEN:
+        if tag in REMOVED_ELEMENTS:
             self._hidden.append(tag)
         elif tag == "style" and not self._hidden:
             self._style = []
-        elif tag in ELEMENTS and not self._hidden and _is_allowed(tag, dict(attrs)):
+        elif tag in ALLOWED_ELEMENTS and not self._hidden and _is_allowed(tag, dict(attrs)):
             given = "".join(f' {name}="{html.escape(value)}"' for name, value in _known_attributes(tag, attrs))
             self.written.append(f"<{tag}{given}>")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in HIDDEN:
+        if tag not in REMOVED_ELEMENTS:
             self.handle_starttag(tag, attrs)
             self.handle_endtag(tag)
 
@@ -92,7 +92,7 @@ class _Writer(HTMLParser):
             text, self._style = "".join(self._style), None
             if "<" not in text and not REMOTE_STYLE.search(text):
                 self.written.append(f"<style>{text}</style>")
-        elif tag in ELEMENTS and tag not in VOID_ELEMENTS and not self._hidden:
+        elif tag in ALLOWED_ELEMENTS and tag not in VOID_ELEMENTS and not self._hidden:
             self.written.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
@@ -108,8 +108,8 @@ def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
     Images and inputs are allowed only with certain ones.
     """
     if tag == "img":
-        return bool(IMAGE.fullmatch((given.get("src") or "").strip()))
-    return tag != "input" or (given.get("type") or "").lower() in SWITCHES
+        return bool(INLINE_IMAGE_ADDRESS.fullmatch((given.get("src") or "").strip()))
+    return tag != "input" or (given.get("type") or "").lower() in SWITCH_INPUT_TYPES
 
 
 def _known_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
@@ -118,8 +118,8 @@ def _known_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tup
     for name, value in attrs:
         text = value or ""
         is_image = tag == "img" and name == "src"
-        is_link = tag != "a" and name in LINKS and LINKS[name].fullmatch(text.strip()) is not None
-        is_plain = name in ATTRIBUTES and not REMOTE_STYLE.search(text)
+        is_link = tag != "a" and name in LINK_ATTRIBUTES and LINK_ATTRIBUTES[name].fullmatch(text.strip()) is not None
+        is_plain = name in ALLOWED_ATTRIBUTES and not REMOTE_STYLE.search(text)
         if is_image or is_link or is_plain:
             found.setdefault(name, text)
     return [*found.items()]

@@ -24,7 +24,7 @@ USAGE_NOTE = (
     "Open it in a browser on this machine. The address works once, within ten minutes. "
     "The page closes ten minutes after the last tab is closed."
 )
-"""Explains below the printed address how to use the page and when it closes."""
+"""The explanation printed below the address: how to use the page and when it closes."""
 LOOPBACK_WARNING = (
     "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
     "workers) can read this page. Use it only where your browser cannot open the page's own name."

@@ -20,7 +20,7 @@ from codriver.errors import StartError
 from codriver.features.run.naming import program_name
 from codriver.features.run.processes import find_process
 from codriver.features.run.program_copy import prepare_program
-from codriver.features.run.run_directory import VARIABLE, make_run
+from codriver.features.run.run_directory import DIRECTORY_VARIABLE, make_run
 from codriver.files.own_folders import server_directory
 from codriver.net import server_record
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STDIN, STDOUT, STDERR = range(3)
-NOT_FOUND: Final = 127
+NOT_FOUND_STATUS: Final = 127
 """Exit status that shells use for a command that does not exist."""
-NOT_EXECUTABLE: Final = 126
+NOT_EXECUTABLE_STATUS: Final = 126
 """Exit status that shells use for a command that exists but cannot be executed."""
-POLL_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.02
 """Interval at which a starting server and the program are checked."""
-UNSUPPORTED: Final = (
+UNSUPPORTED_MESSAGE: Final = (
     "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
 )
 """Message on systems other than Linux."""
@@ -61,13 +61,13 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     thread, socket or open file to it.
     """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() != "Linux":
-        raise StartError(UNSUPPORTED)
+        raise StartError(UNSUPPORTED_MESSAGE)
     workspace, requested_ms = workspace.resolve(), _start_ms()
     environ = dict(os.environ)
     try:
         run = make_run(workspace, command, name or program_name(command))
         paths = [str(prepare_program()), *filter(None, [environ.get("PYTHONPATH")])]
-        environ |= {VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
+        environ |= {DIRECTORY_VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
             echo(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
     except OSError as error:
@@ -123,7 +123,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
         while starter.process.poll() is None:
             if find_process(program) is None:
                 os.dup2(nothing, STDERR)
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
         if starter.process.returncode == server_record.STOPPED_WHILE_STARTING_STATUS:
             return
         starter.check_process()
@@ -142,4 +142,4 @@ def _become(command: Sequence[str], environ: dict[str, str]) -> None:
         os.execvpe(command[0], list(command), environ)  # noqa: S606  # it is the user's own command
     except OSError as error:
         echo(f"codriver run: {command[0]}: {error.strerror}", err=True)
-        sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+        sys.exit(NOT_FOUND_STATUS if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE_STATUS)

@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHECK_AREA: Final = "programs"
-MAX_COMMANDS: Final = 4
+MAX_SUGGESTED_COMMANDS: Final = 4
 """Maximum number of suggested commands."""
-MAX_DEPTH: Final = 2
+MAX_DIRECTORY_DEPTH: Final = 2
 """Maximum depth of the directories that are searched for applications."""
-MAX_ENTRIES: Final = 500
+MAX_SEARCHED_FILES: Final = 500
 """Maximum number of files searched for applications, because the doctor must answer quickly in a large project."""
-SOURCE: Final = FileRules(Links.NEVER, 256 * files.KIBIBYTE)
+SOURCE_RULES: Final = FileRules(Links.NEVER, 256 * files.KIBIBYTE)
 """Limits for reading a source file."""
-APPLICATION: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
+APPLICATION_PATTERN: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
 """Matches an application that a module creates at its top level."""
 FLASK_VARIABLE_NAMES: Final = ("app", "application")
-"""Names of variables in which Flask finds an application by itself.
-
-Source: Flask's documentation, Application Discovery.
+"""Variable names for which Flask finds an application by itself.  Source: Flask's documentation, Application Discovery.
 """
-UNSUPPORTED: Final = "`codriver run` works on Linux only"
+UNSUPPORTED_MESSAGE: Final = "`codriver run` works on Linux only"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:
     """Report the programs that `codriver run` started, or else the commands that would start the project's programs."""
     projects = find_projects(workspace)
-    has_python = any(project.repl == kinds.PYTHON.repl for project in projects)
+    has_python = any(project.repl == kinds.PYTHON_KIND.repl for project in projects)
     if platform.system() != "Linux":
         if has_python:
-            yield Check(CHECK_AREA, "ok", f"{UNSUPPORTED}; here, a program can call codriver_seam.start_repl(True)")
+            yield Check(
+                CHECK_AREA, "ok", f"{UNSUPPORTED_MESSAGE}; here, a program can call codriver_seam.start_repl(True)"
+            )
         return
     running = [*_running(workspace)]
     yield from running
@@ -79,15 +79,15 @@ def find_start_commands(workspace: Path) -> list[str]:
     found: dict[str, None] = {}
     if "django" in _source(workspace / "manage.py"):
         found["python manage.py runserver"] = None
-    for file in files_of(workspace, (".py",), max_entries=MAX_ENTRIES, max_depth=MAX_DEPTH):
+    for file in files_of(workspace, (".py",), max_entries=MAX_SEARCHED_FILES, max_depth=MAX_DIRECTORY_DEPTH):
         parts = file.relative_to(workspace).with_suffix("").parts
         parts = parts[1:] if parts[0] == "src" else parts
         if any(part.startswith("test") for part in parts):
             continue
         module = ".".join(part for part in parts if part != "__init__")
-        for match in APPLICATION.finditer(_source(file)):
+        for match in APPLICATION_PATTERN.finditer(_source(file)):
             found[_command(match[2], module, match[1])] = None
-    return [*found][:MAX_COMMANDS]
+    return [*found][:MAX_SUGGESTED_COMMANDS]
 
 
 def _command(kind: str, module: str, name: str) -> str:
@@ -102,7 +102,7 @@ def _command(kind: str, module: str, name: str) -> str:
 def _source(file: Path) -> str:
     """Return the text of a source file, or an empty string if it cannot be read."""
     try:
-        return files.read_text(file, SOURCE)
+        return files.read_text(file, SOURCE_RULES)
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
     from codriver.features.run.processes import RunProcess
 
-SUPERVISORS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
+SUPERVISOR_PROGRAMS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
 """Programs whose child processes handle requests while the parent waits."""
 CELERY_TITLE_PREFIX: Final = "[celeryd: "
-"""How Celery starts the titles of its processes if setproctitle is installed."""
+"""Prefix of the titles that Celery gives its processes if setproctitle is installed."""
 IN_PROCESS_POOL_OPTION: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
-"""Matches options of Celery with which tasks run in its main process."""
-UVICORN_CHILDREN: Final = re.compile(r"--reload(?!-)|--workers[ =](?!1\b)")
-"""Matches options with which uvicorn handles requests in child processes."""
-HYPERCORN_ALONE: Final = re.compile(r"(?:-w|--workers)[ =]?0\b")
-"""Matches the option with which hypercorn handles requests in its main process."""
-SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn",
-                            "waitress-serve"})  # fmt: skip
+"""Matches options of Celery that make it run tasks in its main process."""
+UVICORN_CHILDREN_OPTION: Final = re.compile(r"--reload(?!-)|--workers[ =](?!1\b)")
+"""Matches options that make uvicorn handle requests in child processes."""
+HYPERCORN_IN_PROCESS_OPTION: Final = re.compile(r"(?:-w|--workers)[ =]?0\b")
+"""Matches the option that makes hypercorn handle requests in its main process."""
+SERVER_PROGRAMS: Final = frozenset({
+    "celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve",
+})  # fmt: skip
 """Programs that serve an application given as an argument."""
 ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
 """Module names that do not identify an application."""
@@ -43,15 +44,13 @@ LAUNCHER_WORD: Final = re.compile(r"uv|poetry|pdm|pipenv|hatch|env|run|exec|cove
 """Matches words of a command before the name of the program itself."""
 INTERPRETER_NAME: Final = re.compile(r"(python|pypy)[\d.]*|(?:ba|da|k|z|fi)?sh")
 """Matches programs that run a script, code from the option `-c`, or, for Python, a module."""
-CODE: Final = re.compile(r"-|-(?![XW])[A-Za-z]*c")
-"""Matches an argument of an interpreter that is followed by code instead of a script, or means that code is read from
-standard input.
-"""
-VALUE_OPTIONS: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p",
+CODE_ARGUMENT: Final = re.compile(r"-|-(?![XW])[A-Za-z]*c")
+"""Matches an argument of an interpreter that is followed by code, or that makes it read code from stdin."""
+LAUNCHER_VALUE_OPTIONS: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p",
                                      "--python", "--rcfile", "--source", "--listen"})  # fmt: skip
 """Options of launchers whose value is the next word."""
 HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
-"""Modules that run in helper processes of `multiprocessing`."""
+"""Modules that the helper processes of `multiprocessing` run."""
 
 
 def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -65,7 +64,7 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     is_module = False
     while rest:
         word = rest[0]
-        if not is_module and interpreter and CODE.fullmatch(word):
+        if not is_module and interpreter and CODE_ARGUMENT.fullmatch(word):
             return interpreter, tuple(rest[1:])
         if not is_module and (found := INTERPRETER_NAME.fullmatch(PurePath(word).name)):
             interpreter = found[1] or found[0]
@@ -79,7 +78,7 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
             is_module = not (rest and LAUNCHER_WORD.fullmatch(rest[0]))
             continue
         if word.startswith("-") and not is_module:
-            del rest[: 2 if word in VALUE_OPTIONS else 1]
+            del rest[: 2 if word in LAUNCHER_VALUE_OPTIONS else 1]
             continue
         break
     if not rest:
@@ -95,7 +94,7 @@ def program_name(words: Sequence[str]) -> str:
     """
     program, rest = parse_program(words)
     target = ""
-    if program in SERVERS:
+    if program in SERVER_PROGRAMS:
         for word, following in zip_longest(rest, rest[1:], fillvalue=""):
             option, equals, value = word.partition("=")
             if option in APPLICATION_OPTIONS:
@@ -190,10 +189,10 @@ def _only_supervises(process: RunProcess) -> bool:
     program, arguments = parse_program(process.words)
     program = re.split(r"[:.]", program)[0]
     if program == "uvicorn":
-        return UVICORN_CHILDREN.search(" ".join(arguments)) is not None
+        return UVICORN_CHILDREN_OPTION.search(" ".join(arguments)) is not None
     if program == "hypercorn":
-        return HYPERCORN_ALONE.search(" ".join(arguments)) is None
-    return program in SUPERVISORS
+        return HYPERCORN_IN_PROCESS_OPTION.search(" ".join(arguments)) is None
+    return program in SUPERVISOR_PROGRAMS
 
 
 def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
@@ -204,7 +203,7 @@ def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
         return process.words == parent.words and IN_PROCESS_POOL_OPTION.search(" ".join(arguments)) is None
     if parent.words[0].startswith(CELERY_TITLE_PREFIX):
         return process.words[0].startswith(CELERY_TITLE_PREFIX) and "PoolWorker" in process.words[0]
-    return re.split(r"[:.]", program)[0] in SUPERVISORS
+    return re.split(r"[:.]", program)[0] in SUPERVISOR_PROGRAMS
 
 
 def _has_reloaded_parent(process: RunProcess, ready: Mapping[int, RunProcess]) -> bool:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROCESSES: Final = "/proc"
+PROCESSES_DIRECTORY: Final = "/proc"
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 """The bit of SIGURG in the signal masks in `/proc`."""
 ISOLATING_OPTIONS: Final = frozenset("IES")
 """Letters of Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`."""
-RELOADED: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
+RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 """Variables set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 
 
@@ -45,7 +45,7 @@ class RunProcess:
     @property
     def is_reloaded(self) -> bool:
         """Return whether a reloader marked this process as the one that handles requests."""
-        return any(self.environ.get(name) == b"true" for name in RELOADED)
+        return any(self.environ.get(name) == b"true" for name in RELOADED_CHILD_VARIABLES)
 
     @property
     def why_not(self) -> str:
@@ -69,7 +69,7 @@ class RunProcess:
 def find_processes() -> dict[int, RunProcess]:
     """Return all running processes of this user by pid. Blocks."""
     found: dict[int, RunProcess] = {}
-    for name in os.listdir(PROCESSES):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
+    for name in os.listdir(PROCESSES_DIRECTORY):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
         if name.isdecimal() and (process := _read(int(name))) is not None:
             found[process.pid] = process
     return found
@@ -100,7 +100,7 @@ def select_run_processes(
 
 def _read(pid: int) -> RunProcess | None:
     """Return a process, or None if it has exited or belongs to another user."""
-    base = f"{PROCESSES}/{pid}/"
+    base = f"{PROCESSES_DIRECTORY}/{pid}/"
     try:
         # The fields follow the name in parentheses, which may contain any character.
         rest = _bytes(base + "stat").rpartition(b")")[2].split()

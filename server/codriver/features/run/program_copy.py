@@ -20,11 +20,11 @@ from codriver.files.own_folders import cache_directory, make_private_directory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
+PROGRAM_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 """Limits for reading a file of the program."""
-PROGRAM: Final = Path(__file__).with_name("program")
+PROGRAM_DIRECTORY: Final = Path(__file__).with_name("program")
 """The directory of the program that runs in users' processes."""
-WORKER: Final = Path(__file__).parents[2] / "repls" / "worker"
+WORKER_DIRECTORY: Final = Path(__file__).parents[2] / "repls" / "worker"
 """The directory of the embedded REPL."""
 
 
@@ -61,11 +61,11 @@ def prepare_program() -> Path:
 def _sources() -> Mapping[str, bytes]:
     """Return the files to copy, by their names in the copy."""
     found = {
-        "sitecustomize.py": PROGRAM / "sitecustomize.py",
-        "codriver_program/answer.py": PROGRAM / "answer.py",
+        "sitecustomize.py": PROGRAM_DIRECTORY / "sitecustomize.py",
+        "codriver_program/answer.py": PROGRAM_DIRECTORY / "answer.py",
         **{
-            f"codriver_program/worker/{path.relative_to(WORKER).as_posix()}": path
-            for path in sorted(WORKER.rglob("*.py"))
+            f"codriver_program/worker/{path.relative_to(WORKER_DIRECTORY).as_posix()}": path
+            for path in sorted(WORKER_DIRECTORY.rglob("*.py"))
         },
     }
-    return {name: files.read(path, RULES) for name, path in found.items()}
+    return {name: files.read(path, PROGRAM_RULES) for name, path in found.items()}

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import AddRows, Call, Services
 
-PROTOCOL: Final = "run"
-"""The name of the protocol of REPLs in programs."""
-CHECK_S: Final = 0.25
+RUN_PROTOCOL: Final = "run"
+"""Name of the protocol of REPLs in running programs."""
+CHECK_INTERVAL_S: Final = 0.25
 """Time between two checks for processes that started or ended."""
-WAIT_S: Final = 0.02
-"""Time between two checks while a caller waits for a process."""
-SILENT_S: Final = 2.0
-"""Maximum time for a program to start the next process, after which its session reports that there is none."""
+WAIT_INTERVAL_S: Final = 0.02
+"""Interval between checks while a caller waits for a process."""
+NEXT_PROCESS_TIMEOUT_S: Final = 2.0
+"""Maximum time for a program to start its next process. After that, its session reports that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Member:
     @property
     def id(self) -> str:
         """Return the id of its REPL, which a process that replaces it inherits."""
-        return f"{PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
+        return f"{RUN_PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
 
     @property
     def address(self) -> str:
         """Return the address of its REPL."""
-        return f"{PROTOCOL}://{self.run.directory.name}/{self.named.slot}/{self.named.process.pid}"
+        return f"{RUN_PROTOCOL}://{self.run.directory.name}/{self.named.slot}/{self.named.process.pid}"
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Programs:
         """
         name, _slot, pid = address.split("/")
         stream, applications = await request_stream(self._directory / name, int(pid))
-        self.applications[f"{PROTOCOL}://{address}"] = applications
+        self.applications[f"{RUN_PROTOCOL}://{address}"] = applications
         return stream
 
     async def follow(self) -> None:
@@ -138,7 +138,7 @@ class Programs:
             await self._in_use.wait()
             self._in_use = anyio.Event()
             while any(repl.origin.kind == "program" for repl in self.services.core.state.repls.values()):
-                await anyio.sleep(CHECK_S)
+                await anyio.sleep(CHECK_INTERVAL_S)
                 if lost := self._lost_repls():
                     await self._replace(lost)
                 else:
@@ -175,7 +175,7 @@ class Programs:
                 self.find(member)
             elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
-            elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > SILENT_S:
+            elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > NEXT_PROCESS_TIMEOUT_S:
                 pid = (repl.address or "").rpartition("/")[2]
                 words = (
                     f"process {pid} has ended, and {repl.origin.text!r} has started none in its place: "
@@ -259,7 +259,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
     programs.find(member)
     with anyio.move_on_after(call.services.durations.others["program_connects_s"]):
         while (repl := call.state.repls.get(member.id)) is not None and repl.phase == "connecting":
-            await anyio.sleep(WAIT_S)
+            await anyio.sleep(WAIT_INTERVAL_S)
     repl = call.state.repls.get(member.id)
     if repl is not None and repl.phase == "connected":
         return

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-ANSWER_S: Final = 3.0
+ANSWER_TIMEOUT_S: Final = 3.0
 """How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
 HELLO_TIMEOUT_S: Final = 10.0
-"""How long a process that has connected may take to load the REPL, perhaps to compile it, and to identify itself."""
-SIGNAL_RETRY_S: Final = 0.25
+"""Maximum time for a connected process to load the REPL, perhaps compiling it, and to identify itself."""
+SIGNAL_RETRY_INTERVAL_S: Final = 0.25
 """Time after which the signal is sent again."""
 MAX_HELLO_BYTES: Final = 65536
 """Maximum size of the line with which a process identifies itself."""
@@ -58,7 +58,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         listener.listen(4)
         data = json.dumps({"socket": name, "secret": secret}).encode()
         files.replace(request, data, links=Links.ANY, is_durable=False)
-        with anyio.move_on_after(ANSWER_S):
+        with anyio.move_on_after(ANSWER_TIMEOUT_S):
             return await _accept(listener, request, pid, secret)
         raise ReplUnreachableError(process, silence_reason(pid))
     except ProcessLookupError:
@@ -91,7 +91,7 @@ async def _accept(
     while True:
         if request.exists():  # noqa: ASYNC240  # one system call on a local file system
             os.kill(pid, signal.SIGURG)
-        with anyio.move_on_after(SIGNAL_RETRY_S):
+        with anyio.move_on_after(SIGNAL_RETRY_INTERVAL_S):
             await anyio.wait_readable(listener)
             sock, _ = listener.accept()
             if (applications := await _checked(sock, pid, secret)) is not None:
@@ -139,6 +139,7 @@ def silence_reason(pid: int) -> str:
     if process.is_blocking:
         return "the program blocks SIGURG"
     return (
-        f"its main thread ran no Python code for {ANSWER_S:g} s: it is in C code, as in a long query or a lock of a "
+        f"its main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query "
+        "or a lock of a "
         "library; call again when it is back, or the program has replaced the handler for SIGURG"
     )

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-RECORD: Final = "run.json"
+RECORD_NAME: Final = "run.json"
 """The name of the file that describes a run."""
-RULES: Final = FileRules(Links.ANY, 256 * 1024)
+RECORD_RULES: Final = FileRules(Links.ANY, 256 * 1024)
 """Limits for reading the file that describes a run."""
-VARIABLE: Final = "CODRIVER_RUN"
+DIRECTORY_VARIABLE: Final = "CODRIVER_RUN"
 """The environment variable that contains the path of the run's directory. The path is not a secret."""
 
-LOCK_S: Final = 2.0
-"""How long a run waits for others that are choosing their names. Each takes a few milliseconds."""
-LOCK_INTERVAL_S: Final = 0.005
+LOCK_TIMEOUT_S: Final = 2.0
+"""Maximum time to wait for other runs that are choosing their names. Each takes a few milliseconds."""
+LOCK_RETRY_INTERVAL_S: Final = 0.005
 """Time between two attempts to acquire the lock."""
 
 
@@ -106,7 +106,7 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
             "startedMs": run.started_ms,
             "ticks": run.ticks,
         }
-        files.replace(directory / RECORD, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
+        files.replace(directory / RECORD_NAME, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
     return run
 
 
@@ -119,10 +119,10 @@ def _name_lock(parent: Path) -> Iterator[None]:
     """
     descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        deadline = time.monotonic() + LOCK_S
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
         with suppress(OSError):  # some file systems have no locks
             while not try_lock(descriptor) and time.monotonic() < deadline:
-                time.sleep(LOCK_INTERVAL_S)
+                time.sleep(LOCK_RETRY_INTERVAL_S)
         yield
     finally:
         os.close(descriptor)
@@ -148,7 +148,7 @@ def read_runs(workspace: Path) -> list[Run]:
 def _read(directory: Path) -> Run | None:
     try:
         check_private(directory)
-        record = json.loads(files.read(directory / RECORD, RULES))
+        record = json.loads(files.read(directory / RECORD_NAME, RECORD_RULES))
         command = tuple(str(word) for word in record["command"])
         return Run(
             directory, int(record["pid"]), command, str(record["name"]), int(record["startedMs"]), int(record["ticks"])

@@ -11,7 +11,7 @@ from codriver.errors import refused
 from codriver.features.traces.extra import CallTrace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.changed_lines import changed_lines
-from codriver.tools.calls.arguments import UNLISTED, Given
+from codriver.tools.calls.arguments import UNLISTED_KEY, Given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 TRACING_DIALECTS: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs can record calls."""
 PROFILING_DIALECTS: Final = frozenset({"python"})
-"""The dialects whose REPLs can measure times."""
-TRACING_UNSUPPORTED: Final = (
+"""The dialects whose REPLs can measure the time spent in functions."""
+TRACING_UNSUPPORTED_MESSAGE: Final = (
     "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 )
-PROFILING_UNSUPPORTED: Final = "this REPL measures no times: those of Python do"
+PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL measures no times: those of Python do"
 
 
 def _names(given: object) -> object:
@@ -64,8 +64,8 @@ class TestTraceArguments(Given):
 
     __test__ = False  # for pytest, which would otherwise collect the class
 
-    trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
-    coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    trace: Trace = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    coverage: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to report the changed lines that no test ran."""
 
 
@@ -85,9 +85,9 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
     if repl.profile is None and repl.dialect == "unknown":
         return
     if trace is not None and not can_record_calls(repl):
-        raise CapabilityMissingError("trace", message=TRACING_UNSUPPORTED)
+        raise CapabilityMissingError("trace", message=TRACING_UNSUPPORTED_MESSAGE)
     if measures and repl.dialect not in PROFILING_DIALECTS:
-        raise CapabilityMissingError("trace", message=PROFILING_UNSUPPORTED)
+        raise CapabilityMissingError("trace", message=PROFILING_UNSUPPORTED_MESSAGE)
 
 
 def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:

@@ -9,7 +9,7 @@ from codriver.core.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REPORT: Final = "run"
+RUN_REPORT: Final = "run"
 """The name of the report with recorded calls, changed lines that did not run, and the slowest functions."""
 RUN_REPLY_FIELD: Final = "codriver/run"
 
@@ -25,7 +25,7 @@ class CallTrace:
     profiles: bool = False
     """Whether to report the slowest functions."""
 
-    report = REPORT
+    report = RUN_REPORT
     end = "recorded"
 
     @property

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.traces import arguments, since_passed, trace_answers, watch_calls
-from codriver.features.traces.extra import REPORT, RUN_REPLY_FIELD, CallTrace
+from codriver.features.traces.extra import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
 from codriver.features.traces.nrepl_recording import CallTraces
-from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
-from codriver.features.traces.watched_calls import CALL_SOURCE, OP, REPLY_FIELD, WATCHED, CallLog, CallWatches
+from codriver.features.traces.recorded_runs import QUERY_RULES, RUN_SCHEMA, RUNS_SOURCE, RecordedRuns
+from codriver.features.traces.watched_calls import (
+    CALL_SOURCE,
+    CALLS_FIELD,
+    CALLS_REPORT,
+    WATCH_OP,
+    CallLog,
+    CallWatches,
+)
 from codriver.log.query_sources import QuerySource
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Part, Report, ServerHooks
@@ -34,7 +41,7 @@ def _log(services: Services, _tasks: TaskGroup) -> CallLog:
 
 def _watches(services: Services, tasks: TaskGroup) -> CallWatches:
     async def end(repl: str, watch: str) -> str:
-        return await services.repls.adapter(repl).call_op(OP, {"watch": watch})
+        return await services.repls.adapter(repl).call_op(WATCH_OP, {"watch": watch})
 
     return CallWatches(services.core, services.part(CallLog), tasks, end, services.workspace)
 
@@ -59,7 +66,9 @@ SERVER: Final = ServerHooks(
         failed=(since_passed.start_comparison,),
         parts={"trace": trace_answers.describe_run_part},
     ),
-    adapters=AdapterHooks(reply_fields={RUN_REPLY_FIELD: REPORT, REPLY_FIELD: WATCHED}, around={CallTrace: CallTraces}),
-    reports=(Report(REPORT, RecordedRuns, _store_report), Report(WATCHED, CallWatches, CallWatches.receive)),
-    query_sources=((QuerySource(RUNS, RUN_SCHEMA, RULES), RecordedRuns), (CALL_SOURCE, CallLog)),
+    adapters=AdapterHooks(
+        reply_fields={RUN_REPLY_FIELD: RUN_REPORT, CALLS_FIELD: CALLS_REPORT}, around={CallTrace: CallTraces}
+    ),
+    reports=(Report(RUN_REPORT, RecordedRuns, _store_report), Report(CALLS_REPORT, CallWatches, CallWatches.receive)),
+    query_sources=((QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), RecordedRuns), (CALL_SOURCE, CallLog)),
 )

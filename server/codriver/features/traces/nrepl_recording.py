@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.traces.extra import REPORT
+from codriver.features.traces.extra import RUN_REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter_values import Reported
 from codriver.repls.nrepl.responses import parse_program_data
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 LEASE_S: Final = 60.0
-"""Time after which the REPL drops the programs unless they are renewed."""
+"""Time after which the REPL drops the programs, unless the lease is renewed."""
 RENEWALS_PER_LEASE: Final = 4
-"""Number of renewals per lease. A pause of the REPL, for example for garbage collection, must not end the lease."""
-PRINT: Final = "nrepl.middleware.print/print"
+"""Number of renewals per lease, so that a pause of the REPL, as for garbage collection, does not end it."""
+PRINT_FIELD: Final = "nrepl.middleware.print/print"
 """The field of a request that names its print function."""
 
 
-PROGRAMS: Final = MappingProxyType(
+PROGRAMS_BY_DIALECT: Final = MappingProxyType(
     {
         "clojure": Programs(
             {
@@ -86,7 +86,7 @@ class CallTraces:
             CodriverError: the REPL could not start the recording.
         """
         names = extra.names
-        if names is None or self._dialect.name not in PROGRAMS:
+        if names is None or self._dialect.name not in PROGRAMS_BY_DIALECT:
             yield None
             return
         identity = uuid4().hex
@@ -115,7 +115,9 @@ class CallTraces:
         step = self._step("begin", identity, names=names)
         started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
-            await self._sessions.evaluate(TOOL_SESSION, self._dialect.filled(PROGRAMS[self._dialect.name]["install"]))
+            await self._sessions.evaluate(
+                TOOL_SESSION, self._dialect.filled(PROGRAMS_BY_DIALECT[self._dialect.name]["install"])
+            )
             started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         return started
 
@@ -128,7 +130,7 @@ class CallTraces:
     def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
         """Return the code that performs one step of a run in the REPL."""
         return self._dialect.filled(
-            PROGRAMS[self._dialect.name]["step"],
+            PROGRAMS_BY_DIALECT[self._dialect.name]["step"],
             step=step,
             id=identity,
             names=tuple(names),
@@ -142,7 +144,7 @@ class CallTraces:
 
     def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
         """Pass the recorded run to the listener."""
-        self._listener(evaluation, Reported(REPORT, json.dumps(run)))
+        self._listener(evaluation, Reported(RUN_REPORT, json.dumps(run)))
 
 
 def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
@@ -150,5 +152,5 @@ def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any])
 
     Without `printer`, calls made while printing computes lazy values are not recorded.
     """
-    printed = {PRINT: printer} if printer and PRINT in fields else {}
+    printed = {PRINT_FIELD: printer} if printer and PRINT_FIELD in fields else {}
     return {**fields, "eval": evaluator, **printed}

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from codriver.testing.test_jobs import TestJob
     from codriver_datalog.entity_store import Record, Snapshot, Value
 
-MAX_RUNS: Final = 8
+MAX_STORED_RUNS: Final = 8
 """Maximum number of stored runs."""
-MAX_BYTES: Final = 24 * 2**20
-"""Maximum bytes of all stored texts. A parsed run takes about three times as much memory."""
+MAX_STORED_BYTES: Final = 24 * 2**20
+"""Maximum total size of the stored texts. A parsed run takes about three times as much memory."""
 MAX_ENTITIES: Final = 20_000
 """Maximum number of entities of one run: its calls, and as many of their arguments as fit."""
 STORED_RECORDERS: Final = ("calls", "lines")
 """The recorders of test runs whose records are stored."""
-RUNS: Final = "$run"
+RUNS_SOURCE: Final = "$run"
 """The name of the source with recorded runs in queries."""
 RUN_SCHEMA: Final = Schema(
     namespace="run",
@@ -43,10 +43,10 @@ RUN_SCHEMA: Final = Schema(
     ),
     required=frozenset({"row", "id", "call"}),
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
-    only_in=(RUNS, 0),
+    only_in=(RUNS_SOURCE, 0),
 )  # fmt: skip
 """The attributes of a call. Those from `of` on belong to an argument: the row of its call, its name and its value."""
-RULES: Final = """[
+QUERY_RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
     [(before ?a ?b) [$run ?a :run/id ?run] [$run ?a :run/call ?x]
@@ -56,7 +56,7 @@ RULES: Final = """[
 
 They find out whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started first.
 """
-NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
+PRINTED_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
 """Matches a printed number."""
 
 
@@ -209,7 +209,7 @@ class RecordedRuns:
             self._forget(evaluation)
             self._unparsed[evaluation] = text
             while len(self._unparsed) > 1 and (
-                len(self._unparsed) > MAX_RUNS or sum(map(len, self._unparsed.values())) > MAX_BYTES
+                len(self._unparsed) > MAX_STORED_RUNS or sum(map(len, self._unparsed.values())) > MAX_STORED_BYTES
             ):
                 self._forget(next(iter(self._unparsed)))
 
@@ -374,7 +374,7 @@ def run_records(run: Run, first_row: int) -> Iterator[Record]:
 
 def parse_value(text: str) -> Value:
     """Return the number or string whose printed form the text is, or the text itself."""
-    if NUMBER.fullmatch(text):
+    if PRINTED_NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:
         try:

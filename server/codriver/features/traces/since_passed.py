@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TEST_S: Final = 1.0
-"""Maximum duration of a test that is run again automatically."""
-MAX_S: Final = 8.0
+"""Maximum duration of a test for it to be run again automatically."""
+COMPARISON_TIMEOUT_S: Final = 8.0
 """Maximum duration of a comparison."""
-MAX_FILES: Final = 20
+MAX_EDITED_FILES: Final = 20
 """Maximum number of edited files whose previous contents are used."""
-MAX_BYTES: Final = 200
+MAX_LINE_BYTES: Final = 200
 """Maximum size of the line with the difference."""
-WORDS: Final = "since it passed: "
+LINE_PREFIX: Final = "since it passed: "
 """The beginning of the line with the difference."""
 
 
@@ -87,7 +87,9 @@ async def _difference(call: Call, job: str, job_report: JobReport) -> str:
         recorders={"calls": {"names": []}},
         retains_failed_process=False,
     )
-    comparison = replace(job_report.job, spec=spec, purpose="comparison", limit_s=MAX_S, without_pytest=None)
+    comparison = replace(
+        job_report.job, spec=spec, purpose="comparison", limit_s=COMPARISON_TIMEOUT_S, without_pytest=None
+    )
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
     if before is None or now is None or now[0] not in FAILING_OUTCOMES:
@@ -120,7 +122,7 @@ async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
     Return nothing if others changed one afterwards.
     """
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
-    if len(changed) > MAX_FILES:
+    if len(changed) > MAX_EDITED_FILES:
         return {}
     for path, (_, after_all) in changed.items():
         try:
@@ -136,7 +138,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     """Run the test and return its outcome and its recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
-    await wait_for_evaluation(call, name, 2 * MAX_S, owns=False)
+    await wait_for_evaluation(call, name, 2 * COMPARISON_TIMEOUT_S, owns=False)
     job_report = call.services.tests.report(name)
     outcome = next((result.outcome for result in job_report.report.results), None) if job_report is not None else None
     recorded = (
@@ -158,5 +160,5 @@ def _first(test: TestFinished, before: Run, now: Run) -> str:
     if not found:
         return ""
     line = format_difference(found[0])
-    words = WORDS + (line.partition(" ")[2] if line.startswith("#") else line)
-    return words.encode()[:MAX_BYTES].decode("utf-8", "ignore")
+    words = LINE_PREFIX + (line.partition(" ")[2] if line.startswith("#") else line)
+    return words.encode()[:MAX_LINE_BYTES].decode("utf-8", "ignore")

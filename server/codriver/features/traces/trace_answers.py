@@ -112,7 +112,7 @@ async def _part(
     candidates = [lines[0], *lines[1 + start :]]
     fitting: list[str] = []
     for candidate in candidates:
-        left -= json_bytes(candidate) + LINE_BYTES
+        left -= json_bytes(candidate) + LINE_OVERHEAD_BYTES
         if left < 0 and fitting:
             break
         fitting.append(candidate)
@@ -125,8 +125,8 @@ async def _part(
 MAX_OUTLINE_LINES: Final = 12
 """Maximum number of lines of an outline."""
 MAX_OUTLINE_BYTES: Final = 680
-"""Maximum bytes of a run in an answer about an evaluation. With one more request, this adds up to 1,500 bytes."""
-LINE_CHARACTERS: Final = 88
+"""Maximum size of a run in an answer about an evaluation. With one more request, this adds up to 1,500 bytes."""
+MAX_LINE_CHARACTERS: Final = 88
 """Maximum length of a line about a call."""
 MAX_SLOWEST_CALLS: Final = 3
 """Maximum number of slowest calls in an outline."""
@@ -137,14 +137,14 @@ MIN_SLOW_US: Final = 1000
 MAX_PROFILE_BYTES: Final = 600
 """Maximum size of the list of the slowest functions."""
 SAME_CHANGE_MS: Final = 2000
-"""Functions changed within this time count as changed together, because one edit may load several files."""
-MAX_CHANGED: Final = 2
+"""Maximum time between changes of functions that count as one change, because one edit may load several files."""
+MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
 INDENT: Final = "  "
-LINE_BYTES: Final = 2
+LINE_OVERHEAD_BYTES: Final = 2
 """Bytes that each line adds to an answer besides its text."""
-LAZY: Final = "<lazy>"
-"""The result of a call in Clojure of which no element has been computed. It is treated as equal to any other result."""
+LAZY_RESULT: Final = "<lazy>"
+"""The result of a Clojure call without computed elements. It is treated as equal to any other result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,9 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending, changed = [*_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
-    left = MAX_OUTLINE_BYTES - sum(len(string.encode()) + LINE_BYTES for string in (head, *changed.values(), *ending))
+    left = MAX_OUTLINE_BYTES - sum(
+        len(string.encode()) + LINE_OVERHEAD_BYTES for string in (head, *changed.values(), *ending)
+    )
     tree = _tree(run, most - 1 - len(ending) - len(changed), left)
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
@@ -238,7 +240,7 @@ def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most
         for group in level:
             number = group.representative.number
             rows[number] = format_call(group.representative, INDENT * depth, len(group.calls))
-            most_bytes -= len(rows[number].encode()) + LINE_BYTES
+            most_bytes -= len(rows[number].encode()) + LINE_OVERHEAD_BYTES
             if depth > 1 and (most_bytes < 0 or len(rows) > most):
                 del rows[number]
                 return [rows[number] for number in sorted(rows)]
@@ -267,9 +269,9 @@ def format_outcome(call: CallRecord) -> str:
 def shorten_to_line(text: str) -> str:
     """Return the text on one line, truncated in the middle because the outcome of a call is at its end."""
     text = text.replace("\n", " ")
-    if len(text) <= LINE_CHARACTERS:
+    if len(text) <= MAX_LINE_CHARACTERS:
         return text
-    return f"{text[: LINE_CHARACTERS * 2 // 3]}…{text[-LINE_CHARACTERS // 3 + 1 :]}"
+    return f"{text[: MAX_LINE_CHARACTERS * 2 // 3]}…{text[-MAX_LINE_CHARACTERS // 3 + 1 :]}"
 
 
 def _whole(call: CallRecord) -> str:
@@ -318,7 +320,7 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
         is_loaded = newest and call.function.changed_ms > newest - SAME_CHANGE_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
-    groups = [CallGroup(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED]
+    groups = [CallGroup(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED_FUNCTIONS]
     return {
         group.representative.number: shorten_to_line(
             f"changed last: {format_call(group.representative, '', len(group.calls))}"
@@ -350,7 +352,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
         _, depth, _, group, root = heapq.heappop(waiting)
         number = group.representative.number
         text = format_call(group.representative, INDENT * depth, len(group.calls))
-        most_bytes -= len(text.encode()) + LINE_BYTES
+        most_bytes -= len(text.encode()) + LINE_OVERHEAD_BYTES
         if most_bytes < 0 and rows:
             break
         rows.append((number, text))
@@ -436,7 +438,7 @@ class CallPair:
     def has_different_outcome(self) -> bool:
         """Return whether both runs have the call, with different outcomes."""
         before, now = self.before, self.now
-        if before is None or now is None or LAZY in (before.result, now.result):
+        if before is None or now is None or LAZY_RESULT in (before.result, now.result):
             return False
         return (before.result, before.error, before.yields) != (now.result, now.error, now.yields)
 

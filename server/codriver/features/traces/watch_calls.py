@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from codriver.errors import refused
-from codriver.features.traces.watched_calls import OP, CallWatch, CallWatches
+from codriver.features.traces.watched_calls import WATCH_OP, CallWatch, CallWatches
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -20,14 +20,16 @@ from codriver.wire.untrusted import as_map
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
-DEFAULT_LIMIT: Final = 50
+DEFAULT_CALL_LIMIT: Final = 50
 """Number of calls after which a watch ends, unless the caller gives another."""
-MAX_LIMIT: Final = 1000
-"""Maximum number of calls of a watch."""
-QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
+MAX_CALL_LIMIT: Final = 1000
+"""The highest limit that a caller may give."""
+WATCHED_CALLS_QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
 """Query for `wait_for` that matches the calls of a watch."""
-HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
-UNSUPPORTED: Final = "watch_calls needs a REPL of Python 3.12 or later that Codriver's worker or ipykernel runs in"
+BAD_ARGUMENTS_HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
+UNSUPPORTED_MESSAGE: Final = (
+    "watch_calls needs a REPL of Python 3.12 or later that Codriver's worker or ipykernel runs in"
+)
 
 
 class WatchCallsArguments(Arguments):
@@ -37,7 +39,7 @@ class WatchCallsArguments(Arguments):
 
     function: str = Field(description="module.function or module.Class.method.")
     condition: str = Field("", description="Python over the arguments: n > 3.")
-    limit: int = Field(DEFAULT_LIMIT, ge=0, le=MAX_LIMIT, description="0: stop.")
+    limit: int = Field(DEFAULT_CALL_LIMIT, ge=0, le=MAX_CALL_LIMIT, description="0: stop.")
     repl_session_key: str | None = None
 
 
@@ -51,17 +53,17 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
             await watches.end(watch)
         return Answer({"existed": bool(active)})
     if repl.dialect != "python":
-        raise CapabilityMissingError("trace", message=UNSUPPORTED)
+        raise CapabilityMissingError("trace", message=UNSUPPORTED_MESSAGE)
     since = call.services.log.next_line - 1
     watch = CallWatch(uuid4().hex, repl.id, repl.generation, call.client, who, arguments.function)
     query = {"function": arguments.function, "condition": arguments.condition, "limit": arguments.limit}
     watches.add(watch)
     try:
         fields = {"watch": watch.id, "args": json.dumps(query)}
-        answer = as_map(json.loads(await call.services.repls.adapter(repl.id).call_op(OP, fields)))
+        answer = as_map(json.loads(await call.services.repls.adapter(repl.id).call_op(WATCH_OP, fields)))
     except CapabilityMissingError:
         watches.forget(watch)
-        raise CapabilityMissingError("trace", message=UNSUPPORTED) from None
+        raise CapabilityMissingError("trace", message=UNSUPPORTED_MESSAGE) from None
     except BaseException:
         watches.forget(watch)
         raise
@@ -69,10 +71,10 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
         watches.forget(watch)
         if answer["refused"] == "capability-missing":
             raise CapabilityMissingError("trace", message=str(answer["message"]))
-        raise refused("bad-arguments", str(answer["message"]), hint=HINT)
+        raise refused("bad-arguments", str(answer["message"]), hint=BAD_ARGUMENTS_HINT)
     watches.confirm(watch)
     location = str(answer.get("at")).replace(f"{call.services.workspace}/", "")
-    return Answer({"at": location, "since": since, "query": QUERY % watch.id})
+    return Answer({"at": location, "since": since, "query": WATCHED_CALLS_QUERY % watch.id})
 
 
 TOOL: Final = Tool(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from codriver.errors import CodriverError
 from codriver.log.event_logs import EventLog
 from codriver.log.event_store import EventStore
-from codriver.log.output_log import SCHEMA
+from codriver.log.output_log import ENTRY_SCHEMA
 from codriver.log.query_sources import QuerySource
 from codriver.wire.untrusted import as_int, as_list, as_map, text_at
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OP: Final = "codriver/watch-calls"
+WATCH_OP: Final = "codriver/watch-calls"
 """The op of Codriver's worker that starts and ends watches."""
-REPLY_FIELD: Final = "codriver/watched-calls"
+CALLS_FIELD: Final = "codriver/watched-calls"
 """The field in which Codriver's worker sends calls."""
-WATCHED: Final = "watched calls"
+CALLS_REPORT: Final = "watched calls"
 """The name of the report with calls."""
-CALLS: Final = EventLog("call", "$calls", "calls", "callLog", "watched functions", "magenta", ">")
+CALL_LOG: Final = EventLog("call", "$calls", "calls", "callLog", "watched functions", "magenta", ">")
 CALL_SCHEMA: Final = replace(
-    SCHEMA,
-    attributes=(*SCHEMA.attributes, "watch", "function", "args", "result", "error", "ms", "caller"),
-    indexed=SCHEMA.indexed | {"watch", "function"},
-    only_in=(CALLS.source, len(SCHEMA.attributes)),
+    ENTRY_SCHEMA,
+    attributes=(*ENTRY_SCHEMA.attributes, "watch", "function", "args", "result", "error", "ms", "caller"),
+    indexed=ENTRY_SCHEMA.indexed | {"watch", "function"},
+    only_in=(CALL_LOG.source, len(ENTRY_SCHEMA.attributes)),
 )
 """The attributes of a call."""
-CALL_SOURCE: Final = QuerySource(CALLS.source, CALL_SCHEMA, log=CALLS)
-"""The log of calls as a source of queries."""
+CALL_SOURCE: Final = QuerySource(CALL_LOG.source, CALL_SCHEMA, log=CALL_LOG)
+"""The log of watched calls as a source of queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class WatchedCall:
 
     def to_record(self, line: int) -> Record:
         """Return the call as a record in the order of `CALL_SCHEMA`."""
-        common = (line, CALLS.category, self.text, self.timestamp, self.who, None, self.session_key)
-        unused = (None,) * (len(SCHEMA.attributes) - len(common))
+        common = (line, CALL_LOG.category, self.text, self.timestamp, self.who, None, self.session_key)
+        unused = (None,) * (len(ENTRY_SCHEMA.attributes) - len(common))
         call = (self.watch, self.function, self.arguments, self.result, self.error, self.ms, self.caller)
         return (*common, *unused, *call)
 

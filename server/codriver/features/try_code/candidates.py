@@ -15,7 +15,7 @@ from codriver.core.records import dataclass
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.affected_tests import AFFECTED, TestsRun, choose, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose, chosen_tests, paths_of
 from codriver.tools.acts.edit_verdict import failed_tests_in, unfinished_in
 from codriver.tools.acts.failure_groups import FailureGroup
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.calls.call import Call
 
-END_S: Final = 10.0
+END_TIMEOUT_S: Final = 10.0
 """Time allowed for a run to end after its limit, and to start after the previous one."""
-MAX_DIFFERENCES: Final = 10
-"""Maximum number of tests listed with different outcomes."""
-MAX_NAMED: Final = 5
+MAX_LISTED_DIFFERENCES: Final = 10
+"""Maximum number of listed tests whose outcomes differ."""
+MAX_NAMED_FAILURES: Final = 5
 """Maximum number of failed tests that are named for a candidate."""
-MESSAGE_CHARACTERS: Final = 300
+MAX_MESSAGE_CHARACTERS: Final = 300
 """Maximum length of a failure's message."""
 
 
@@ -92,7 +92,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     Raises:
         RefusedError: no test was found, or tests cannot run in a new process.
     """
-    if trial.tests == (AFFECTED,):
+    if trial.tests == (AFFECTED_SELECTOR,):
         changed = [result for outcome in outcomes for result in outcome.files]
         choice = await choose(call, changed, lambda _: "")
         runs = [run for run in choice.runs if run.only]
@@ -128,7 +128,7 @@ async def _run_candidates(
         sources = {str(file.change.path): file.change.after for file in outcome.files}
         candidate_job = replace(job, spec=replace(job.spec, sources=sources))
         name = start_job(call, who, candidate_job, is_parallel=trial.is_parallel)
-        current = await wait_for_evaluation(call, name, (candidate_job.limit_s or 0) + END_S)
+        current = await wait_for_evaluation(call, name, (candidate_job.limit_s or 0) + END_TIMEOUT_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
                 await stop_evaluation(call, name, "the tests of a candidate took too long")
@@ -154,17 +154,17 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(FailureGroup(first), call.services.workspace)
-        words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
+        words = cut(str(row.get("message", "")), MAX_MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
         return CandidateResult(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
     if unfinished or job_report.limit_passed:
         fields = {
             "error": f"ended after {job_report.limit_passed or 'its time'}",
-            "notFinished": list(unfinished[:MAX_NAMED]),
+            "notFinished": list(unfinished[:MAX_NAMED_FAILURES]),
         }
         return CandidateResult(label, "undecided", outcomes, fields)
     if report.error is not None:
-        return CandidateResult(label, "failed", outcomes, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
+        return CandidateResult(label, "failed", outcomes, {"error": cut(report.error.message, MAX_MESSAGE_CHARACTERS)})
     if report.exit_status == NO_TESTS_STATUS or not outcomes:
         return CandidateResult(label, "failed", outcomes, {"error": "no test was found"})
     return CandidateResult(label, "passed", outcomes, {})
@@ -180,5 +180,5 @@ def describe_outcome_differences(tried: Sequence[CandidateResult]) -> list[str]:
                 by_outcome.setdefault(trial.outcomes[test], []).append(trial.label)
         if len(by_outcome) > 1:
             lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
-    left = len(lines) - MAX_DIFFERENCES
-    return [*lines[:MAX_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines
+    left = len(lines) - MAX_LISTED_DIFFERENCES
+    return [*lines[:MAX_LISTED_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines

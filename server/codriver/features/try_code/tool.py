@@ -16,10 +16,10 @@ from codriver.core.values import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, describe_outcome_differences
-from codriver.tools.acts.affected_tests import AFFECTED
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Given
+from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, Given
 from codriver.tools.calls.gate import check_may_edit
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import EditArguments
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from codriver.editing import Outcome
     from codriver.tools.calls.call import Call
 
-MOST: Final = 8
+MAX_CANDIDATES: Final = 8
 """Maximum number of candidates."""
 MAX_LABEL_CHARACTERS: Final = 40
-DEFAULT_TESTS_MS: Final = 10_000
+DEFAULT_TESTS_TIMEOUT_MS: Final = 10_000
 """Default maximum duration of the tests of one candidate."""
-FIRST_PASSING: Final = "first-green"
+KEEP_FIRST_PASSING: Final = "first-green"
 """Value of `keep` that applies the first candidate whose tests all pass."""
 _LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", "code")
 """The fields of an edit in the tool's schema. Clients that make schemas strict cannot send others."""
@@ -81,15 +81,15 @@ class TryCodeArguments(Evaluating):
 
     CHOOSES_SESSION: ClassVar[bool] = True
 
-    candidates: Candidates = Field(min_length=1, max_length=MOST)
-    test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")
+    candidates: Candidates = Field(min_length=1, max_length=MAX_CANDIDATES)
+    test: list[str] = Field([AFFECTED_SELECTOR], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")
     keep: str | None = Field(None, description="Label to apply if its tests pass, or first-green.")
-    parallel: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    parallel: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to test all candidates at once. They then share databases and ports."""
-    limit_ms: int = Field(DEFAULT_TESTS_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    limit_ms: int = Field(DEFAULT_TESTS_TIMEOUT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
     """An earlier name of `limit_ms`."""
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
     @property
     def tests_ms(self) -> int:
@@ -99,10 +99,10 @@ class TryCodeArguments(Evaluating):
     @model_validator(mode="after")
     def _check(self) -> Self:
         labels = [candidate.label for candidate in self.candidates]
-        if len(set(labels)) < len(labels) or FIRST_PASSING in labels:
-            raise ValueError(f"each candidate needs its own label, and no label may be {FIRST_PASSING}")
-        if self.keep is not None and self.keep not in (*labels, FIRST_PASSING):
-            raise ValueError(f"keep must be {FIRST_PASSING}, or one of {', '.join(labels)}")
+        if len(set(labels)) < len(labels) or KEEP_FIRST_PASSING in labels:
+            raise ValueError(f"each candidate needs its own label, and no label may be {KEEP_FIRST_PASSING}")
+        if self.keep is not None and self.keep not in (*labels, KEEP_FIRST_PASSING):
+            raise ValueError(f"keep must be {KEEP_FIRST_PASSING}, or one of {', '.join(labels)}")
         return self
 
 
@@ -148,9 +148,13 @@ async def _apply_chosen(
     chosen = arguments.keep
     if chosen is None:
         return Answer(fields)
-    passing = [trial.label for trial in tried if trial.outcome == "passed" and chosen in (FIRST_PASSING, trial.label)]
+    passing = [
+        trial.label for trial in tried if trial.outcome == "passed" and chosen in (KEEP_FIRST_PASSING, trial.label)
+    ]
     if not passing:
-        return Answer({**fields, "notKept": "none passed" if chosen == FIRST_PASSING else f"{chosen} did not pass"})
+        return Answer(
+            {**fields, "notKept": "none passed" if chosen == KEEP_FIRST_PASSING else f"{chosen} did not pass"}
+        )
     candidate = next(trial for trial in arguments.candidates if trial.label == passing[0])
     given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}
     given |= {"onFailure": "restore", "limitMs": arguments.tests_ms}
@@ -168,7 +172,7 @@ TOOLS = (
             "only with keep."
         ),
         arguments=TryCodeArguments,
-        output=answer_schema(candidates=ROWS, differs=STRINGS, kept="string", notKept="string"),
+        output=answer_schema(candidates=ROWS_SCHEMA, differs=STRINGS_SCHEMA, kept="string", notKept="string"),
         run=try_code,
         needs=("test",),
         is_usual=True,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Feature
-from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB_SETTING
+from codriver.features.warm_tests.settings import MEMORY_MB_SETTING, WARM_TESTS_SETTING
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
@@ -23,4 +23,4 @@ def _server() -> ServerHooks:
     return hooks.SERVER
 
 
-FEATURE = Feature("warm_tests", settings=(IS_ON, MEMORY_MB_SETTING), server=_server)
+FEATURE = Feature("warm_tests", settings=(WARM_TESTS_SETTING, MEMORY_MB_SETTING), server=_server)

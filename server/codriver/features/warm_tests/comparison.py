@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from codriver.testing.runs import TestReport
 
-TIMES: Final = 3
+REQUIRED_OUTCOMES: Final = 3
 """How often each side has to show its outcome before a difference counts. A flaky test rarely differs this often."""
 
 Outcomes = tuple[str, ...]
@@ -42,7 +42,7 @@ class Comparison:
         """Add the outcomes of a run."""
         side = dict(self.warm if is_warm else self.plain)
         for test, outcome in found.items():
-            side[test] = (*side.get(test, ()), outcome)[-TIMES:]
+            side[test] = (*side.get(test, ()), outcome)[-REQUIRED_OUTCOMES:]
         return replace(self, warm=side) if is_warm else replace(self, plain=side)
 
     def suspects(self) -> tuple[str, ...]:
@@ -56,11 +56,14 @@ class Comparison:
     def differences(self) -> tuple[str, ...]:
         """Return the tests for which the two sides differ, each having had the same outcome three times."""
         return tuple(
-            test for test in self.suspects() if len(self.plain[test]) >= TIMES and len(self.warm[test]) >= TIMES
+            test
+            for test in self.suspects()
+            if len(self.plain[test]) >= REQUIRED_OUTCOMES and len(self.warm[test]) >= REQUIRED_OUTCOMES
         )
 
     def needs_plain_run(self) -> bool:
         """Return whether the next run has to be plain to confirm or refute a suspected difference."""
         return any(
-            len(self.plain[test]) < TIMES and len(self.plain[test]) <= len(self.warm[test]) for test in self.suspects()
+            len(self.plain[test]) < REQUIRED_OUTCOMES and len(self.plain[test]) <= len(self.warm[test])
+            for test in self.suspects()
         )

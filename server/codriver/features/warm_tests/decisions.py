@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from codriver.features.warm_tests.plans import Plan
     from codriver.testing.runs import RunSpec
 
-MAX_RUNS: Final = 10
+MAX_RUNS_PER_SEED: Final = 10
 """Maximum number of runs with the same hash seed."""
 MAX_AGE_S: Final = 8 * 3600.0
 """Maximum age of a warm process."""
-IDLE_S: Final = 30 * 60.0
+IDLE_TIMEOUT_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
-STALLED_S: Final = 30.0
+STALL_TIMEOUT_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
 MIN_SAVING_S: Final = 0.2
-"""Minimum time that a warm start has to save per run. Projects that save less are not warmed."""
-SAVES_TOO_LITTLE: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
+"""Minimum time that a warm start has to save per run. Projects in which it saves less are not warmed."""
+SAVES_TOO_LITTLE_REASON: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
 MAX_LOW_SAVING_RUNS: Final = 3
-"""Number of consecutive runs that save too little after which a project is no longer warmed."""
+"""Maximum number of consecutive runs that save too little. After that, a project is no longer warmed."""
 MAX_FAILED_STARTS: Final = 5
-"""Maximum number of consecutive failed attempts to start a warm process, each under different circumstances."""
+"""Maximum number of consecutive failed attempts to start a warm process, each under other circumstances."""
 MAX_CORRECTIONS: Final = 6
 """Maximum number of consecutive corrections without a successful warm run.
 
 After that, all runs of the project are plain.
 """
-START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
+START_VARIABLE_PREFIXES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
 """Prefixes of environment variables that Python and the C library read when a process starts."""
 PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 """Variables that require a plain run: a fixed hash seed, or coverage from the start of the process."""
@@ -85,7 +85,7 @@ class WarmState:
     @property
     def must_be_replaced(self) -> bool:
         """Return whether the process has to be replaced."""
-        return self.runs >= MAX_RUNS or self.age_s >= MAX_AGE_S
+        return self.runs >= MAX_RUNS_PER_SEED or self.age_s >= MAX_AGE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ WARM_START: Final = Decision(is_warm=True)
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that affect the start of a process."""
-    return {key: value for key, value in environment.items() if key.startswith(START_VARIABLES)}
+    return {key: value for key, value in environment.items() if key.startswith(START_VARIABLE_PREFIXES)}
 
 
 def never_warm_reason(spec: RunSpec) -> str:
@@ -160,15 +160,15 @@ def record_warm_start(project: Project, arguments: tuple[str, ...], warm_start_s
     if saved_s >= least_s:
         return replace(project, small_savings=0)
     small = project.small_savings + 1
-    off = SAVES_TOO_LITTLE if small >= MAX_LOW_SAVING_RUNS else project.off
+    off = SAVES_TOO_LITTLE_REASON if small >= MAX_LOW_SAVING_RUNS else project.off
     return replace(project, small_savings=small, off=off)
 
 
 def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
     """Record how long a plain run took to collect its tests. If a project has become slower, start learning again."""
-    if project.off == SAVES_TOO_LITTLE and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
+    if project.off == SAVES_TOO_LITTLE_REASON and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
         return Project()
-    off = SAVES_TOO_LITTLE if start_s < least_s else project.off
+    off = SAVES_TOO_LITTLE_REASON if start_s < least_s else project.off
     return replace(project, plain_start_s=start_s, plain_arguments=arguments, off=off)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.warm_tests.saved_plans import SavedPlans
-from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB_SETTING
+from codriver.features.warm_tests.settings import MEMORY_MB_SETTING, WARM_TESTS_SETTING
 from codriver.features.warm_tests.starter import WarmOptions, WarmTests
 from codriver.files.own_folders import cache_directory
 from codriver.server_hooks import Part, ServerHooks
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _options(live: LiveSettings) -> WarmOptions:
     settings = live.settings
-    return WarmOptions(is_on=settings.value_of(IS_ON), memory_mb=settings.value_of(MEMORY_MB_SETTING))
+    return WarmOptions(is_on=settings.value_of(WARM_TESTS_SETTING), memory_mb=settings.value_of(MEMORY_MB_SETTING))
 
 
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:

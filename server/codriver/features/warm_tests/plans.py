@@ -16,11 +16,11 @@ ObstacleKind = Literal[
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
-"""Maximum number of changes to a file that a module reads during import. After more, the module is not preloaded."""
+"""Maximum number of changes to a file that a module reads during import. After more, it is not preloaded."""
 
-UNDER_REPLACED_CLOCK: Final = "it is imported while something has replaced the clock"
+REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
 """Reason for not preloading a module that may keep functions of the replaced clock."""
-_REASONS_BY_KIND: Final[Mapping[str, str]] = {
+_REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
     "file": "the file {about} has changed",
     "found": "its import looked for the module {about}, which exists now",
@@ -74,7 +74,7 @@ class Obstacle:
     @property
     def reason(self) -> str:
         """Return the reason as a clause."""
-        return f"{self.module} was not as preloaded: {_REASONS_BY_KIND[self.kind].format(about=self.about)}"
+        return f"{self.module} was not as preloaded: {_REASON_TEMPLATES_BY_KIND[self.kind].format(about=self.about)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
         late=tuple(late),
         excluded={
             **dict.fromkeys(excluded, "belongs to the workspace"),
-            **dict.fromkeys(sorted(record.under_replaced_clock & {*early, *late}), UNDER_REPLACED_CLOCK),
+            **dict.fromkeys(sorted(record.under_replaced_clock & {*early, *late}), REPLACED_CLOCK_REASON),
         },
     )
 
@@ -199,6 +199,6 @@ def correct_plan(plan: Plan, obstacle: Obstacle) -> Plan:
     if not learnable.keys() <= unlearnable or unlearnable != plan.unlearnable:
         variables = {key: value for key, value in {**plan.variables, **learnable}.items() if key not in unlearnable}
         return replace(plan, variables=variables, unlearnable=unlearnable)
-    reason = _REASONS_BY_KIND[obstacle.kind].format(about=obstacle.about)
+    reason = _REASON_TEMPLATES_BY_KIND[obstacle.kind].format(about=obstacle.about)
     modules = (obstacle.module, *(obstacle.others if obstacle.kind == "replaced" else ()))
     return replace(plan, excluded={**plan.excluded, **dict.fromkeys(modules, reason)})

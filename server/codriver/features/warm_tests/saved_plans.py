@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.errors import CodriverError
-from codriver.features.warm_tests.child.import_record import NATIVE_VARIABLES
+from codriver.features.warm_tests.child.import_record import NATIVE_VARIABLE_PREFIXES
 from codriver.features.warm_tests.decisions import Project
 from codriver.features.warm_tests.plans import Plan
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION: Final = 1
+FORMAT_VERSION: Final = 1
 """The version of the format of the files. Files with another version are ignored."""
-RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
+PLAN_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
 """Limits for reading a plan. A plan with 10,000 modules takes 400 KB."""
 MAX_PLANS: Final = 64
 """Maximum number of saved plans. The oldest ones are removed."""
-_NATIVE_PREFIXES: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
+_NATIVE_PREFIXES: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLE_PREFIXES)
 
 
 class SavedPlans:
@@ -42,7 +42,7 @@ class SavedPlans:
     def load(self, python: str, directory: Path) -> Project | None:
         """Return what earlier servers learned about a project, or None if nothing is saved."""
         try:
-            data = files.read_json(self._file(python, directory), RULES)
+            data = files.read_json(self._file(python, directory), PLAN_RULES)
             return _project(data, python, directory)
         except (OSError, ValueError, KeyError, TypeError, CodriverError):
             return None
@@ -75,7 +75,7 @@ class SavedPlans:
 def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping[str, Any]:
     """Return the content of a project's file."""
     return {
-        "version": VERSION,
+        "version": FORMAT_VERSION,
         "python": python,
         "directory": str(directory),
         "stamp": project.stamp,
@@ -98,7 +98,7 @@ def _project(data: Any, python: str, directory: Path) -> Project:
     Raises:
         ValueError: the file belongs to another project, or has another version.
     """
-    if (data["version"], data["python"], data["directory"]) != (VERSION, python, str(directory)):
+    if (data["version"], data["python"], data["directory"]) != (FORMAT_VERSION, python, str(directory)):
         raise ValueError("the file has the plan of another project")
     start_s = data["plain_start_s"]
     return Project(

@@ -6,7 +6,7 @@ from typing import Final
 
 from codriver.settings.declared import DeclaredSetting
 
-IS_ON: Final = DeclaredSetting(
+WARM_TESTS_SETTING: Final = DeclaredSetting(
     "warm_tests",
     default=False,
     description="Start Python test runs as copies of a process that has imported the packages.",

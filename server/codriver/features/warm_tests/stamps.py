@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
+SOURCE_SUFFIXES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
 """Suffixes of the files that are compared to find out whether two runs had the same sources.
 
 Tests may write other files.
 """
-SKIPPED: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
+SKIPPED_DIRECTORIES: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
 """Names of directories that are not searched for sources."""
-MAX_FILES: Final = 20_000
-"""Maximum number of files in a workspace whose runs are compared."""
+MAX_WORKSPACE_FILES: Final = 20_000
+"""Maximum number of files in a workspace for its runs to be compared."""
 
 
 def digest_packages(libraries: Iterable[str]) -> str:
@@ -66,7 +66,7 @@ def digest_sources(directory: Path, started_ns: int) -> str:
     """
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
-        if count >= MAX_FILES or status.st_mtime_ns >= started_ns:
+        if count >= MAX_WORKSPACE_FILES or status.st_mtime_ns >= started_ns:
             return ""
         digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]
@@ -75,10 +75,10 @@ def digest_sources(directory: Path, started_ns: int) -> str:
 def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
     for parent, subdirectories, names in os.walk(directory):
         subdirectories[:] = sorted(
-            name for name in subdirectories if name not in SKIPPED and not name.endswith("_cache")
+            name for name in subdirectories if name not in SKIPPED_DIRECTORIES and not name.endswith("_cache")
         )
         for name in sorted(names):
-            if name.endswith(SOURCES):
+            if name.endswith(SOURCE_SUFFIXES):
                 path = Path(parent, name)
                 try:
                     yield str(path), path.stat()

@@ -38,23 +38,21 @@ if TYPE_CHECKING:
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
-MAX_PROJECTS: Final = 16
-"""Maximum number of interpreters and directories to remember. The least recently used one is dropped."""
+MAX_REMEMBERED_PROJECTS: Final = 16
+"""Maximum number of remembered pairs of interpreter and directory. The least recently used one is dropped."""
 IDLE_CHECK_S: Final = 30.0
 """Time between two checks for idle processes."""
 IS_FORK_SAFE: Final = sys.platform == "linux"
-STARTED: Final = '"event":"started"'
+STARTED_EVENT_PART: Final = '"event":"started"'
 """A string that the file of events contains after a test has started."""
-COLLECTION: Final = "the collection"
-"""What a run is doing before its first test, in messages."""
-MIN_WAIT_S: Final = 2.0
+COLLECTION_NAME: Final = "the collection"
+"""The name, in messages, of what a run does before its first test."""
+MIN_FIRST_WAIT_S: Final = 2.0
 """Minimum time that the first run of a server waits for the warm process."""
-FIRST_WAIT_STARTS: Final = 2.0
+MAX_FIRST_WAIT_RATIO: Final = 2.0
 """Maximum time that the first run of a server waits for the warm process, as a multiple of a plain start's duration."""
 MAX_LATE_IMPORT_S: Final = 0.3
-"""Time that a warm run may spend importing packages that were not preloaded.
-
-If it takes longer, the process is replaced.
+"""Maximum time that a warm run imports packages that were not preloaded. If it takes longer, the process is replaced.
 """
 
 
@@ -199,7 +197,7 @@ class WarmTests:
         key = (spec.python, spec.directory)
         entry = self._entries.pop(key, None) or _Entry(*key)
         self._entries[key] = entry  # the newest is last
-        while len(self._entries) > MAX_PROJECTS:
+        while len(self._entries) > MAX_REMEMBERED_PROJECTS:
             oldest = self._entries.pop(next(iter(self._entries)))
             self._end(oldest)
         return entry
@@ -237,7 +235,9 @@ class WarmTests:
         entry.project = replace(entry.project, is_restored=False)
         self._warm_up(spec, entry)
         if entry.is_preloading:
-            with anyio.move_on_after(max(MIN_WAIT_S, FIRST_WAIT_STARTS * (entry.project.plain_start_s or 0.0))):
+            with anyio.move_on_after(
+                max(MIN_FIRST_WAIT_S, MAX_FIRST_WAIT_RATIO * (entry.project.plain_start_s or 0.0))
+            ):
                 await entry.settled.wait()
 
     # Results of runs
@@ -390,7 +390,7 @@ class WarmTests:
             await anyio.sleep(IDLE_CHECK_S)
             for entry in self._entries.values():
                 process = entry.process
-                if process is not None and time.monotonic() - process.used_at > decisions.IDLE_S:
+                if process is not None and time.monotonic() - process.used_at > decisions.IDLE_TIMEOUT_S:
                     self._end(entry)
 
 
@@ -403,7 +403,7 @@ class RunObservations:
     collected_s: float | None = None
     """The time from the start until the tests were collected."""
     last_s: float = 0.0
-    running: str = COLLECTION
+    running: str = COLLECTION_NAME
     stalled_at: str = ""
 
     @classmethod
@@ -419,7 +419,7 @@ class RunObservations:
             self.collected_s = now_s - self.started_s
         elif isinstance(event, TestStarted):
             self.running = event.nodeid
-        elif isinstance(event, RunFinished) and now_s - self.last_s > decisions.STALLED_S:
+        elif isinstance(event, RunFinished) and now_s - self.last_s > decisions.STALL_TIMEOUT_S:
             self.stalled_at = self.running
         self.last_s = now_s
 
@@ -469,7 +469,7 @@ class _Run:
                 "environment": dict(spec.environment),
                 "output": str(directory / "output"),
                 "events": str(directory / "events"),
-                "begun": STARTED,
+                "begun": STARTED_EVENT_PART,
                 "record": str(self._record),
                 "answer": str(self._answer),
             }
@@ -576,9 +576,9 @@ def _record_hang_check(project: Project, report: TestReport) -> Project:
     nodeid = project.stalled
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
-    has_passed = found is not None or (nodeid == COLLECTION and report.passed)
+    has_passed = found is not None or (nodeid == COLLECTION_NAME and report.passed)
     off = f"a warm run stood still at {nodeid}, and a plain one did not"
-    return replace(project, stalled="", off=off if has_passed and seconds < decisions.STALLED_S else project.off)
+    return replace(project, stalled="", off=off if has_passed and seconds < decisions.STALL_TIMEOUT_S else project.off)
 
 
 def _text(path: Path) -> str | None:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process
 
-PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
+WARM_PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
 """The program that a warm process runs."""
-RECORDER_SCRIPT: Final = PROGRAM.with_name("record_plan.py")
+RECORDER_SCRIPT: Final = WARM_PROGRAM.with_name("record_plan.py")
 PRELOAD_TIMEOUT_S: Final = 300.0
 """Maximum duration of a start. Importing torch takes seconds, and is repeated if modules have to be excluded."""
 FORK_TIMEOUT_S: Final = 10.0
-"""How long the process may take to fork a child."""
-END_S: Final = 5.0
+"""Maximum time for the process to fork a child."""
+END_TIMEOUT_S: Final = 5.0
 """How long the process may take to end before it is killed."""
-LINE_BYTES: Final = 2**22
+MAX_LINE_BYTES: Final = 2**22
 """Maximum length of a line that the process writes."""
 
 
@@ -106,7 +106,7 @@ class WarmProcess:
         moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a plain run
         try:
             process = await anyio.open_process(
-                script_command(python, str(PROGRAM), str(plan)),
+                script_command(python, str(WARM_PROGRAM), str(plan)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_line`
@@ -213,7 +213,7 @@ class WarmProcess:
             WarmProcessError: something else was printed, such as by a `sitecustomize`. Each run has to print it.
         """
         try:
-            line = await self._output.receive_until(b"\n", LINE_BYTES)
+            line = await self._output.receive_until(b"\n", MAX_LINE_BYTES)
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return None
         text = line.decode(errors="replace")
@@ -230,7 +230,7 @@ class WarmProcess:
         self.has_exited = True
         with anyio.CancelScope(shield=True):
             await self._input.aclose()
-            with anyio.move_on_after(END_S):
+            with anyio.move_on_after(END_TIMEOUT_S):
                 await self._process.wait()
             if self._process.returncode is None:
                 self._process.kill()

@@ -33,12 +33,12 @@ from codriver.protocol.calls import ToolAnswer, ToolRunner, encode_result
 from codriver.protocol.error_messages import (
     CALL,
     CAPABILITIES_KEY,
-    INTERNAL_MESSAGE,
+    INTERNAL_ERROR_MESSAGE,
     MODERN,
     OLDER,
+    SERVER_ERROR_CODE,
     TASKS,
     TOKEN,
-    TOO_MANY_CODE,
     request_meta,
 )
 from codriver.protocol.trust_question import supports_forms
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 TASK_VERSIONS = frozenset({OLDER, MODERN})
-ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
+VERSIONS_BY_METHOD: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "tasks/get": TASK_VERSIONS,
         "tasks/cancel": TASK_VERSIONS,
@@ -67,7 +67,7 @@ ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "tasks/update": frozenset({MODERN}),
     }
 )
-"""Requests about tasks by method, with the versions that have them."""
+"""For each method of a request about tasks, the protocol versions that have it."""
 
 
 def supports_tasks(ctx: Context) -> bool:
@@ -84,7 +84,7 @@ def require_task_support(ctx: Context) -> None:
     Raises:
         MCPError: the client has no tasks, or requests them in another way.
     """
-    if ctx.protocol_version not in ERAS.get(ctx.method, TASK_VERSIONS):
+    if ctx.protocol_version not in VERSIONS_BY_METHOD.get(ctx.method, TASK_VERSIONS):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
     if supports_tasks(ctx):
         return
@@ -110,7 +110,7 @@ logger = logging.getLogger(__name__)
 
 RELATED_TASK_KEY = "io.modelcontextprotocol/related-task"
 IMMEDIATE_RESPONSE_KEY = "io.modelcontextprotocol/model-immediate-response"
-MOST = 32
+MAX_TASKS_PER_CLIENT = 32
 """Maximum number of tasks of a client.
 
 A new task replaces the oldest finished one, or is refused if none is finished.
@@ -119,15 +119,15 @@ MAX_TASKS_OF_ALL_CLIENTS = 512
 """Maximum number of tasks of all clients, including disconnected ones. The oldest finished one is discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 """How long a task is stored from its start. An unfinished one is stored for longer."""
-MAX_BYTES = 16 * 2**20
+MAX_ANSWER_BYTES = 16 * 2**20
 """Maximum number of bytes of the answers of one client's tasks, which are mainly images.
 
 Beyond the limit, the oldest are discarded.
 """
 MAX_PROMPT_CHARACTERS = 200
-"""Maximum length of the prompt in a request for input."""
-REFUSED = -32000
-"""An error code from the range that JSON-RPC leaves to servers."""
+"""Maximum length of the prompt in a request for user input."""
+REFUSED_CODE = -32000
+"""An error code from the range that JSON-RPC reserves for servers."""
 
 
 class UpdateParams(types.RequestParams):
@@ -169,7 +169,7 @@ class EvaluationTasks:
         Raises:
             MCPError: the tool cannot be called as a task, there are too many tasks, or the client supports none.
         """
-        if ctx.method in ERAS:
+        if ctx.method in VERSIONS_BY_METHOD:
             require_task_support(ctx)
         requested_task = (ctx.params or {}).get("task")
         is_modern = ctx.protocol_version == MODERN
@@ -181,7 +181,10 @@ class EvaluationTasks:
         if called is None or not called[0].may_be_task:
             raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit task")
         if not self.can_add(client):
-            raise MCPError(TOO_MANY_CODE, f"{MOST} tasks of this client are unfinished: cancel some, or wait for them")
+            raise MCPError(
+                SERVER_ERROR_CODE,
+                f"{MAX_TASKS_PER_CLIENT} tasks of this client are unfinished: cancel some, or wait for them",
+            )
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
         accepts_input = elicitation is not None and supports_forms(elicitation.model_dump(exclude_none=True))
@@ -220,7 +223,10 @@ class EvaluationTasks:
     def can_add(self, client: ClientSession) -> bool:
         """Return whether the client may have one more task, discarding the oldest finished one if necessary."""
         self._sweep()
-        for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_TASKS_OF_ALL_CLIENTS)):
+        for tasks, most in (
+            (self._of(client), MAX_TASKS_PER_CLIENT),
+            (list(self._tasks.values()), MAX_TASKS_OF_ALL_CLIENTS),
+        ):
             if len(tasks) >= most:
                 oldest = next((task.id for task in tasks if task.is_over), None)
                 if oldest is None:
@@ -275,7 +281,7 @@ class EvaluationTasks:
                 task.end(await self._caller.run(task.client, tool, arguments, report, lasting=task))
         except Exception:
             logger.exception("the task of %s failed", tool.name)
-            gone = {"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE}
+            gone = {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
         finally:
             if not task.is_answered:
                 task.fail(gone)
@@ -314,7 +320,7 @@ class EvaluationTasks:
                 await task.wait_changed()
         related = {RELATED_TASK_KEY: {"taskId": task.id}}
         if task.answered is None:
-            error = task.error or {"code": REFUSED, "message": "cancelled, and its evaluation has not ended yet"}
+            error = task.error or {"code": REFUSED_CODE, "message": "cancelled, and its evaluation has not ended yet"}
             raise MCPError(error["code"], error["message"], {"_meta": related})
         return {**self._as_json(task), "_meta": related}
 
@@ -348,7 +354,7 @@ class EvaluationTasks:
             if task.bytes:
                 by_client.setdefault(task.client, []).append(task)
         for large in by_client.values():
-            excess = sum(task.bytes for task in large) - MAX_BYTES
+            excess = sum(task.bytes for task in large) - MAX_ANSWER_BYTES
             for task in large[:-1]:
                 if excess > 0:
                     excess -= task.bytes
@@ -387,7 +393,7 @@ class EvaluationTasks:
         """
         if task.evaluation is None:
             return
-        text = content.get(ANSWER) if isinstance(content, dict) else None
+        text = content.get(ANSWER_FIELD) if isinstance(content, dict) else None
         if action != "accept" or not isinstance(text, str):
             self._running.start(self._stop(task, "the input that it waits for was declined"))
             return
@@ -400,7 +406,7 @@ class EvaluationTasks:
                 await send_line(LastingCall(task, call), evaluation, text)
         except RefusedError as error:
             words = f"the input was not accepted, and the code still waits for it: {error.message}; {error.hint}"
-            raise MCPError(REFUSED, self._caller.redactor(words)) from error
+            raise MCPError(REFUSED_CODE, self._caller.redactor(words)) from error
 
     async def _stop(self, task: Task, why: str) -> None:
         if task.evaluation is None:
@@ -449,11 +455,11 @@ def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
-ID_BYTES = 16
-"""Size of a task's id in bytes. 128 random bits cannot be guessed."""
-POLL_MS = 1000
-ANSWER = "text"
-"""Name of the entered text in the answer to a request for input."""
+TASK_ID_BYTES = 16
+"""Number of random bytes in a task's id, enough that it cannot be guessed."""
+POLL_INTERVAL_MS = 1000
+ANSWER_FIELD = "text"
+"""Name of the field for the entered text in the answer to a request for user input."""
 
 
 @dataclass(eq=False, slots=True)
@@ -469,7 +475,7 @@ class Task:
     now: Callable[[], int]
     on_change: Callable[[Task], None]
     """Called for each change of `status`, once the client knows the task."""
-    id: str = field(default_factory=lambda: secrets.token_hex(ID_BYTES))
+    id: str = field(default_factory=lambda: secrets.token_hex(TASK_ID_BYTES))
     is_detached: bool = False
     """Whether the client knows the task and its call is answered, so that the end of the call stops nothing."""
     status: TaskStatus = "working"
@@ -567,11 +573,11 @@ class Task:
 
     def older(self) -> dict[str, Any]:
         """Return the task in the form of 2025-11-25."""
-        return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_MS}
+        return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_INTERVAL_MS}
 
     def newer(self) -> dict[str, Any]:
         """Return the task in the form of the tasks extension, without the members that `newer_in_detail` adds."""
-        return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_MS}
+        return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_INTERVAL_MS}
 
     def newer_in_detail(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:
         """Return the task in the form of the extension, with its result, error or request for input."""
@@ -586,7 +592,11 @@ class Task:
 
     def elicitation(self, prompt: str) -> dict[str, Any]:
         """Return the request for input as an elicitation with a form."""
-        form = {"type": "object", "properties": {ANSWER: {"type": "string", "title": "Input"}}, "required": [ANSWER]}
+        form = {
+            "type": "object",
+            "properties": {ANSWER_FIELD: {"type": "string", "title": "Input"}},
+            "required": [ANSWER_FIELD],
+        }
         printed = f" It printed: {prompt}" if prompt else ""
         message = f"The code of evaluation {self.evaluation} waits for a line of input.{printed}"
         return {"mode": "form", "message": message, "requestedSchema": form}

@@ -41,14 +41,14 @@ from codriver.protocol.error_messages import (
     INITIALIZE,
     INITIALIZED,
     INTERNAL_ERROR,
-    INTERNAL_MESSAGE,
+    INTERNAL_ERROR_MESSAGE,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LEVEL_KEY,
     LISTEN,
     METHOD_NOT_FOUND,
     MODERN,
-    TOO_MANY_CODE,
+    SERVER_ERROR_CODE,
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
@@ -85,7 +85,7 @@ class DirectoryParams(types.PaginatedRequestParams):
     uri: str
 
 
-SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
+SHARED_REQUESTS: Mapping[str, type[types.RequestParams]] = MappingProxyType(
     {
         "ping": types.RequestParams,
         "server/discover": types.RequestParams,
@@ -101,7 +101,7 @@ SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
         READ_DIRECTORY: DirectoryParams,
     }
 )
-"""Requests whose results are shared with plain requests, with the models of their parameters."""
+"""For each method whose results are shared with plain requests, the model of its parameters."""
 NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -122,7 +122,7 @@ class SdkServer:
         server: Server[ClientSession] = Server(NAME, version=version, title=TITLE)
         server.middleware.clear()  # unused tracing takes a tenth of the time of every call
         server.middleware += [explain_errors, self._with_log_messages, self._handle_initialize, self._tasks.answer_call]
-        for method, parameters in SHARED.items():
+        for method, parameters in SHARED_REQUESTS.items():
             server.add_request_handler(method, parameters, _guarded(self._shared(method)))
         handlers_by_method: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
             "tools/call": (types.CallToolRequestParams, self._call_tool),
@@ -259,7 +259,7 @@ def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Conte
             raise
         except Exception as error:
             logger.exception("%s failed", ctx.method)
-            raise MCPError(INTERNAL_ERROR, INTERNAL_MESSAGE) from error
+            raise MCPError(INTERNAL_ERROR, INTERNAL_ERROR_MESSAGE) from error
 
     return guarded
 
@@ -273,9 +273,9 @@ def _converted_refusals() -> Iterator[None]:
         raise MCPError(error.code, str(error), error.data) from error
 
 
-MAX_ERRORS = 5
-"""Maximum number of errors described for one request."""
-BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
+MAX_DESCRIBED_ERRORS = 5
+"""Maximum number of errors that are described for one request."""
+METHODS_BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 """Methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
 
 
@@ -306,7 +306,7 @@ async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 def _is_before_initialize(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request belongs to a session that `initialize` has not opened yet."""
-    is_of_session = ctx.method not in BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
+    is_of_session = ctx.method not in METHODS_BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
 
@@ -322,10 +322,10 @@ def _describe_errors(error: ValidationError) -> str:
     messages = [
         f"{'.'.join(map(str, error_item['loc'])) or 'params'} "
         + ("is missing" if error_item["type"] == "missing" else f"is wrong: {error_item['msg']}")
-        for error_item in found_errors[:MAX_ERRORS]
+        for error_item in found_errors[:MAX_DESCRIBED_ERRORS]
     ]
-    if len(found_errors) > MAX_ERRORS:
-        messages.append(f"and {len(found_errors) - MAX_ERRORS} more")
+    if len(found_errors) > MAX_DESCRIBED_ERRORS:
+        messages.append(f"and {len(found_errors) - MAX_DESCRIBED_ERRORS} more")
     return "; ".join(messages)
 
 
@@ -334,7 +334,7 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""Parameters for a client that does not describe itself, as clients of Backseat Driver may do."""
+"""Parameters assumed for a client that does not describe itself, as clients of Backseat Driver may do."""
 
 
 class SdkConnection:
@@ -452,7 +452,7 @@ class SdkConnection:
         """Return the refusal of a request, or None if the request is passed on."""
         too_much = self._plain.too_much(size)
         if too_much is not None:
-            return Refusal(request.id, TOO_MANY_CODE, too_much)
+            return Refusal(request.id, SERVER_ERROR_CODE, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
         if request.method == DISCOVER and not is_stateless(request.method, request.params):

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
+from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
 from codriver.errors import RefusedError, StartError, install_extra, refused
 from codriver.net.kernel_sockets import connection_objection
 
@@ -219,7 +219,7 @@ class Adapter(SharedReplOperations, Protocol):
     raises `CapabilityMissingError` or returns an empty result.
     """
 
-    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
         """Send code to be evaluated, and return immediately. Events go to the listener, and `on_end` is called once.
 
         With `forms`, the forms run in order and their values are reported in order. The first failing form ends the

@@ -33,11 +33,11 @@ IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex")
 """Media types that are readable without decoding, in order of preference."""
 
-HTML: Final = "text/html"
+HTML_TYPE: Final = "text/html"
 """Media type whose displayed text may represent a value."""
-JSON: Final = "application/json"
+JSON_TYPE: Final = "application/json"
 """Media type that represents a value if nothing else does."""
-BARE: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?| at 0x[0-9A-Fa-f]+)>")
+BARE_OBJECT_PATTERN: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?| at 0x[0-9A-Fa-f]+)>")
 """Matches the text of a Python object that names only its class, as `object.__repr__` and IPython print it."""
 
 
@@ -65,7 +65,7 @@ def text_of(bundle: Bundle) -> str:
     if image_type is not None:
         return f"data:{image_type};base64,{''.join(str(bundle[image_type]).split())}"
     readable = [text for name in TEXT_TYPES if isinstance(text := bundle.get(name), str) and text]
-    if readable and (bare := BARE.fullmatch(readable[0])) and bundle.get(TEXT_TYPES[0]) == readable[0]:
+    if readable and (bare := BARE_OBJECT_PATTERN.fullmatch(readable[0])) and bundle.get(TEXT_TYPES[0]) == readable[0]:
         return _informative_text(bare, readable[1:], bundle)
     if readable:
         return readable[0]
@@ -77,12 +77,12 @@ def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bund
     """Return the most useful text of a value whose plain text names only its class: other text, HTML or JSON."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
-    page = bundle.get(HTML)
+    page = bundle.get(HTML_TYPE)
     from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and the parser delays each start
 
     if isinstance(page, str) and (text := html_text.text_of(page)):
         return f"<{bare['name'].rpartition('.')[2]}: {text}>"
-    return data_of(bundle, JSON) if bundle.get(JSON) is not None else bare[0]
+    return data_of(bundle, JSON_TYPE) if bundle.get(JSON_TYPE) is not None else bare[0]
 
 
 def data_of(bundle: Bundle, name: str) -> str:
@@ -96,10 +96,10 @@ def _size(data: object) -> str:
     return f"{count} characters" if count < 1024 else f"{count // 1024} KB"
 
 
-NAMESPACE_MISSING = "namespace-not-found"
+NAMESPACE_MISSING_TYPE = "namespace-not-found"
 """The type of the failure of an evaluation in a missing namespace. Nothing was evaluated."""
 
-READING = frozenset({"read", "read-source"})
+READING_PHASES = frozenset({"read", "read-source"})
 """Phases of failures in which no part of the failed form has run."""
 
 CAPABILITIES = (
@@ -399,7 +399,7 @@ class StackFrame:
     """The printed values of local variables by name, if they were requested and are available."""
 
 
-AROUND = "thrown around it"
+WRAPPER_RELATION = "thrown around it"
 """The relation of an error that wraps the reported error."""
 
 
@@ -429,11 +429,11 @@ class ThreadDump:
     user: str
 
 
-NO_MESSAGE: Final = "null"
+NO_MESSAGE_TEXT: Final = "null"
 """What the JVM prints for an error without a message, such as a stack overflow."""
 
-UNKNOWN_TEST: Final = "?"
-"""The name of the stopped test if the REPL does not know it, or no test had started."""
+UNKNOWN_TEST_NAME: Final = "?"
+"""The name of the stopped test if the REPL does not know it, or if no test had started."""
 
 
 @dataclass(frozen=True, slots=True)

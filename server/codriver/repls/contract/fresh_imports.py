@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 RowKind = Literal["leaf", "code", "cache", "failed"]
 """The kinds of differences that `FreshRow` describes."""
-KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
+DIFFERENCE_KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
 """The kinds of differences, for validating an answer."""
 REQUESTED_COMPARISON_TIMEOUT_S: Final = 150.0
 """Timeout of a requested comparison, which imports everything that depends on the edited modules twice."""
 """Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
-_DIGEST: Final = re.compile(r" [0-9a-f]{16}$")
+_DIGEST_PATTERN: Final = re.compile(r" [0-9a-f]{16}$")
 _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "function": "another object holds a function",
     "generator": "a generator is suspended in code",
     "coroutine": "a coroutine is suspended in code",
     "frame": "a thread runs code",
 }
-"""Describes who still uses old code, by the `of` of a row of the kind `code`."""
+"""Descriptions of what still uses old code, by the `of` of a row of the kind `code`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
 
 
 def _row(answer: Mapping[str, object]) -> FreshRow | None:
-    kind = next((known for known in KINDS if known == answer.get("kind")), None)
+    kind = next((known for known in DIFFERENCE_KINDS if known == answer.get("kind")), None)
     name = as_text(answer.get("name"))
     if kind is None or not name:
         return None
@@ -138,4 +138,4 @@ def _line(row: FreshRow) -> str:
 
 
 def _value_text(text: str | None) -> str:
-    return "missing" if text is None else _DIGEST.sub("", text)
+    return "missing" if text is None else _DIGEST_PATTERN.sub("", text)

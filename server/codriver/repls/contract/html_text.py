@@ -5,9 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Final
 
-MAX_CHARS: Final = 40_000
+MAX_PARSED_CHARS: Final = 40_000
 """Maximum number of characters of a page that are parsed."""
-HIDDEN: Final = frozenset({"script", "style"})
+HIDDEN_ELEMENTS: Final = frozenset({"script", "style"})
 """Elements whose content is not displayed."""
 
 
@@ -23,7 +23,7 @@ class _TextParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: object) -> None:
         """Start to skip text if the element is hidden."""
         del attrs
-        self._hidden = tag if tag in HIDDEN else self._hidden
+        self._hidden = tag if tag in HIDDEN_ELEMENTS else self._hidden
 
     def handle_endtag(self, tag: str) -> None:
         """Stop skipping text at the end of the hidden element."""
@@ -38,6 +38,6 @@ class _TextParser(HTMLParser):
 def text_of(page: str) -> str:
     """Return the displayed text of a page on one line."""
     parser = _TextParser()
-    parser.feed(page[:MAX_CHARS])
+    parser.feed(page[:MAX_PARSED_CHARS])
     parser.close()
     return " ".join(" ".join(parser.chunks).split())

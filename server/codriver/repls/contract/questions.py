@@ -134,7 +134,7 @@ Answer = TypeVar("Answer")
 """The type of the answer to a query."""
 DRIFT_KINDS: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
 """The kinds of differences by name, for validating an answer."""
-_SYMBOL_KEYS: Final = frozenset({
+_KNOWN_SYMBOL_KEYS: Final = frozenset({
     "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
     "macro", "protocol",
 })  # fmt: skip
@@ -220,7 +220,9 @@ class Lookup(Query[Symbol | None]):
             line=as_int(answer.get("line")),
             column=as_int(answer.get("column")),
             macro=as_text(answer.get("macro")) in {"true", "True", "1"},
-            extra={key: text for key, value in answer.items() if key not in _SYMBOL_KEYS and (text := as_text(value))},
+            extra={
+                key: text for key, value in answer.items() if key not in _KNOWN_SYMBOL_KEYS and (text := as_text(value))
+            },
         )
         is_known = as_text(answer.get("name")) or as_text(answer.get("class")) or symbol.doc or symbol.arglists
         return symbol if is_known else None

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import UNKNOWN_TEST_TEXT
 from codriver.errors import cut, few
-from codriver.repls.contract.adapter_values import UNKNOWN_TEST, StackFrame, TestResult, TestRun
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST_NAME, StackFrame, TestResult, TestRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-TEXT_CHARS = 4000
+MAX_TEXT_CHARS = 4000
 """Maximum length of `expected`, `actual` and the message of one result."""
-NAMED = 10
+MAX_NAMED_FAILURES = 10
 """Maximum number of failures named in one line."""
 
 
@@ -58,7 +58,7 @@ def words_of(run: TestRun) -> str:
     """Summarize a run in one line: its counts, and the names of tests that failed."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = failed_test_names(run)
-    failed = f": {few(names, NAMED)}" if names else ""
+    failed = f": {few(names, MAX_NAMED_FAILURES)}" if names else ""
     return (
         counts + failed + (f"; stopped in {stopped_test_name(run.stopped) or UNKNOWN_TEST_TEXT}" if run.stopped else "")
     )
@@ -71,7 +71,7 @@ def failed_test_names(run: TestRun) -> list[str]:
 
 def stopped_test_name(stopped: TestResult) -> str:
     """Return the name of the test that was running when the run was interrupted, or "" if unknown."""
-    return _name(stopped) if stopped.test != UNKNOWN_TEST else ""
+    return _name(stopped) if stopped.test != UNKNOWN_TEST_NAME else ""
 
 
 def _counted(count: int, thing: str) -> str:
@@ -93,7 +93,7 @@ def _row(result: TestResult) -> dict[str, object]:
         "frames": [_frame(frame) for frame in result.frames] or None,
     }
     for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
-        pairs[name] = cut(text, TEXT_CHARS) if text else None
+        pairs[name] = cut(text, MAX_TEXT_CHARS) if text else None
     return {key: value for key, value in pairs.items() if value is not None}
 
 
@@ -102,13 +102,13 @@ def _frame(frame: StackFrame) -> dict[str, object]:
     return {key: value for key, value in pairs.items() if value is not None}
 
 
-SEPARATOR: Final = "\x1e"
-"""Starts a record of progress. Source: RFC 7464."""
-HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
-"""The start of each record. A separator that continues differently is output of a test."""
-MAX_FAILED: Final = 200
-"""Maximum number of failures retained of a run in progress."""
-MAX_RECORD: Final = 2**20
+RECORD_SEPARATOR: Final = "\x1e"
+"""The character that starts a record of progress. Source: RFC 7464."""
+RECORD_START: Final = f'{RECORD_SEPARATOR}{{"codriver": "tests"'
+"""The start of each record. A separator that is followed by anything else is output of a test."""
+MAX_RETAINED_FAILURES: Final = 200
+"""Maximum number of failures that are retained for a run in progress."""
+MAX_RECORD_CHARS: Final = 2**20
 """Maximum length of a record in characters."""
 
 
@@ -138,17 +138,17 @@ class TestProgress:
     def _parts(self, text: str) -> Iterator[str]:
         self._pending = ""
         while text:
-            before, separator, _ = text.partition(SEPARATOR)
+            before, separator, _ = text.partition(RECORD_SEPARATOR)
             yield before
             text = text[len(before) :]
             if not separator:
                 return
-            if not (text.startswith(HEAD) or HEAD.startswith(text)):
+            if not (text.startswith(RECORD_START) or RECORD_START.startswith(text)):
                 yield separator
                 text = text[1:]
                 continue
             record, feed, after = text.partition("\n")
-            if not feed and len(record) < MAX_RECORD:
+            if not feed and len(record) < MAX_RECORD_CHARS:
                 self._pending = text
                 return
             if not self._read(record[1:]):
@@ -164,7 +164,7 @@ class TestProgress:
             return False
         self._failed += sum(failure.outcome == "fail" for failure in failures)
         self._errors += sum(failure.outcome == "error" for failure in failures)
-        self._failures += failures[: MAX_FAILED - len(self._failures)]
+        self._failures += failures[: MAX_RETAINED_FAILURES - len(self._failures)]
         of = of if isinstance(of, int) else None
         self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._failures), of=of)
         return True
@@ -183,23 +183,31 @@ def _result(row: Mapping[str, object]) -> TestResult:
     )
 
 
-MAX_IN_CYCLE: Final = 8
-"""Maximum number of functions that call each other in turn and are recognized as recursion."""
+MAX_CYCLE_FUNCTIONS: Final = 8
+"""Maximum number of mutually recursive functions that are recognized as a cycle."""
 MIN_FOLDED_REPETITIONS: Final = 3
 """Minimum number of consecutive repetitions that are folded."""
-FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
+FRAME_PATTERN: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
 """Matches a frame as Codriver's worker and `text_of` format it."""
 CALL_METHODS: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
 """The methods through which the JVM calls a Clojure function. Their frames surround `invokeStatic` or one another."""
-CALLERS: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
-"""Classes whose methods named in `CALL_METHODS` only forward a call to a function."""
-_SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_LT_": "<", "_EQ_": "=", "_PLUS_": "+"}
+FORWARDING_CLASSES: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
+"""Classes whose methods named in `CALL_METHODS` only forward calls to a function."""
+_MUNGED_CHARACTERS: Final = {
+    "_BANG_": "!",
+    "_QMARK_": "?",
+    "_STAR_": "*",
+    "_GT_": ">",
+    "_LT_": "<",
+    "_EQ_": "=",
+    "_PLUS_": "+",
+}
 
 
 def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
     """Parse a frame from one line. `tooling` has substrings that identify files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
-    if (match := FRAME.match(text)) is None:
+    if (match := FRAME_PATTERN.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)
     alone = text.removesuffix(f" … {match['repeated']}")
     return StackFrame(alone, match["file"], int(match["line"]), match["function"], is_tooling, match["repeated"] or "")
@@ -227,7 +235,7 @@ def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]
 
 def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
     """Return the length of the series that repeats from `start` on and its count, or 1 and 1 if none does."""
-    for size in range(1, MAX_IN_CYCLE + 1):
+    for size in range(1, MAX_CYCLE_FUNCTIONS + 1):
         cycle, times = lines[start : start + size], 1
         if lines[start + size : start + 2 * size] != cycle:
             continue
@@ -247,7 +255,7 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
     owner, passed = "", [""]
     for start, (name, method) in enumerate(frames):
         is_of_function = method == "invokeStatic" or method in CALL_METHODS
-        if owner and method in CALL_METHODS and method not in passed and (name == owner or name in CALLERS):
+        if owner and method in CALL_METHODS and method not in passed and (name == owner or name in FORWARDING_CLASSES):
             passed.append(method)
             continue
         owner, passed = (name if is_of_function else ""), [method]
@@ -260,7 +268,7 @@ def function_of(name: str, method: str) -> str:
     namespace, _, rest = name.partition("$")
     if not rest or (method != "invokeStatic" and method not in CALL_METHODS):
         return f"{name}/{method}"
-    for special, character in _SPECIAL.items():
+    for special, character in _MUNGED_CHARACTERS.items():
         rest = rest.replace(special, character)
     return f"{namespace}/{rest.replace('$', '/')}".replace("_", "-")
 

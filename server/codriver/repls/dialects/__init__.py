@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.programs import Code
 
-WORKER_OPS: Final = "codriver/"
+WORKER_OP_PREFIX: Final = "codriver/"
 """The prefix of the ops that only Codriver's worker has."""
 
 _JVM_STRING_FUNCTIONS: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
@@ -31,9 +31,9 @@ def _test(path: str, words: Mapping[str, str]) -> Program:
     return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
 
-_SESSION: Final = program("clojure/session.clj")
-_CLOJURE_JSON: Final = program("clojure/json.clj")
-_EXPAND: Final = "(pr-str ($expand (read-string $code)))"
+_SESSION_PROGRAM: Final = program("clojure/session.clj")
+_CLOJURE_JSON_PROGRAM: Final = program("clojure/json.clj")
+_EXPAND_EXPRESSION: Final = "(pr-str ($expand (read-string $code)))"
 
 _CLOJURE_EXPRESSIONS: Final[dict[str, Code]] = {
     "lookup": program("clojure/lookup.clj"),
@@ -46,23 +46,23 @@ _CLOJURE_EXPRESSIONS: Final[dict[str, Code]] = {
 }
 """The programs for Clojure on the JVM that also run in Babashka."""
 
-_JAVA_TOOLING: Final = (
+_JAVA_TOOLING_PREFIXES: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
     "refactor_nrepl.", "orchard.", "shadow.", "leiningen.", "boot.",
 )  # fmt: skip
-_PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
+_PYTHON_TOOLING_PATHS: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
 
 CLOJURE: Final = Dialect(
     "clojure",
     accepts_missing_position=True,
     no_file="NO_SOURCE_PATH",
-    json=_CLOJURE_JSON,
+    json=_CLOJURE_JSON_PROGRAM,
     facts=program("clojure/facts.clj"),
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
     expressions=Programs(
         {
             **_CLOJURE_EXPRESSIONS,
-            "stacktrace": program("clojure/stacktrace.clj", SESSION=_SESSION),
+            "stacktrace": program("clojure/stacktrace.clj", SESSION=_SESSION_PROGRAM),
             "stacks": program("clojure/stacks.clj"),
             "tidy": program("clojure/tidy.clj"),
             "glimpse": program(
@@ -71,16 +71,16 @@ CLOJURE: Final = Dialect(
                 KNOWN='(and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang."))',
                 CLASS="(.getName (class x))",
             ),
-            "keep": program("clojure/keep.clj", SESSION=_SESSION),
+            "keep": program("clojure/keep.clj", SESSION=_SESSION_PROGRAM),
             "kept": program("clojure/kept.clj"),
-            "drift": loaded_namespaces.CALL_LOADED,
-            "drift-keep": loaded_namespaces.CACHE_LOADED,
+            "drift": loaded_namespaces.CALL_LOADED_CODE,
+            "drift-keep": loaded_namespaces.CACHE_LOADED_CODE,
             "hold": program("clojure/hold.clj"),
             "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
         }
     ),
     before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),
-    tooling=_JAVA_TOOLING,
+    tooling=_JAVA_TOOLING_PREFIXES,
     print_limits="[1 2 3]",
     printer=program("clojure/printer.clj"),
     file_evaluator=program("clojure/file_evaluator.clj"),
@@ -104,11 +104,11 @@ CLOJURESCRIPT: Final = Dialect(
 
 BABASHKA: Final = Dialect(
     "babashka",
-    json=_CLOJURE_JSON,
+    json=_CLOJURE_JSON_PROGRAM,
     process_id="(.pid (java.lang.ProcessHandle/current))",
     expressions=Programs(_CLOJURE_EXPRESSIONS),
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
-    tooling=_JAVA_TOOLING,
+    tooling=_JAVA_TOOLING_PREFIXES,
     notes=("babashka's nREPL server cannot interrupt code: restart it to end an endless loop",),
 )
 
@@ -128,7 +128,7 @@ NBB: Final = Dialect(
                 KNOWN="(and (not (record? x)) (or (map? x) (vector? x) (set? x) (list? x)))",
                 CLASS=program("nbb/class.cljs"),
             ),
-            "macroexpand": _EXPAND,
+            "macroexpand": _EXPAND_EXPRESSION,
             "test-unloaded": "(vec (keep (fn [[n _]] (when-not (find-ns (symbol n)) n)) $files))",
             "test": _test("nbb/test.cljs", _JAVASCRIPT_STRING_FUNCTIONS),
             "test-rest": program("nbb/test_rest.cljs"),
@@ -160,7 +160,7 @@ _BASILISP_EXPRESSIONS: Final = Programs(
             KNOWN=program("basilisp/known.lpy"),
             CLASS=program("basilisp/class.lpy"),
         ),
-        "macroexpand": _EXPAND,
+        "macroexpand": _EXPAND_EXPRESSION,
         "test": _test("basilisp/test.lpy", _PYTHON_STRING_FUNCTIONS),
         "test-partial": program("basilisp/test_partial.lpy"),
         "complete-in": program("basilisp/complete_in.lpy"),
@@ -181,7 +181,7 @@ BASILISP: Final = Dialect(
     namespace_by="in-ns",
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    tooling=_PYTHON_TOOLING,
+    tooling=_PYTHON_TOOLING_PATHS,
     load_moves_namespace=True,
     isolates="connection",
     notes=("Basilisp's own server cannot interrupt code; the one started by `codriver serve --repl lisp` can",),
@@ -197,7 +197,7 @@ HY: Final = Dialect(
     expressions=python_programs.HY_EXPRESSIONS,
     runs_files=True,
     namespace_by="none",
-    tooling=_PYTHON_TOOLING,
+    tooling=_PYTHON_TOOLING_PATHS,
     send_gap_s=0.02,
     interrupts_reads=False,
     # Its op loses the start of the file.
@@ -229,7 +229,7 @@ WORKER_PYTHON: Final = Dialect(
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    tooling=_PYTHON_TOOLING,
+    tooling=_PYTHON_TOOLING_PATHS,
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     isolates="session",

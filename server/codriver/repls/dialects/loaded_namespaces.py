@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_LOADED: Final = program("clojure/loaded.clj")
+_LOADED_PROGRAM: Final = program("clojure/loaded.clj")
 
 
 @cache
 def _cached_program_name() -> str:
     """Return the name of the stored program. It depends on the code, because a REPL may serve several versions."""
-    return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
+    return f"loaded-{hashlib.blake2b(str(_LOADED_PROGRAM).encode(), digest_size=6).hexdigest()}"
 
 
-CALL_LOADED: Final = GeneratedCode(
+CALL_LOADED_CODE: Final = GeneratedCode(
     lambda: (
         f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_program_name()})] "
         "(f $known $root) {:absent true})"
@@ -34,8 +34,8 @@ CALL_LOADED: Final = GeneratedCode(
 )
 
 
-CACHE_LOADED: Final = GeneratedCode(
-    lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED}) nil)"
+CACHE_LOADED_CODE: Final = GeneratedCode(
+    lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED_PROGRAM}) nil)"
 )
 
 

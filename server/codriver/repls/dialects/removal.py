@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from codriver.repls.programs import Code
 
 
-_REMOVE: Final = program("lisp/remove.cljc")
+_REMOVE_PROGRAM: Final = program("lisp/remove.cljc")
 
 
-REMOVALS: Final[dict[str, Code]] = {
-    "clojure": _REMOVE,
-    "babashka": _REMOVE,
-    "nbb": _REMOVE,
+REMOVAL_PROGRAMS: Final[dict[str, Code]] = {
+    "clojure": _REMOVE_PROGRAM,
+    "babashka": _REMOVE_PROGRAM,
+    "nbb": _REMOVE_PROGRAM,
     "basilisp": program("basilisp/remove.lpy"),
     "hy": '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)',
 }
@@ -30,7 +30,7 @@ def removal_code(dialect: str, namespace: str, name: str, home: str) -> tuple[st
     Returns None for a dialect in which that is impossible.
     """
     values = {"$ns": namespace, "$name": name, "$home": home}
-    code = REMOVALS.get(dialect)
+    code = REMOVAL_PROGRAMS.get(dialect)
     # Substituting in one pass is necessary because a name may look like a placeholder.
     if code is None:
         return None

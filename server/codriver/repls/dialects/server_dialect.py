@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Words = Union[str, "Sequence[Words]"]
 """A string, or a nested list of strings, that becomes a literal in a program."""
 
-_NAME: Final = re.compile(r"\$([a-z]+)")
+_PLACEHOLDER_PATTERN: Final = re.compile(r"\$([a-z]+)")
 
-_PRINT: Final = "nrepl.middleware.print"
+_PRINT_MIDDLEWARE: Final = "nrepl.middleware.print"
 
 
 Isolation = Literal["session", "connection", "none"]
@@ -139,7 +139,7 @@ class Dialect:
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}
         if bounds.max_value_bytes is not None:
-            fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
+            fields[f"{_PRINT_MIDDLEWARE}/quota"] = bounds.max_value_bytes
             if for_session:
                 options["quota"] = bounds.max_value_bytes
         if for_session:
@@ -147,9 +147,9 @@ class Dialect:
         if preserves_loaders and self.printer:
             options["keep-loaders"] = 1
         if options:
-            fields[f"{_PRINT}/options"] = options
+            fields[f"{_PRINT_MIDDLEWARE}/options"] = options
         if options or self.printer:
-            fields[f"{_PRINT}/print"] = "codriver.kept/print" if self.printer else "nrepl.util.print/pr"
+            fields[f"{_PRINT_MIDDLEWARE}/print"] = "codriver.kept/print" if self.printer else "nrepl.util.print/pr"
         return fields
 
     def _literal(self, words: Words) -> str:
@@ -175,13 +175,13 @@ class Dialect:
         literals = {name: self._literal(words) for name, words in names.items()}
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
-        code = _NAME.sub(lambda match: literals.get(match[1], match[0]), code)
+        code = _PLACEHOLDER_PATTERN.sub(lambda match: literals.get(match[1], match[0]), code)
         return f"{self.preserve_last}{before}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
         """Return a call of the stored function with the names as arguments."""
-        names = sorted(set(_NAME.findall(code)))
-        body = _NAME.sub(r"asked-\1", code)
+        names = sorted(set(_PLACEHOLDER_PATTERN.findall(code)))
+        body = _PLACEHOLDER_PATTERN.sub(r"asked-\1", code)
         form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
         digest = hashlib.blake2b(form.encode(), digest_size=6).hexdigest()
         holes = {"NAME": self.quote(f"form-{digest}"), "FORM": self.quote(form)}

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
+_MODULE_PREFIX_PATTERN: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
 """Matches the class loader or module that the JVM prints before a class."""
 
 
-_PYTHON_FRAME: Final = re.compile(r'^ +File "')
+_PYTHON_FRAME_PATTERN: Final = re.compile(r'^ +File "')
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def parse_python_dump(text: str) -> tuple[Thread, ...]:
         title, *lines = block.split("\n")
         frames: list[str] = []
         for line in lines:
-            if frames and not _PYTHON_FRAME.match(line):
+            if frames and not _PYTHON_FRAME_PATTERN.match(line):
                 frames[-1] += f"\n{line}"
             else:
                 frames.append(line)
@@ -54,9 +54,9 @@ def parse_python_dump(text: str) -> tuple[Thread, ...]:
 
 
 def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:
-    if _PYTHON_FRAME.match(frame):
+    if _PYTHON_FRAME_PATTERN.match(frame):
         return any(part in frame.split("\n", 1)[0] for part in tooling)
-    return _MODULE.sub("", frame.strip().removeprefix("at ")).startswith(tooling)
+    return _MODULE_PREFIX_PATTERN.sub("", frame.strip().removeprefix("at ")).startswith(tooling)
 
 
 def _dump_text(threads: Sequence[Thread]) -> str:

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from codriver.repls.launch.recipes import Recipe
 
 
-RECHECK_S = 0.25
+RECHECK_INTERVAL_S = 0.25
 """Seconds between checks of a port file whose meaning depends on a REPL that is starting."""
-CONNECT_S = 3.0
+CONNECT_TIMEOUT_S = 3.0
 """Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing listens."""
-SETTLED_RECHECK_S = 10.0
-"""Seconds between checks if nothing is pending. They exist only as a safety net."""
+SETTLED_RECHECK_INTERVAL_S = 10.0
+"""Seconds between checks while nothing is pending. They are only a safety net."""
 
 
 class Discovery:
@@ -80,7 +80,7 @@ class Discovery:
     def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[AddRepl] = ()) -> None:
         """Report configured REPLs that the core does not know yet."""
         found = [_configured_address(text) for text in addresses]
-        found += [_configured_command(text) for text in commands if text != kinds.NO_REPL]
+        found += [_configured_command(text) for text in commands if text != kinds.NO_REPL_SETTING]
         self._dispatch(*found, *named)
 
     async def run(self) -> None:
@@ -95,7 +95,7 @@ class Discovery:
                 self._found_event = anyio.Event()
                 # A port file may belong to a REPL that is just starting, so it is checked again soon.
                 is_settled = self._reconcile()
-                with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
+                with anyio.move_on_after(SETTLED_RECHECK_INTERVAL_S if is_settled else RECHECK_INTERVAL_S):
                     await self._found_event.wait()
 
     def search_once(self) -> None:
@@ -255,11 +255,11 @@ def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoi
 def _lead_on(found: Sequence[FoundPortFile]) -> bool:
     """Return whether a port file leads to a listener. Protocols other than nREPL count without a check. Blocks."""
     running = [one for one in found if one.port is not None]
-    if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in running):
+    if any(kinds.split_address(one.address)[0] != kinds.NREPL_PROTOCOL for one in running):
         return True
     for port in {one.port for one in running}:
         try:
-            socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
+            socket.create_connection(("127.0.0.1", port), CONNECT_TIMEOUT_S).close()
         except ConnectionRefusedError:
             continue
         except (OSError, OverflowError):  # a slow port may be alive, and other hosts are checked elsewhere
@@ -287,16 +287,16 @@ def _configured_command(text: str) -> AddRepl:
     return AddRepl(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
 
-SEARCH_S: Final = 8 * PORT_FILE_CHECK_INTERVAL_S
-"""Seconds between queries of the listening sockets. Processes are scanned only if there is a new one."""
-REST_TIMES: Final = 2000
-"""The minimum ratio of the time between searches to the time that a search takes."""
-PROCESSES: Final = Path("/proc")
-INTERPRETER: Final = "python"
-OF_A_RUN: Final = b"CODRIVER_RUN="
-"""A variable of programs that `codriver run` started."""
-OF_TOOLS: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
-"""Names that identify listening tools by their command lines, which are not applications."""
+SEARCH_INTERVAL_S: Final = 8 * PORT_FILE_CHECK_INTERVAL_S
+"""Seconds between queries of the listening sockets. Processes are scanned only if there is a new socket."""
+MIN_REST_RATIO: Final = 2000
+"""Minimum ratio of the time between searches to the duration of a search."""
+PROC_DIRECTORY: Final = Path("/proc")
+INTERPRETER_PREFIX: Final = "python"
+RUN_VARIABLE: Final = b"CODRIVER_RUN="
+"""The start of an environment variable that `codriver run` sets for the programs that it starts."""
+TOOL_NAME_PREFIXES: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
+"""Prefixes of names in the command lines of tools that listen on a port but are not applications."""
 
 
 class ListeningPrograms:
@@ -327,12 +327,12 @@ class ListeningPrograms:
     def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:
         seen: set[str] = set()
         this_pid = os.getpid()
-        for directory in map(PROCESSES.joinpath, self._process_ids()):
+        for directory in map(PROC_DIRECTORY.joinpath, self._process_ids()):
             try:
                 if not self._is_program(directory, this_pid):
                     continue
                 links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
-                can_connect = OF_A_RUN in (directory / "environ").read_bytes()
+                can_connect = RUN_VARIABLE in (directory / "environ").read_bytes()
             except OSError:  # it has ended, or is another user's
                 continue
             inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
@@ -345,9 +345,9 @@ class ListeningPrograms:
 
         `os` functions are used because creating a `Path` for each of hundreds of processes is slow.
         """
-        for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
+        for name in filter(str.isdecimal, os.listdir(PROC_DIRECTORY)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it has ended, or is another user's
-                directory = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
+                directory = os.readlink(f"{PROC_DIRECTORY}/{name}/cwd")  # noqa: PTH115  # see above
                 if directory.startswith(str(self._workspace)) and Path(directory).is_relative_to(self._workspace):
                     yield name
 
@@ -355,10 +355,10 @@ class ListeningPrograms:
         """Return whether a process is a Python program that is not a tool, this server, or a child of it."""
         if int(directory.name) == codriver_pid:
             return False
-        if not (directory / "exe").readlink().name.startswith(INTERPRETER):
+        if not (directory / "exe").readlink().name.startswith(INTERPRETER_PREFIX):
             return False
         words = (directory / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        if any(part.startswith(OF_TOOLS) for word in words[1:4] for part in Path(word).parts[-4:]):
+        if any(part.startswith(TOOL_NAME_PREFIXES) for word in words[1:4] for part in Path(word).parts[-4:]):
             return False
         # The fields follow the name in parentheses, which may contain any character. Source: proc(5).
         parent = (directory / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
@@ -373,7 +373,7 @@ async def watch_listening_programs(core: Core, workspace: Path) -> None:
     def is_changed(found: tuple[ListeningProgram, ...]) -> bool:
         return found != seen
 
-    poller = Poller(programs.search, interval_s=SEARCH_S, rest_times=REST_TIMES)
+    poller = Poller(programs.search, interval_s=SEARCH_INTERVAL_S, rest_times=MIN_REST_RATIO)
     while True:
         seen = await poller.next(is_changed)
         core.report(ProgramsFound(seen))

@@ -33,7 +33,7 @@ from codriver.files import FileRules, Links
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.files.tree_walk import walk
 from codriver.files.whole_files import ReadCache
-from codriver.net.server_record import LARGEST_PORT
+from codriver.net.server_record import MAX_PORT
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
@@ -48,41 +48,41 @@ if TYPE_CHECKING:
     from codriver.files import Stamp
 
 
-SUPERVISED: Final = "--supervised"
+SUPERVISED_OPTION: Final = "--supervised"
 """The argument of commands that get a stdin which ends when Codriver ends.
 
 All other commands get an empty stdin, so that code that reads it fails immediately instead of waiting forever.
 """
 
-WATCHDOG: Final = str(Path(systems.__file__).with_name("watchdog.py"))
-STOP_S: Final = 2.5
+WATCHDOG_PATH: Final = str(Path(systems.__file__).with_name("watchdog.py"))
+STOP_TIMEOUT_S: Final = 2.5
 """Seconds to wait for a process tree to end: the watchdog's 2 s between SIGTERM and SIGKILL, and a margin."""
 
-FAREWELL_S: Final = 2.0
-"""Seconds that a REPL gets to end by itself when requested. A busy one never does."""
+SHUTDOWN_TIMEOUT_S: Final = 2.0
+"""Seconds that a REPL gets to end by itself when it is asked to. A busy one never does."""
 
-POLL_S: Final = 0.05
+ADDRESS_POLL_INTERVAL_S: Final = 0.05
 """Seconds between checks for the address of a REPL that is starting."""
-TAIL_LINES: Final = 8
-"""Maximum number of lines of output quoted when a process ends."""
-CRASH: Final = "Fatal Python error: "
+MAX_TAIL_LINES: Final = 8
+"""Maximum number of lines of output that are quoted when a process ends."""
+CRASH_REPORT_PREFIX: Final = "Fatal Python error: "
 """The start of the report that Python's `faulthandler` prints for a crash."""
-CRASH_LINES: Final = 2000
-"""Maximum number of lines kept of a crash report. The stack of the crashed thread may come last."""
-CRASH_FRAMES: Final = 3
-"""Maximum number of frames quoted from a crash."""
-LINE_CHARS: Final = 4096
+MAX_CRASH_LINES: Final = 2000
+"""Maximum number of lines of a crash report that are kept. The stack of the crashed thread may come last."""
+MAX_CRASH_FRAMES: Final = 3
+"""Maximum number of frames that are quoted from a crash report."""
+MAX_LINE_CHARS: Final = 4096
 """Maximum number of characters per line that are searched for an address. Longer output must not accumulate."""
 
-_ADDRESSES: Final = (
+_ADDRESS_PATTERNS: Final = (
     re.compile(r"nrepl://(?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})"),
     re.compile(r"nREPL server[^\n]*? at (?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})", re.IGNORECASE),
     re.compile(r"nREPL[^\n]*? port:? (?P<port>\d{1,5})", re.IGNORECASE),
     re.compile(r"^Listening on (?:port )?(?P<port>\d{1,5})$"),
 )
-"""Matches the lines in which nREPL, babashka, shadow-cljs and hy-nrepl print their addresses."""
+"""Match the lines in which nREPL, babashka, shadow-cljs and hy-nrepl print their addresses."""
 
-_ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
+_LOOPBACK_HOSTS: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
 
 
 Farewell = Callable[[], Awaitable[None]]
@@ -109,7 +109,7 @@ class ReplProcess:
         self._port_file = port_file
         self._stale = stale
         self._start_timeout_s = start_timeout_s
-        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._tail: deque[str] = deque(maxlen=MAX_TAIL_LINES)
         self._crash: list[str] | None = None
         self._line = {"out": "", "err": ""}
         self._printed: Endpoint | None = None
@@ -129,7 +129,7 @@ class ReplProcess:
             while not self.over.is_set():
                 if found := self._printed or await anyio.to_thread.run_sync(self._read_port_file):
                     return found
-                with anyio.move_on_after(POLL_S):
+                with anyio.move_on_after(ADDRESS_POLL_INTERVAL_S):
                     await self.over.wait()
         words = " ".join(self._command)
         if self.over.is_set():
@@ -163,17 +163,17 @@ class ReplProcess:
     def read_output(self, stream: Literal["out", "err"], text: str) -> None:
         """Search output for the address, and remember the last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
-        self._line[stream] = rest[-LINE_CHARS:]
+        self._line[stream] = rest[-MAX_LINE_CHARS:]
         for line in whole[-200:]:
-            if self._printed is None and (found := _read_address(line[:LINE_CHARS])):
+            if self._printed is None and (found := _read_address(line[:MAX_LINE_CHARS])):
                 # The line with the address does not explain why a process ended.
                 self._printed = found
                 continue
-            self._tail.append(line[:LINE_CHARS].rstrip())
-            if line.startswith(CRASH):
+            self._tail.append(line[:MAX_LINE_CHARS].rstrip())
+            if line.startswith(CRASH_REPORT_PREFIX):
                 self._crash = []
-            if self._crash is not None and len(self._crash) < CRASH_LINES:
-                self._crash.append(line[:LINE_CHARS].strip())
+            if self._crash is not None and len(self._crash) < MAX_CRASH_LINES:
+                self._crash.append(line[:MAX_LINE_CHARS].strip())
 
     def report(self, line: str) -> None:
         """Process a line that the watchdog reported."""
@@ -189,14 +189,14 @@ class ReplProcess:
         """End the process tree with `farewell`, SIGTERM and SIGKILL, 2 s apart, and wait until it has ended."""
         # `over` cannot be used, because the task that sets it is cancelled when the server ends.
         if self._farewell is not None and self._process.returncode is None:
-            with anyio.move_on_after(FAREWELL_S):
+            with anyio.move_on_after(SHUTDOWN_TIMEOUT_S):
                 await self._farewell()
                 await self._process.wait()
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
         elif self._process.returncode is None:  # without a watchdog, which ends when its stdin does
             self._process.terminate()
-        with anyio.move_on_after(STOP_S):
+        with anyio.move_on_after(STOP_TIMEOUT_S):
             await self._process.wait()
         self.kill()
         await self._process.wait()
@@ -231,7 +231,7 @@ def _crash_words(lines: Sequence[str]) -> str:
     """
     stacks = itertools.dropwhile(lambda line: not line.startswith("Current thread "), lines)
     frames = itertools.takewhile(lambda line: line.startswith("File "), itertools.islice(stacks, 1, None))
-    return " | ".join([lines[0], *itertools.islice(frames, CRASH_FRAMES)])
+    return " | ".join([lines[0], *itertools.islice(frames, MAX_CRASH_FRAMES)])
 
 
 @asynccontextmanager
@@ -289,10 +289,10 @@ async def start_repl_process(
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
     """Start the watchdog of a REPL, and return it with the pipe that its reports are read from."""
     reading, writing = os.pipe()
-    stdin = "shared" if SUPERVISED in command else "empty"
+    stdin = "shared" if SUPERVISED_OPTION in command else "empty"
     try:
         process = await anyio.open_process(
-            [sys.executable, "-I", "-S", WATCHDOG, str(writing), stdin, *command],
+            [sys.executable, "-I", "-S", WATCHDOG_PATH, str(writing), stdin, *command],
             cwd=cwd,
             env=env,
             start_new_session=True,
@@ -308,7 +308,7 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
     """Start the REPL without a watchdog."""
-    stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
+    stdin = subprocess.PIPE if SUPERVISED_OPTION in command else subprocess.DEVNULL
     return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=NEW_CONSOLE), None
 
 
@@ -356,10 +356,10 @@ async def _read_reports(reading: int, running: ReplProcess) -> None:
 
 
 def _read_address(line: str) -> Endpoint | None:
-    for pattern in _ADDRESSES:
+    for pattern in _ADDRESS_PATTERNS:
         if match := pattern.search(line.strip()):
             host = match.groupdict().get("host") or "127.0.0.1"
-            return Endpoint(_ANY_HOST.get(host, host.strip("[]")), int(match["port"]))
+            return Endpoint(_LOOPBACK_HOSTS.get(host, host.strip("[]")), int(match["port"]))
     return None
 
 
@@ -390,25 +390,25 @@ def _status_text(status: int) -> str:
         return f"it was killed by signal {-status}"
 
 
-MAX_DEPTH: Final = 3
+MAX_PROJECT_DEPTH: Final = 3
 """Maximum depth below the workspace at which projects of a monorepo are found."""
 
-MAX_DIRECTORIES: Final = 2000
+MAX_SEARCHED_DIRECTORIES: Final = 2000
 """Maximum number of directories per search. A larger workspace is not a project, and a search would take seconds."""
 
-MAX_PROJECTS: Final = 200
+MAX_WATCHED_PROJECTS: Final = 200
 """Maximum number of projects whose port files are watched."""
 
-SEARCH_S: Final = 1.0
+SEARCH_TIMEOUT_S: Final = 1.0
 """Seconds after which a search ends, even on a slow disk."""
 
-RESCAN_INTERVALS: Final = 4
-"""Number of checks between searches for new directories, which is a search every 3 s."""
+CHECKS_PER_RESCAN: Final = 4
+"""Number of checks of port files per search for new directories, which makes one search every 3 s."""
 
-PORT_CHARS: Final = 32
+MAX_PORT_CHARS: Final = 32
 """Maximum number of characters of a port file that are considered."""
 PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
-"""The port decides where code is sent, so the file must be small and in the workspace itself."""
+"""Rules for reading a port file. It decides where code is sent, so it must be small and in the workspace itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +444,7 @@ async def watch_port_files(
 
     def read_all() -> tuple[FoundPortFile, ...]:
         nonlocal candidates
-        if next(rounds) % RESCAN_INTERVALS == 0:
+        if next(rounds) % CHECKS_PER_RESCAN == 0:
             candidates = _candidates(workspace, names)
         return _read_all(workspace, candidates, known)
 
@@ -467,12 +467,14 @@ def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[
 
     The directories are the workspace, its projects, and any other directory that contains a port file.
     """
-    deadline = time.monotonic() + SEARCH_S
+    deadline = time.monotonic() + SEARCH_TIMEOUT_S
     candidates = [workspace / name for name in names]
     marks = kinds.project_file_names()
     projects = 0
-    for directory, depth, entries in itertools.islice(walk(workspace, max_depth=MAX_DEPTH), MAX_DIRECTORIES):
-        is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in entries)
+    for directory, depth, entries in itertools.islice(
+        walk(workspace, max_depth=MAX_PROJECT_DEPTH), MAX_SEARCHED_DIRECTORIES
+    ):
+        is_watched = projects < MAX_WATCHED_PROJECTS and any(file.name in marks for file in entries)
         projects += is_watched
         if depth:
             # Path.exists would raise for an inaccessible directory.
@@ -512,8 +514,8 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
         return FoundPortFile(path, None, "it is empty; its REPL may still be starting", key, written_ns)
-    if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= LARGEST_PORT):
-        why = f"it does not contain a port, but begins with {text[:PORT_CHARS]!r}"
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_PORT_CHARS and 0 < int(text) <= MAX_PORT):
+        why = f"it does not contain a port, but begins with {text[:MAX_PORT_CHARS]!r}"
         return FoundPortFile(path, None, why, key, written_ns)
     return FoundPortFile(path, int(text), None, key, written_ns)
 
@@ -529,7 +531,7 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _known_name(path: Path) -> str:
-    """Return the path of a port file as `KINDS` lists it, or its base name."""
+    """Return the path of a port file as `REPL_KINDS` lists it, or its base name."""
     known = (name for name in kinds.port_file_names() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 

@@ -25,25 +25,25 @@ from codriver.files.toml_file import TomlFileError
 from codriver.files.tree_walk import files_of
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
-from codriver.repls.kinds import PYTHON
+from codriver.repls.kinds import PYTHON_KIND
 from codriver.systems.programs import existing_python, is_path, python_in_path, python_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-PORT_FILE: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
-PROJECT_FILE: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
+PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
+PROJECT_FILE_RULES: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
 
-NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
+NON_PROJECT_FILES: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files for agents and clients. A workspace that contains nothing else counts as empty."""
-CLOJURE: Final = "clojure"
-"""The dialect in whose projects Basilisp is the second choice."""
-BASILISP: Final = "lisp"
+CLOJURE_DIALECT: Final = "clojure"
+"""Name of the Clojure dialect. In its projects, Basilisp is the second choice."""
+BASILISP_SETTING: Final = "lisp"
 """The value of the setting `repl` for Basilisp."""
-DIRECTORY_LEVELS: Final = 2
+MAX_PROJECT_DEPTH: Final = 2
 """Maximum depth at which separate projects in a workspace are found."""
-SOURCES_SEEN: Final = 2000
+MAX_CHECKED_SOURCES: Final = 2000
 """Maximum number of files checked to determine the language of a directory without project files."""
 
 
@@ -79,10 +79,10 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
 
     No REPL is started for it, because its directory is a workspace of its own.
     """
-    of_marks = {mark: kind for kind in reversed(kinds.KINDS) for mark in kind.marks}
-    at_root = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
+    of_marks = {mark: kind for kind in reversed(kinds.REPL_KINDS) for mark in kind.marks}
+    at_root = {kind.repl for kind in kinds.REPL_KINDS for _ in _by_marks(kind, workspace)}
     found: dict[str, Project] = {}
-    for file in files_of(workspace, tuple(of_marks), max_entries=SOURCES_SEEN, max_depth=DIRECTORY_LEVELS):
+    for file in files_of(workspace, tuple(of_marks), max_entries=MAX_CHECKED_SOURCES, max_depth=MAX_PROJECT_DEPTH):
         kind = of_marks.get(file.name)
         if kind is not None and file.parent != workspace and kind.repl not in at_root:
             found.setdefault(kind.repl, project_of(kind, file.relative_to(workspace).as_posix()))
@@ -105,9 +105,9 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
     """
     found = [project.repl for project in find_projects(workspace)]
     if not found and is_open_to_python(workspace):
-        return (kinds.PYTHON.repl,)
-    has_clojure = any(kind.dialect == CLOJURE for kind in kinds.KINDS if kind.repl in found)
-    return tuple(dict.fromkeys([*found, *([BASILISP] if has_clojure else [])]))
+        return (kinds.PYTHON_KIND.repl,)
+    has_clojure = any(kind.dialect == CLOJURE_DIALECT for kind in kinds.REPL_KINDS if kind.repl in found)
+    return tuple(dict.fromkeys([*found, *([BASILISP_SETTING] if has_clojure else [])]))
 
 
 def is_empty(workspace: Path) -> bool:
@@ -127,13 +127,17 @@ def is_open_to_python(workspace: Path) -> bool:
     """
     if is_empty(workspace):
         return True
-    if any(is_file(workspace / name) for name in (*kinds.project_file_names(), *kinds.OTHER_PROJECT_FILES)):
+    if any(is_file(workspace / name) for name in (*kinds.project_file_names(), *kinds.OTHER_LANGUAGE_PROJECT_FILES)):
         return False
-    return next(files_of(workspace, kinds.non_python_suffixes(), max_entries=SOURCES_SEEN), None) is None
+    return next(files_of(workspace, kinds.non_python_suffixes(), max_entries=MAX_CHECKED_SOURCES), None) is None
 
 
 def _names_at_top(workspace: Path) -> list[str]:
-    return [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
+    return [
+        path.name
+        for path in workspace.iterdir()
+        if not path.name.startswith(".") and path.name not in NON_PROJECT_FILES
+    ]
 
 
 def port_files_with_port(workspace: Path) -> tuple[str, ...]:
@@ -146,16 +150,17 @@ def _find(workspace: Path) -> Iterator[Project]:
         if is_empty(workspace):
             return
     others = sorted(
-        (kind for kind in kinds.KINDS if kind.dialect != kinds.PYTHON.dialect), key=lambda kind: kind.precedence
+        (kind for kind in kinds.REPL_KINDS if kind.dialect != kinds.PYTHON_KIND.dialect),
+        key=lambda kind: kind.precedence,
     )
-    all_kinds = [*others, kinds.PYTHON]
+    all_kinds = [*others, kinds.PYTHON_KIND]
     for kind in others:
         yield from _by_marks(kind, workspace)
     yield from _by_needs(others, workspace, is_required=True)
-    yield from _by_marks(kinds.PYTHON, workspace)
-    for kind in [kinds.PYTHON, *others]:
+    yield from _by_marks(kinds.PYTHON_KIND, workspace)
+    for kind in [kinds.PYTHON_KIND, *others]:
         yield from _by_source(kind, workspace, max_depth=0)
-    for kind in [kinds.PYTHON, *others]:
+    for kind in [kinds.PYTHON_KIND, *others]:
         yield from _by_source(kind, workspace)
     yield from _by_needs(all_kinds, workspace)
 
@@ -176,7 +181,7 @@ def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: b
 def _by_source(kind: kinds.ReplKind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
     if kind.distinctive_suffixes:
         found = next(
-            files_of(workspace, kind.distinctive_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None
+            files_of(workspace, kind.distinctive_suffixes, max_entries=MAX_CHECKED_SOURCES, max_depth=max_depth), None
         )
         if found is not None:
             yield project_of(kind, found.relative_to(workspace).as_posix())
@@ -195,7 +200,7 @@ def project_of(kind: kinds.ReplKind, evidence: str) -> Project:
 def _node_needs(workspace: Path) -> frozenset[str]:
     """Return the names of the packages in `package.json`."""
     try:
-        package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}"))
+        package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE_RULES) or "{}"))
     except (ValueError, RecursionError):
         return frozenset()  # npm will report the error
     return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
@@ -244,7 +249,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 def read_port_text(workspace: Path, name: str) -> str:
     """Return the content of a port file, or "" if it is missing or unreadable."""
-    return _text(workspace, name, PORT_FILE).strip()
+    return _text(workspace, name, PORT_FILE_RULES).strip()
 
 
 def _text(workspace: Path, name: str, rules: FileRules) -> str:
@@ -254,21 +259,21 @@ def _text(workspace: Path, name: str, rules: FileRules) -> str:
         return ""
 
 
-AUTO: Final = "auto"
-ENVIRONMENTS: Final = (".venv", "venv")
-OF_PATH: Final = "python3 of PATH"
+AUTO_PYTHON: Final = "auto"
+ENVIRONMENT_DIRECTORIES: Final = (".venv", "venv")
+PATH_PYTHON_ORIGIN: Final = "python3 of PATH"
 
-NO_CHECKOUT: Final = os.sep
+NEUTRAL_DIRECTORY: Final = os.sep
 """A directory without configuration files, in which programs in PATH are run to find their interpreter.
 
 The shims of version managers read files in the current directory and those above it.
 """
-PYTHON_PROBE: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
-"""Prints the path of the interpreter if it is new enough for the worker."""
-PROBE_S: Final = 10.0
+PYTHON_PROBE_CODE: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
+"""Code that prints the path of the interpreter if it is new enough for the worker."""
+PROBE_TIMEOUT_S: Final = 10.0
 """Seconds to wait for an interpreter. It takes 10 ms, or 100 ms with a shim, unless the disk is busy."""
 DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
-"""Variables that would lead a shim to the client's working directory."""
+"""Environment variables that would lead a shim to the client's working directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,28 +319,28 @@ ACCEPTED: Final = Acceptance(is_given=True)
 NOT_ACCEPTED: Final = Acceptance()
 
 
-def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
+def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_PYTHON) -> Interpreter:
     """Return the interpreter of the project in `workspace`.
 
-    `chosen` is the setting `python`: a path, the name of a program in `PATH`, or `AUTO`.
+    `chosen` is the setting `python`: a path, the name of a program in `PATH`, or `AUTO_PYTHON`.
     """
-    if chosen != AUTO:
+    if chosen != AUTO_PYTHON:
         named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
         return Interpreter(named or chosen, "chosen by the setting python")
     if (active := environ.get("VIRTUAL_ENV")) and (python := _python_of(Path(active))):
         return Interpreter(python, f"the active environment {active}")
-    for name in ENVIRONMENTS:
+    for name in ENVIRONMENT_DIRECTORIES:
         if python := _python_of(workspace / name):
             return Interpreter(python, f"the project's {name}")
     broken = describe_broken_environment(workspace, environ)
     main = main_checkout(workspace)
-    for name in ENVIRONMENTS if main else ():
+    for name in ENVIRONMENT_DIRECTORIES if main else ():
         if main and (python := _python_of(main / name)):
             whose = f"{name} of the main checkout {main}, because this working tree has none"
             caution = f"Python code runs in {whose}: create one here if it needs different packages"
             return _as_replacement_for(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
-        return _as_replacement_for(broken, Interpreter(found, OF_PATH, remark=_remark(workspace, found)))
+        return _as_replacement_for(broken, Interpreter(found, PATH_PYTHON_ORIGIN, remark=_remark(workspace, found)))
     return _as_replacement_for(broken, _codrivers_python(workspace))
 
 
@@ -356,7 +361,7 @@ def find_safe_python(
                 lapsed = acceptance.lapse_for(found.path, directory) if acceptance.is_given else acceptance.lapsed
                 if lapsed is not None or not acceptance.is_given:
                     return replace(_outside(workspace, environ), waits_for=directory, lapsed=lapsed)
-    if found.whose != OF_PATH or acceptance_of(workspace).is_given:
+    if found.whose != PATH_PYTHON_ORIGIN or acceptance_of(workspace).is_given:
         return found
     return _as_replacement_for(describe_broken_environment(workspace, environ), _outside(workspace, environ))
 
@@ -400,7 +405,7 @@ def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
     if named is not None and _is_outside(named, workspace):
         found = _executable(named, outside)
         if found and _is_outside(found, workspace):
-            return Interpreter(found, OF_PATH, remark=_remark(workspace, found))
+            return Interpreter(found, PATH_PYTHON_ORIGIN, remark=_remark(workspace, found))
     return _codrivers_python(workspace)
 
 
@@ -414,8 +419,8 @@ def _executable(program: str, environ: Mapping[str, str]) -> str:
     """Return the interpreter that `program` starts, according to itself, or "" if it is too old or does not run."""
     try:
         finished = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
-            [program, "-I", "-S", "-c", PYTHON_PROBE], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=PROBE_S, check=True,
+            [program, "-I", "-S", "-c", PYTHON_PROBE_CODE], cwd=NEUTRAL_DIRECTORY, env=environ,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_TIMEOUT_S, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -437,7 +442,10 @@ def describe_broken_environment(workspace: Path, environ: Mapping[str, str]) -> 
     """Describe why an environment of the project cannot be used, or return None if none is broken."""
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []
-    for directory, title in (*named, *((workspace / name, f"the project's {name}") for name in ENVIRONMENTS)):
+    for directory, title in (
+        *named,
+        *((workspace / name, f"the project's {name}") for name in ENVIRONMENT_DIRECTORIES),
+    ):
         if (defect := _defect_of(directory)) is not None:
             return f"{title} is broken ({defect})"
     return None
@@ -465,7 +473,7 @@ def _python_of(environment: Path) -> str | None:
 
 def _remark(workspace: Path, python: str) -> str | None:
     """Return the remark for a Python project without an environment."""
-    if not any((workspace / mark).exists() for mark in PYTHON.marks):
+    if not any((workspace / mark).exists() for mark in PYTHON_KIND.marks):
         return None
     return (
         f"this project has no virtual environment (.venv, venv), so its code runs in {python}, perhaps without its "

@@ -22,21 +22,21 @@ from codriver.errors import StartError
 from codriver.files import FileRules, Links
 from codriver.files.working_trees import main_checkout
 from codriver.repls.kinds import (
-    KINDS,
-    NO_REPL,
-    NREPL,
+    NO_REPL_SETTING,
+    NREPL_PROTOCOL,
     NREPL_VERSION,
-    PYTHON,
+    PYTHON_KIND,
+    REPL_KINDS,
     Launcher,
     ReplKind,
     display_name,
     find_kind,
     kinds_by_word,
 )
-from codriver.repls.launch.processes import SUPERVISED
+from codriver.repls.launch.processes import SUPERVISED_OPTION
 from codriver.repls.launch.projects import (
     ACCEPTED,
-    AUTO,
+    AUTO_PYTHON,
     Acceptance,
     Interpreter,
     environment_outside_checkouts,
@@ -47,34 +47,34 @@ from codriver.repls.launch.projects import (
 )
 from codriver.systems.programs import is_path, passes_arguments_unchanged, program_in, split_command
 from codriver_lisp.reader import top_level_forms
-from codriver_relay.starter import CLIENTS_PATH, server_environment
+from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
-UNACCEPTED: Final = "--unaccepted"
+UNACCEPTED_OPTION: Final = "--unaccepted"
 """The worker's option for a workspace that has not been accepted."""
-TRUST: Final = "codriver trust"
+TRUST_COMMAND: Final = "codriver trust"
 """The command with which a user accepts a workspace."""
 
-NOWHERE: Final = Path(os.devnull)
+NO_WORKSPACE: Final = Path(os.devnull)
 """A path that cannot contain files, used as the workspace of a REPL that must not read any."""
 
-WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
+WORKER_PROGRAM: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 """The program of Codriver's worker."""
 
 CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
 """Names of the Clojure CLI. The last one is deps.clj's, which is a program on Windows too."""
-NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
-"""Allows JVMs newer than 20 to be interrupted in an endless loop."""
+ALLOW_ATTACH_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
+"""The JVM flag with which JVMs newer than 20 allow interrupting an endless loop."""
 
 JAR_DIRECTORIES: Final = (Path("/usr/share/java"),)
 """Directories in which Debian's packages `clojure` and `libnrepl-clojure` install their jars."""
 
-DEPS_BYTES: Final = 1 << 20
+MAX_DEPS_BYTES: Final = 1 << 20
 """Maximum size of a deps.edn that is read."""
 
-SLOW_START_S: Final = 180.0
+SLOW_START_TIMEOUT_S: Final = 180.0
 """Seconds to wait for a first start that may download dependencies, or compile Basilisp's core for half a minute."""
 
-START_S: Final = 30.0
+START_TIMEOUT_S: Final = 30.0
 """Seconds to wait for the start of other REPLs."""
 
 
@@ -104,7 +104,7 @@ class NotAcceptedError(RecipeError):
 
 def acceptance_instruction(directory: Path) -> str:
     """Return the instruction for accepting a checkout, addressed to an agent."""
-    return f"ask your human to run: {TRUST} (in {directory})"
+    return f"ask your human to run: {TRUST_COMMAND} (in {directory})"
 
 
 def lapse_clause(lapsed: str) -> str:
@@ -138,8 +138,8 @@ class Recipe:
     command: tuple[str, ...]
     env: Mapping[str, str]
     port_file: Path | None = None
-    start_timeout_s: float = START_S
-    protocol: str = NREPL
+    start_timeout_s: float = START_TIMEOUT_S
+    protocol: str = NREPL_PROTOCOL
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as where the interpreter comes from."""
     caution: str | None = None
@@ -188,7 +188,7 @@ def find_recipe(
     *,
     acceptance_of: Callable[[Path], Acceptance] = lambda _: ACCEPTED,
     is_requested: bool = False,
-    python: str = AUTO,
+    python: str = AUTO_PYTHON,
     launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
 ) -> Recipe:
     """Return the recipe for a `repl` setting, which is a known name or a command line.
@@ -240,7 +240,7 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     """
     program, *arguments = found.command
     withheld: Mapping[str, str] = {}
-    if PYTHON.arguments[0] in arguments:
+    if PYTHON_KIND.arguments[0] in arguments:
         missing = "which nobody has accepted" if lapsed is None else f"and {lapse_clause(lapsed)}"
         why = f"pytest would run the plugins of this folder, {missing}"
         withheld = {"test": f"{why}: {acceptance_instruction(workspace)}"}
@@ -250,7 +250,7 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
         caution = f"this REPL runs nothing of the project on its own, because {lapse_clause(lapsed)}: {instruction}"
     return replace(
         found,
-        command=(program, "-I", *arguments, UNACCEPTED),
+        command=(program, "-I", *arguments, UNACCEPTED_OPTION),
         caution=caution,
         awaits_trust=True,
         withheld=MappingProxyType(withheld),
@@ -267,10 +267,13 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     workspace = project.workspace
     inside = find_checkouts(workspace)
     outside = replace(
-        project, workspace=NOWHERE, environ=environment_outside_checkouts(workspace, project.environ), python=AUTO
+        project,
+        workspace=NO_WORKSPACE,
+        environ=environment_outside_checkouts(workspace, project.environ),
+        python=AUTO_PYTHON,
     )
-    named_kind = next((kind for kind in KINDS if kind.repl == words.strip()), None) or find_kind(words)
-    alike = [kind for kind in KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
+    named_kind = next((kind for kind in REPL_KINDS if kind.repl == words.strip()), None) or find_kind(words)
+    alike = [kind for kind in REPL_KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
     for kind in alike if named_kind is not None and not named_kind.needs_project else ():
         with suppress(RecipeError):
             found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
@@ -290,7 +293,7 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
 def _whole(found: Recipe) -> Recipe:
     """Restore the client's complete PYTHONPATH, from which the server removed the project's part for itself."""
     env = dict(found.env)
-    if given := env.pop(CLIENTS_PATH, None):
+    if given := env.pop(CLIENT_PYTHONPATH_VARIABLE, None):
         env["PYTHONPATH"] = given
     return replace(found, env=env)
 
@@ -306,7 +309,7 @@ def check_repl_word(
     workspace: Path,
     environ: Mapping[str, str],
     *,
-    python: str = AUTO,
+    python: str = AUTO_PYTHON,
     launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
 ) -> None:
     """Check that a single word is a known REPL or a program, because anything else is a typing error.
@@ -315,7 +318,7 @@ def check_repl_word(
         RecipeError: the word is unknown. The message lists the known words.
     """
     word = words.strip()
-    if word and len(word.split()) == 1 and word != NO_REPL and word not in kinds_by_word():
+    if word and len(word.split()) == 1 and word != NO_REPL_SETTING and word not in kinds_by_word():
         _recipe(word, Project(workspace, environ, python, launchers=launchers))
 
 
@@ -338,7 +341,7 @@ def _recipe(words: str, project: Project) -> Recipe:
         known_words = ", ".join(kinds_by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
     command = (found, *command[1:])
-    return Recipe(command, repl_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
+    return Recipe(command, repl_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_TIMEOUT_S)
 
 
 def _worker(kind: ReplKind, words: str, project: Project) -> Recipe:
@@ -349,10 +352,10 @@ def _worker(kind: ReplKind, words: str, project: Project) -> Recipe:
         python, note = _lisp_python(kind, words, python, found.whose)
     command: tuple[str, ...] = (
         python,
-        str(WORKER),
+        str(WORKER_PROGRAM),
         "--dialect",
         language,
-        SUPERVISED,
+        SUPERVISED_OPTION,
         "--workspace",
         str(project.workspace),
     )
@@ -384,7 +387,7 @@ def _recipe_of(
     kind: ReplKind, command: tuple[str, ...], project: Project, *notes: str, caution: str | None = None
 ) -> Recipe:
     port_file = next((project.workspace / name for name in kind.port_files), None)
-    timeout_s = SLOW_START_S if kind.is_slow else START_S
+    timeout_s = SLOW_START_TIMEOUT_S if kind.is_slow else START_TIMEOUT_S
     return Recipe(
         command, repl_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
     )
@@ -418,7 +421,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder of PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
-        command = (program, NREPL_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
+        command = (program, ALLOW_ATTACH_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
         return _recipe_of(kind, command, project)
     java = _which("java", project)
     if java is None:
@@ -429,7 +432,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     named = _deps_paths(project.workspace)
     directories = dict.fromkeys(project.workspace / name for name in (*(named or ("src",)), "test", "resources"))
     sources = [str(directory) for directory in directories if directory.is_dir()]
-    flag = NREPL_FLAG.removeprefix("-J")
+    flag = ALLOW_ATTACH_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
     notes: tuple[str, ...] = ("Clojure and nREPL are from Debian's packages",)
     if (project.workspace / "deps.edn").exists():
@@ -447,7 +450,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
     """Return the strings in `:paths` of the project's deps.edn, or () if there are none or it cannot be read."""
     try:
-        text = files.read(workspace / "deps.edn", FileRules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
+        text = files.read(workspace / "deps.edn", FileRules(Links.WITHIN, MAX_DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):
         return ()
     of_map = _forms(next((form for form in _forms(text) if form.startswith("{")), ""), "{")

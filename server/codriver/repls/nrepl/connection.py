@@ -2,7 +2,7 @@
 
 A connection is made over TCP or adopted from a REPL that connected to Codriver. Messages are read and delivered at all
 times, even if nobody waits for them. Each request has its own id, which leads a reply to its `Exchange`. Replies are
-still delivered after `done` while the exchange is among the last `LINGERING` finished ones or is retained.
+still delivered after `done` while the exchange is among the last `MAX_LINGERING_REQUESTS` finished ones or is retained.
 
 This module hides differences between servers. Nil may be an empty list where text or a map is expected, a status may be
 a list in any order or a single string, and an id may be `""`, `[]` or missing. Because programs print line by line,
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Endpoint
 
 
-NO_STATUS: frozenset[str] = frozenset()
+EMPTY_STATUS: frozenset[str] = frozenset()
 """The status of a message without one."""
 
-FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
+FAILED_STATUSES = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
 """Statuses of a failed request. Some servers send only the field `ex`, which means the same."""
 
-ADDRESS = frozenset({"id", "session"})
+ADDRESS_FIELDS = frozenset({"id", "session"})
 """The fields of a message that say which request it belongs to."""
 
 
@@ -78,7 +78,7 @@ class Message:
     @property
     def is_failed(self) -> bool:
         """Return whether this message reports that the request failed."""
-        return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
+        return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED_STATUSES & self.status)
 
     def text_fields(self, *keys: str) -> list[str | None]:
         """Return the text of several fields, or None for each field that is missing or not text."""
@@ -99,7 +99,7 @@ def parse_message(value: Value) -> Message:
     """
     if not isinstance(value, dict):
         raise NotAMessageError(value)
-    status = _status(value["status"]) if "status" in value else NO_STATUS
+    status = _status(value["status"]) if "status" in value else EMPTY_STATUS
     name, session = value.get("id"), value.get("session")
     if type(name) is not str:
         name = as_text(name)
@@ -112,7 +112,7 @@ def _status(value: Value | None) -> frozenset[str]:
     """Normalize a status, which is a list or a single string."""
     if type(value) is list:
         return frozenset([word for word in value if type(word) is str])
-    return frozenset((value,)) if type(value) is str else NO_STATUS
+    return frozenset((value,)) if type(value) is str else EMPTY_STATUS
 
 
 def join_output(values: Iterable[Value]) -> Iterator[Value]:
@@ -147,7 +147,7 @@ def _output(value: Value) -> tuple[str, str]:
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
-        if type(text) is str and value.keys() - ADDRESS == {name}:
+        if type(text) is str and value.keys() - ADDRESS_FIELDS == {name}:
             return name, text
     return "", ""
 
@@ -156,17 +156,17 @@ def _address(value: dict[str, Value]) -> tuple[Value | None, Value | None]:
     return value.get("id"), value.get("session")
 
 
-LINGERING: Final = 512
+MAX_LINGERING_REQUESTS: Final = 512
 """Maximum number of finished requests whose late messages are still delivered.
 
 That covers the evaluations of an hour in a few KB of memory.
 """
 
-BACKLOG_BYTES: Final = 256 * 1024
+MAX_BACKLOG_BYTES: Final = 256 * 1024
 """Maximum number of unprocessed bytes. Beyond it, data waits in the kernel's buffers and then in the REPL."""
 
-SLICE_BYTES: Final = 2 * 1024
-"""Number of bytes decoded between two checks of the time."""
+DECODED_SLICE_BYTES: Final = 2 * 1024
+"""Number of bytes that are decoded between two checks of the time."""
 
 OnMessage = Callable[[Message], None]
 
@@ -225,7 +225,7 @@ class NreplConnection:
         self._transport = transport
         self._on_stray = on_stray
         self._ids = count(1)
-        self._routes: Recent[str, Exchange] = Recent(LINGERING)
+        self._routes: Recent[str, Exchange] = Recent(MAX_LINGERING_REQUESTS)
         self._active: dict[str, Exchange] = {}
         self._retained: dict[str, Exchange] = {}
         self._decided: list[Callable[[], None]] = []
@@ -274,9 +274,9 @@ class NreplConnection:
     def _receive(self, data: bytes) -> None:
         """Process received data now if it is short and nothing is queued, or queue it for `read`."""
         self.received_at = monotonic()
-        if self._backlog or len(data) > SLICE_BYTES:
+        if self._backlog or len(data) > DECODED_SLICE_BYTES:
             self._backlog.append(data)
-            if sum(map(len, self._backlog)) > BACKLOG_BYTES:
+            if sum(map(len, self._backlog)) > MAX_BACKLOG_BYTES:
                 self._transport.pause_reading()
             self._stream_changed.set()
             return
@@ -297,7 +297,7 @@ class NreplConnection:
         start = 0
         while start < len(data):
             # A long string is decoded in one step, because it causes no work until it is complete.
-            end = start + max(SLICE_BYTES, self._decoder.missing_bytes)
+            end = start + max(DECODED_SLICE_BYTES, self._decoder.missing_bytes)
             values += self._decode(data[start:end], before=values)
             start = end
             if turns.is_over:
@@ -356,7 +356,7 @@ class NreplConnection:
             self._decided.pop(0)()
 
     def retain(self, exchange: Exchange) -> None:
-        """Deliver messages of an exchange after its end until `forget` is called, regardless of `LINGERING`."""
+        """Deliver messages of an ended exchange until `forget` is called, regardless of `MAX_LINGERING_REQUESTS`."""
         self._retained[exchange.id] = exchange
 
     def forget(self, exchange: Exchange) -> None:

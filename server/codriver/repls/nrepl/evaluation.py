@@ -19,15 +19,15 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueStored
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, Ending, ValueStored
 from codriver.repls.contract.questions import LastError
 from codriver.repls.evaluation_tasks import evaluate_in_order
 from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import missing_namespace_failure, single_namespace_failure
 from codriver.repls.nrepl.failures import is_complete_error, parse_failure
-from codriver.repls.nrepl.introspection import AFTERWARDS_S
+from codriver.repls.nrepl.introspection import FOLLOW_UP_TIMEOUT_S
 from codriver.repls.nrepl.request_fields import defines_its_namespace, preserve_loaders
-from codriver.repls.nrepl.responses import BACKGROUND, FRAME, STORED_VALUE, Reply
+from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, STORED_VALUE_OP, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AFTER_FAILURE_S: Final = 5.0
+AFTER_FAILURE_TIMEOUT_S: Final = 5.0
 """Seconds to wait for `done` after a failure. Servers send it immediately or never."""
 
-LOST_ALONE_S: Final = 0.25
+CONNECTION_LOSS_TIMEOUT_S: Final = 0.25
 """Seconds within which the main connection is also lost if the REPL itself has ended."""
 
-THREAD_DEATH: Final = "java.lang.ThreadDeath"
-STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
+THREAD_DEATH_CLASS: Final = "java.lang.ThreadDeath"
+THREAD_STOPPED_MESSAGE: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
 """The message of a failure with a `ThreadDeath`, which nREPL does not report."""
 
-TIDY_EVERY: Final = 200
+EVALUATIONS_PER_CLEANUP: Final = 200
 """Number of evaluations in a session between clean-ups of the server, unless Codriver's printer already cleans up."""
 
 
@@ -186,8 +186,8 @@ class Evaluation:
     def _op(self) -> str:
         """Return the op for the request: in a frame of an error, on a background thread, or a plain `eval`."""
         if self._request.frame is not None:
-            return FRAME
-        return BACKGROUND if self._request.background and BACKGROUND in self._shared.probed.ops else "eval"
+            return FRAME_OP
+        return BACKGROUND_OP if self._request.background and BACKGROUND_OP in self._shared.probed.ops else "eval"
 
     @property
     def _switches(self) -> bool:
@@ -231,7 +231,7 @@ class Evaluation:
         except ReplDisconnectedError as error:
             self._leave()
             if session.connection is not shared.main_connection:
-                with anyio.move_on_after(LOST_ALONE_S):
+                with anyio.move_on_after(CONNECTION_LOSS_TIMEOUT_S):
                     await shared.main_connection.closed.wait()
                     raise
                 raise refused(
@@ -268,7 +268,7 @@ class Evaluation:
         before = session.namespace
         switches = self._switches
         failure = await self._enter(request.namespace or "") if switches else None
-        is_missing = failure is not None and failure.type == NAMESPACE_MISSING
+        is_missing = failure is not None and failure.type == NAMESPACE_MISSING_TYPE
         if failure is not None and not (is_missing and defines_its_namespace(request, self._shared.dialect)):
             return Ending("failed", namespace=before, failure=failure)
         try:
@@ -296,7 +296,7 @@ class Evaluation:
         ending = await self._evaluate_forms()
         failure = ending.failure
         # If only a later form lacks its namespace, earlier forms have run and must not run again.
-        is_missing = failure is not None and failure.type == NAMESPACE_MISSING and failure.form is None
+        is_missing = failure is not None and failure.type == NAMESPACE_MISSING_TYPE and failure.form is None
         if not is_missing or op is None or self.is_stopping:
             return ending
         session.failure = before
@@ -330,16 +330,16 @@ class Evaluation:
     async def _failure_behind_silence(self, reply: Reply) -> Failure | None:
         """Return the failure that a silent reply hides, if any."""
         if self._is_silent(reply):
-            with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
+            with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
                 trace = await self._shared.introspection.query(LastError(session=self._session.name))
-                if trace is not None and trace.type == THREAD_DEATH:
-                    return Failure(THREAD_DEATH, STOPPED, phase="execution")
+                if trace is not None and trace.type == THREAD_DEATH_CLASS:
+                    return Failure(THREAD_DEATH_CLASS, THREAD_STOPPED_MESSAGE, phase="execution")
         return None
 
     def _open(self, on_decided: Callable[[], None] | None = None) -> SentRequest:
         """Begin an exchange, which is the session's running one until `_finish`."""
         shared = self._shared
-        prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE in shared.probed.ops
+        prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE_OP in shared.probed.ops
         reports = shared.programs.report_fields
         reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
         connection = self._session.connection
@@ -376,7 +376,7 @@ class Evaluation:
     async def _settle(self, sent: SentRequest) -> Reply:
         """Wait for the reply to a request, and return it."""
         try:
-            await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
+            await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_TIMEOUT_S)
         finally:
             self._finish(sent)
         self._note_facts(sent)
@@ -389,7 +389,7 @@ class Evaluation:
         session, reply, shared = self._session, sent.reply, self._shared
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1
-            if session.unprinted % TIDY_EVERY == 0:
+            if session.unprinted % EVALUATIONS_PER_CLEANUP == 0:
                 shared.tasks.start(shared.introspection.tidy(session.name))
         # If another connection received the `done` of an interrupt, only the exchange has its status.
         reply.status |= sent.exchange.status
@@ -430,7 +430,7 @@ class Evaluation:
         if not reply.is_failed:
             return Ending("done", namespace=namespace, notes=reply.notes)
         failure = parse_failure(reply.failure, dialect)
-        if failure.type == NAMESPACE_MISSING and request.namespace:
+        if failure.type == NAMESPACE_MISSING_TYPE and request.namespace:
             failure = replace(missing_namespace_failure(request.namespace), form=form if form and form > 1 else None)
             return Ending("failed", namespace=session.namespace, failure=failure)
         failure = add_position(failure, request, form, counts_lines=dialect.counts_lines)

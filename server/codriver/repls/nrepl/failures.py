@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE, StackFrame, StackTrace
+from codriver.repls.contract.adapter_values import NO_MESSAGE_TEXT, WRAPPER_RELATION, StackFrame, StackTrace
 from codriver.repls.contract.reports import fold_repeated_frames, read_frame, text_of, unshared_frames
 from codriver.repls.stack_traces import (
-    TRACE_FRAMES,
+    MAX_TRACE_FRAMES,
     find_calls,
     parse_failure_fields,
     parse_frame_maps,
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import Message
 
 
-MAX_LINKS: Final = 10
+MAX_NESTED_ERRORS: Final = 10
 """Maximum number of nested errors that are parsed."""
-DATA_CHARACTERS: Final = 4000
+MAX_DATA_CHARACTERS: Final = 4000
 """Maximum length of an error's printed data."""
-LINK_FRAMES: Final = 5
+MAX_LINK_FRAMES: Final = 5
 """Maximum number of frames of each further error in a chain."""
 
-WRAPPERS: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
+WRAPPER_CLASS_SUFFIXES: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
 """Suffixes of the names of Clojure's exception classes that only add a position to another error."""
 
-PLAIN: Final = frozenset({
+JVM_ERROR_CLASSES: Final = frozenset({
     "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
     "IndexOutOfBoundsException", "NullPointerException", "NumberFormatException", "StringIndexOutOfBoundsException",
 })  # fmt: skip
-"""Classes of errors that the JVM throws itself, and which have no cause."""
+"""Classes of errors that the JVM throws itself and that have no cause."""
 
-_CLOJURE: Final = re.compile(
+_CLOJURE_ERROR_PATTERN: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"
     r"(?: \((?P<type>[^)\s]+)\))?(?P<doing> reading source| macroexpanding| compiling)?(?: (?P<form>\S+))? at "
     r"(?P<symbol>[^(\n]*)\((?P<file>[^()\n]*?)(?::(?P<line>-?\d+))?(?::(?P<column>\d+))?\)\.$",
@@ -63,7 +63,7 @@ _CLOJURE: Final = re.compile(
 )
 """Matches the first line of an error. Source: `clojure.main/ex-str` in Clojure 1.10 and later."""
 
-_PHASES: Final = {
+_PHASE_BY_TEXT: Final = {
     " reading source": "read-source",
     " macroexpanding": "macroexpansion",
     " compiling": "compilation",
@@ -71,24 +71,26 @@ _PHASES: Final = {
     "Error reading eval result": "read-eval-result",
 }
 
-_FRAME: Final = re.compile(
+_FRAME_PATTERN: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$'
     r"|^ +\[Previous line repeated (?P<times>\d+) more times?\]$",
     re.MULTILINE,
 )
-BETWEEN: Final = re.compile(
+TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
     r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
     r"|During handling of the above exception, another exception occurred:)\n\n"
 )
-"""Separates the tracebacks of chained errors. Source: Python's `traceback`."""
-_LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
-_TYPED: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
-_NBB_TYPE: Final = re.compile(r":cause #object\[(?P<type>\w+)")
-_NBB_OBJECT: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
-_NBB_POSITION: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
-_NBB_PHASE: Final = re.compile(r':phase "(?P<phase>[a-z-]+)"')
-_BASILISP_PART: Final = re.compile(r"^ +(?P<key>exception|phase|message|form|location): (?P<value>.*)$", re.MULTILINE)
-_BASILISP_POSITION: Final = re.compile(
+"""Matches the text between the tracebacks of chained errors. Source: Python's `traceback`."""
+_LAST_LINE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
+_TYPED_MESSAGE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
+_NBB_TYPE_PATTERN: Final = re.compile(r":cause #object\[(?P<type>\w+)")
+_NBB_OBJECT_PATTERN: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
+_NBB_POSITION_PATTERN: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
+_NBB_PHASE_PATTERN: Final = re.compile(r':phase "(?P<phase>[a-z-]+)"')
+_BASILISP_PART_PATTERN: Final = re.compile(
+    r"^ +(?P<key>exception|phase|message|form|location): (?P<value>.*)$", re.MULTILINE
+)
+_BASILISP_POSITION_PATTERN: Final = re.compile(
     r" *\{(?=[^{}]*:line (?P<line>\d+))(?=[^{}]*:col (?P<column>\d+))(?:[^{}]*:phase :(?P<phase>[\w-]+))?[^{}]*\}$"
     r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
 )
@@ -123,7 +125,7 @@ def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
         if word in failure.status and not failure.ex:
             return Failure(word, f"the REPL answered {word!r}")
-    if match := _last(_CLOJURE, failure.err):
+    if match := _last(_CLOJURE_ERROR_PATTERN, failure.err):
         return _read_clojure(failure, match)
     if failure.traceback:
         return _read_traceback(failure.traceback, failure, dialect)
@@ -135,7 +137,7 @@ def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
 def parse_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse the frames of a Python traceback, innermost first. Repeated frames are expanded."""
     frames: list[StackFrame] = []
-    for match in _FRAME.finditer(text):
+    for match in _FRAME_PATTERN.finditer(text):
         if match["times"]:
             frames += frames[-1:] * int(match["times"])
             continue
@@ -149,7 +151,7 @@ def split_tracebacks(text: str) -> list[tuple[str, str]]:
     """Split chained tracebacks, each with its relation to the next: `cause`, `context`, or "" for the last."""
     found: list[tuple[str, str]] = []
     start = 0
-    for match in BETWEEN.finditer(text):
+    for match in TRACEBACK_SEPARATOR_PATTERN.finditer(text):
         found.append(("cause" if match["cause"] else "context", text[start : match.start()]))
         start = match.end()
     return [*found, ("", text[start:])]
@@ -164,21 +166,21 @@ def is_complete_error(error: Failure, sent: SentFailure) -> bool:
     """Return whether an error is complete: no other error wraps it, and it has no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
-    return error.type.rpartition(".")[2] in PLAIN
+    return error.type.rpartition(".")[2] in JVM_ERROR_CLASSES
 
 
 def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     full = (failure.root_ex or failure.ex or "").removeprefix("class ")
     short = match["type"]
-    wrapper = full.endswith(WRAPPERS)
+    wrapper = full.endswith(WRAPPER_CLASS_SUFFIXES)
     named = full if full and not (short and (wrapper or not full.endswith(short))) else short
     line = int(match["line"]) if match["line"] else None
     symbol = match["symbol"].strip()
     message = failure.err[match.end() :].strip()
     return Failure(
         type=named or "error",
-        message="" if message == NO_MESSAGE else shorten_message(message),
-        phase=_PHASES.get(match["doing"] or match["what"], "execution"),
+        message="" if message == NO_MESSAGE_TEXT else shorten_message(message),
+        phase=_PHASE_BY_TEXT.get(match["doing"] or match["what"], "execution"),
         file=real_file_name(match["file"]),
         line=line if line and line > 0 else None,
         column=int(match["column"]) if match["column"] and int(match["column"]) > 0 else None,
@@ -189,7 +191,7 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
 def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     *before, _ = split_tracebacks(text)
     causes = [replace(_read_one(part, failure, dialect), relation=relation) for relation, part in reversed(before)]
-    chain = tuple(replace(cause, trace=cause.trace[:LINK_FRAMES]) for cause in causes)
+    chain = tuple(replace(cause, trace=cause.trace[:MAX_LINK_FRAMES]) for cause in causes)
     return replace(_read_one(text, failure, dialect), chain=chain)
 
 
@@ -199,18 +201,18 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     frames = parse_traceback_frames(body, dialect)
     user_frames = [frame for frame in frames if not frame.tooling]
     innermost = user_frames[0] if user_frames else None
-    last = body[max((match.end() for match in _FRAME.finditer(body)), default=0) :]
+    last = body[max((match.end() for match in _FRAME_PATTERN.finditer(body)), default=0) :]
     # The message follows the last frame and its indented source lines.
     lines = last.strip("\n").split("\n")
     while lines and (not lines[0].strip() or lines[0].startswith(" ")):
         lines.pop(0)
-    match = _LAST_LINE.match("\n".join(lines))
-    parts = {found["key"]: found["value"] for found in _BASILISP_PART.finditer(text)}
+    match = _LAST_LINE_PATTERN.match("\n".join(lines))
+    parts = {found["key"]: found["value"] for found in _BASILISP_PART_PATTERN.finditer(text)}
     kind = match["type"] if match else (failure.root_ex or failure.ex or "error").split("\n")[0]
     message = (match["message"] or "") if match else "\n".join(lines)
     column, phase = None, (parts.get("phase") or "").lstrip(":") or "execution"
     line = innermost.line if innermost else None
-    if position := _BASILISP_POSITION.search(message):
+    if position := _BASILISP_POSITION_PATTERN.search(message):
         message = message[: position.start()]
         line, column = (
             int(position["line"] or position["read_line"]),
@@ -224,13 +226,17 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         file=real_file_name(innermost.file) if innermost else None,
         line=line,
         column=column,
-        trace=tuple(text_of(frame) for frame in fold_repeated_frames(user_frames)[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in fold_repeated_frames(user_frames)[:MAX_TRACE_FRAMES]),
     )
 
 
 def _read_nbb(failure: SentFailure) -> Failure:
     ex = failure.ex or ""
-    kind, position, phase = _NBB_TYPE.search(ex), _NBB_POSITION.search(ex), _NBB_PHASE.search(ex)
+    kind, position, phase = (
+        _NBB_TYPE_PATTERN.search(ex),
+        _NBB_POSITION_PATTERN.search(ex),
+        _NBB_PHASE_PATTERN.search(ex),
+    )
     error = Failure(
         type=kind["type"] if kind else "Error",
         # A thrown value that is not an error has no message, so its printed form is used.
@@ -250,8 +256,8 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 def parse_nbb_errors(printed: str) -> Iterator[Failure]:
     """Parse the nested errors that nbb prints, outermost first, as far as they can be read."""
-    for _ in range(MAX_LINKS):
-        if match := _NBB_OBJECT.match(printed):
+    for _ in range(MAX_NESTED_ERRORS):
+        if match := _NBB_OBJECT_PATTERN.match(printed):
             yield Failure(match["type"], shorten_message(match["message"]))
         parts = _nbb_parts(printed)
         if not parts:
@@ -261,7 +267,7 @@ def parse_nbb_errors(printed: str) -> Iterator[Failure]:
         yield Failure(
             "ExceptionInfo",
             shorten_message(json.loads(message, strict=False) if message.startswith('"') else message),
-            data=data[:DATA_CHARACTERS] or None,
+            data=data[:MAX_DATA_CHARACTERS] or None,
         )
         printed = parts.get(":cause", "")
 
@@ -277,7 +283,7 @@ def _nbb_parts(printed: str) -> dict[str, str]:
 
 def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
     type_name = (failure.ex or "").removeprefix("class ")
-    if match := _TYPED.match(type_name):
+    if match := _TYPED_MESSAGE_PATTERN.match(type_name):
         return Failure(match["type"], shorten_message(match["message"]), phase="execution")
     if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is not an error
         return Failure("Error", shorten_message(type_name), phase="execution")
@@ -291,8 +297,8 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return found[-1] if found else None
 
 
-PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
-"""Starts of the printed data of an error with which Clojure's tools wrap another one."""
+PHASE_DATA_PREFIXES: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
+"""How the printed data starts if Clojure's tools have wrapped another error."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
@@ -312,7 +318,7 @@ def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 def failure_from_trace(trace: StackTrace) -> Failure:
     """Convert an error of a chain to a failure, with only the user's frames."""
-    user_frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    user_frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])[:MAX_LINK_FRAMES]
     return Failure(
         type=trace.type,
         message=shorten_message(trace.message),
@@ -343,9 +349,9 @@ def _chained(traces: list[StackTrace]) -> StackTrace | None:
     chain: list[StackTrace] = []
     inner = root
     for trace in reversed(around):
-        if not trace.type.endswith(WRAPPERS) and not (trace.data or "").startswith(PHASE):
+        if not trace.type.endswith(WRAPPER_CLASS_SUFFIXES) and not (trace.data or "").startswith(PHASE_DATA_PREFIXES):
             unshared = unshared_frames(trace.frames, inner.frames)
-            chain.append(replace(trace, frames=unshared, relation=AROUND))
+            chain.append(replace(trace, frames=unshared, relation=WRAPPER_RELATION))
         inner = trace
     return replace(root, chain=tuple(chain))
 

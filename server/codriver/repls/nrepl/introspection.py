@@ -28,12 +28,12 @@ from codriver.repls.contract.questions import (
     Restore,
     candidate_of,
 )
-from codriver.repls.dialects import WORKER_OPS
+from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.dialects.loaded_namespaces import parse_loaded_code
 from codriver.repls.dialects.thread_dumps import Thread, build_thread_dump, parse_python_dump
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import (
-    WRAPPERS,
+    WRAPPER_CLASS_SUFFIXES,
     failure_from_trace,
     parse_cider_stacktrace,
     parse_program_stacktrace,
@@ -65,16 +65,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AFTERWARDS_S: Final = 5.0
+FOLLOW_UP_TIMEOUT_S: Final = 5.0
 """Seconds that the end of an evaluation waits for a failure's chain or for a value to be stored."""
 
-LOCALS: Final = "codriver/locals"
+LOCALS_OP: Final = "codriver/locals"
 """The worker's op that returns the local variables in the frames of the last error."""
 
-NOT_STORED: Final = "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
-"""Why parts of a value cannot be read from a REPL without storage for values."""
+VALUE_NOT_STORED_MESSAGE: Final = (
+    "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
+)
+"""The reason why parts of a value cannot be read from a REPL that does not store values."""
 
-LOADED_OP: Final = f"{WORKER_OPS}loaded"
+LOADED_OP: Final = f"{WORKER_OP_PREFIX}loaded"
 """The worker's op that returns the loaded namespaces."""
 
 
@@ -150,14 +152,14 @@ class Introspection:
         return answer
 
     async def _names(self, query: ListNames, target: NreplSession, where: str) -> Fields:
-        if f"{WORKER_OPS}names" in self._ops or "names" not in self._dialect.expressions:
+        if f"{WORKER_OP_PREFIX}names" in self._ops or "names" not in self._dialect.expressions:
             return await self._query_by_op(query, target, where)
         pattern = _expression_of(query.pattern) if "*" in query.pattern else ""
         fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.names_id}
         return as_map(await self._evaluate("names", **fields))
 
     async def _source(self, query: FindSource, target: NreplSession, where: str) -> Fields:
-        if f"{WORKER_OPS}source" in self._ops or "source" not in self._dialect.expressions:
+        if f"{WORKER_OP_PREFIX}source" in self._ops or "source" not in self._dialect.expressions:
             return await self._query_by_op(query, target, where)
         return as_map(await self._evaluate("source", name=query.symbol, ns=where))
 
@@ -175,7 +177,7 @@ class Introspection:
             support = require_capability(self._profile, query.capability)
             messages = await self._send(support.op, target, **query.request_fields(where))
             return {name: value for message in messages for name, value in message.fields.items()}
-        op = f"{WORKER_OPS}{query.name}"
+        op = f"{WORKER_OP_PREFIX}{query.name}"
         if op not in self._ops:
             return EMPTY_MAPPING
         timeout_s = max(self._op_timeout_s, query.timeout_s)
@@ -219,8 +221,8 @@ class Introspection:
         support = require_capability(self._profile, "stacktrace")
         if self._dialect.sends_traceback:
             trace = parse_sent_trace(target.failure, self._dialect) if target.failure else None
-            if trace and query.local_characters and LOCALS in self._ops:
-                answer = await self._send(LOCALS, target, characters=query.local_characters)
+            if trace and query.local_characters and LOCALS_OP in self._ops:
+                answer = await self._send(LOCALS_OP, target, characters=query.local_characters)
                 trace = add_locals(trace, [row for message in answer for row in as_list(message.fields.get("locals"))])
         elif support.adapted:
             data = await self._evaluate("stacktrace", session=target.id or "")
@@ -236,11 +238,11 @@ class Introspection:
         """
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
-        with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
+        with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
             trace = await self.query(LastError(session=session))
             # Other code in the session may have failed since then.
             if trace is not None and _is_of(trace, error):
-                kind = trace.type if error.type.endswith(WRAPPERS) else error.type
+                kind = trace.type if error.type.endswith(WRAPPER_CLASS_SUFFIXES) else error.type
                 chain = tuple(failure_from_trace(link) for link in trace.chain)
                 return replace(error, type=kind, data=trace.data, chain=chain)
         return error
@@ -265,14 +267,18 @@ class Introspection:
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         """Return a part of a value that was cut when it was printed, or the reason why it is not available."""
-        if responses.STORED_VALUE not in self._ops:
-            return await self._read_stored(evaluation, part) if "kept" in self._dialect.expressions else NOT_STORED
+        if responses.STORED_VALUE_OP not in self._ops:
+            return (
+                await self._read_stored(evaluation, part)
+                if "kept" in self._dialect.expressions
+                else VALUE_NOT_STORED_MESSAGE
+            )
         tool = await self._sessions.open(TOOL_SESSION)
         fields: dict[str, Value] = {"evaluation": evaluation, "path": list(part.path), "from": part.start}
         fields |= self._dialect.print_fields(part.limits, knows_defaults=True)
         connection = tool.connection
         fields |= tool.address()
-        answer = await connection.request(responses.STORED_VALUE, timeout_s=self._op_timeout_s, **fields)
+        answer = await connection.request(responses.STORED_VALUE_OP, timeout_s=self._op_timeout_s, **fields)
         check_no_failure("the value", answer, self._dialect)
         return responses.parse_value_part(answer)
 
@@ -284,7 +290,7 @@ class Introspection:
         if "keep" not in self._dialect.expressions:
             return None
         target = self._sessions.get(session)
-        with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
+        with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
             data = await self._evaluate("keep", evaluation=evaluation, number=str(number), session=target.id or "")
             return responses.describe_stored_cuts(as_map(data), seen, limits)
         return None
@@ -342,7 +348,7 @@ def _is_of(trace: StackTrace, error: Failure) -> bool:
     """Return whether a stack trace belongs to a failure, judging by message and type."""
     if trace.message:
         return trace.message in error.message
-    return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))
+    return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPER_CLASS_SUFFIXES))
 
 
 def _thread(fields: Mapping[str, object]) -> Thread:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
+from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import (
@@ -32,10 +32,10 @@ from codriver.repls.nrepl.heartbeat import Heartbeat, send_heartbeats
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, parse_ops, probe
 from codriver.repls.nrepl.responses import (
-    NEED_INPUT,
+    NEED_INPUT_STATUS,
     OUTPUT_OPS,
     SENSITIVE_OP,
-    STORED_VALUE,
+    STORED_VALUE_OP,
     Reply,
     check_no_failure,
     parse_sensitive_values,
@@ -58,19 +58,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AFTER_INTERRUPT_S: Final = 2.0
+AFTER_INTERRUPT_TIMEOUT_S: Final = 2.0
 """Seconds to wait for an interrupted evaluation's own `done`, which another connection may have received."""
 
-STARTED_S: Final = 5.0
-"""Seconds within which a busy server may not have started the code yet. Until then, `idle` is not believed."""
+IDLE_DISTRUST_S: Final = 5.0
+"""Seconds during which `idle` is not believed, because a busy server may not have started the code yet."""
 
-BUSY_S: Final = 600.0
+DESCRIBE_TIMEOUT_S: Final = 600.0
 """Seconds to wait for a busy server to describe itself.
 
 Giving up earlier may kill the REPL: nbb answers once its running code ends, and exits if the connection is gone.
 """
 
-OVER_BEFORE: Final = Interruption("idle", note="it had finished before the interrupt was received")
+ALREADY_FINISHED: Final = Interruption("idle", note="it had finished before the interrupt was received")
 """The outcome of an interrupt that arrived after the evaluation had ended."""
 
 
@@ -174,11 +174,11 @@ async def _shake_hands(
     main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
     connection = main.connection
     try:
-        answer = await connection.request("describe", timeout_s=BUSY_S)
+        answer = await connection.request("describe", timeout_s=DESCRIBE_TIMEOUT_S)
         ops = parse_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("its answer to `describe` does not include the op `eval`")
-        if STORED_VALUE in ops:  # Codriver's worker sets TCP_NODELAY
+        if STORED_VALUE_OP in ops:  # Codriver's worker sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
             # The sensitive values must be known before anything can be displayed.
@@ -188,7 +188,7 @@ async def _shake_hands(
         probed = await probe(connection, answer, sessions.opened, ops=ops, added=hooks.capabilities)
         sessions.dialect = probed.dialect
         if probed.honours_print_limits:
-            sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)
+            sessions.prints_by = probed.dialect.print_fields(NO_PRINT_LIMITS)
         if probed.dialect.isolates == "connection":
             await sessions.reconnect_main(connect_timeout_s=connect_timeout_s)
         main.connection.send_gap_s = probed.dialect.send_gap_s
@@ -257,7 +257,7 @@ class NreplAdapter(SharedReplOperations):
         """Return the capabilities that the probe and companions found."""
         return self._profile
 
-    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
         """Send code to be evaluated, form by form, or a file to be loaded."""
         if request.file and self._steps.loads:
             request = self._steps.changed_load(request)
@@ -285,15 +285,15 @@ class NreplAdapter(SharedReplOperations):
             if target.evaluation is None:
                 return Interruption("idle")
             return Interruption("requested", note="it was between two forms, and no more forms are sent")
-        if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
+        if not self._dialect.interrupts_reads and NEED_INPUT_STATUS in running.status:
             await self.send_input("", session)  # end of input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.request(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
-        is_idle = "session-idle" in status and monotonic() - running.started_at >= STARTED_S
+        is_idle = "session-idle" in status and monotonic() - running.started_at >= IDLE_DISTRUST_S
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
-            return OVER_BEFORE
-        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            return ALREADY_FINISHED
+        with anyio.move_on_after(AFTER_INTERRUPT_TIMEOUT_S):
             await running.wait_finished()
         if not running.is_finished:
             running.status.add("interrupted")
@@ -306,7 +306,7 @@ class NreplAdapter(SharedReplOperations):
                 note += "; a new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:
-            return OVER_BEFORE
+            return ALREADY_FINISHED
         if self._dialect.interrupt_note:
             return Interruption("requested", note=self._dialect.interrupt_note)
         return Interruption("interrupted", note=next(filter(None, (m.text("codriver/note") for m in answer)), None))
@@ -316,7 +316,7 @@ class NreplAdapter(SharedReplOperations):
         support = self._require("stdin")
         target = self._sessions.get(session)
         if target.running is not None:
-            target.running.status.discard(NEED_INPUT)
+            target.running.status.discard(NEED_INPUT_STATUS)
         receive = target.running.on_message if target.running else Reply(None, _drop).receive
 
         def on_message(message: Message) -> None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
 
-FAREWELL_S: Final = 1.0
+CLOSE_TIMEOUT_S: Final = 1.0
 """Seconds to wait for a session to close. nREPL 1.0 takes 0.1 s, and longer if it is busy."""
-MAX_SILENT: Final = 2
+MAX_CLOSE_FAILURES: Final = 2
 """Number of consecutive failures to close a session after which the listener is assumed to hang."""
-FAREWELLS_S: Final = 10.0
+CLOSE_ALL_TIMEOUT_S: Final = 10.0
 """Seconds to wait for all sessions to close."""
 
-AT_ONCE: Final = 8
-"""Number of connections that concurrently close the sessions of an earlier connection."""
+MAX_CLOSING_CONNECTIONS: Final = 8
+"""Maximum number of connections that concurrently close the sessions of an earlier connection."""
 
 
 class OpenedSessions:
@@ -92,8 +92,8 @@ class OpenedSessions:
                     await connection.close()
 
         async with anyio.create_task_group() as tasks:
-            for number in range(min(AT_ONCE, len(left))):
-                tasks.start_soon(close, left[number::AT_ONCE])
+            for number in range(min(MAX_CLOSING_CONNECTIONS, len(left))):
+                tasks.start_soon(close, left[number::MAX_CLOSING_CONNECTIONS])
 
     async def _close(self, sessions: dict[str, NreplConnection]) -> None:
         """Close sessions one after the other, as long as the server answers.
@@ -101,12 +101,12 @@ class OpenedSessions:
         Servers handle them in order anyway, and some confuse simultaneous requests.
         """
         silent = 0
-        with anyio.move_on_after(FAREWELLS_S):
+        with anyio.move_on_after(CLOSE_ALL_TIMEOUT_S):
             for identity, connection in sessions.items():
                 if await _is_closed(connection, identity):
                     await self._forget(identity)
                     silent = 0
-                elif (silent := silent + 1) == MAX_SILENT:
+                elif (silent := silent + 1) == MAX_CLOSE_FAILURES:
                     return
 
     async def _forget(self, identity: str) -> None:
@@ -118,7 +118,7 @@ class OpenedSessions:
 async def _is_closed(connection: NreplConnection, identity: str) -> bool:
     """Close a session, and return whether it no longer exists."""
     try:
-        await connection.request("close", timeout_s=FAREWELL_S, session=identity)
+        await connection.request("close", timeout_s=CLOSE_TIMEOUT_S, session=identity)
     except CodriverError:
         return False  # the connection is gone, which must not prevent the adapter from closing
     return True

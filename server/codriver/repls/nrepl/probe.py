@@ -16,7 +16,7 @@ from codriver.errors import few
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.nrepl.responses import BACKGROUND, FRAME, OUTPUT_OPS, STORED_VALUE
+from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, OUTPUT_OPS, STORED_VALUE_OP
 from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_map, as_text
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.opened_sessions import OpenedSessions
     from codriver.wire.bencode import Value
 
-PROBE_S: Final = 10.0
+PROBE_TIMEOUT_S: Final = 10.0
 """Seconds to wait for each probe. A server that takes longer for a constant is busy."""
 
-ATTACH_NEEDED_FROM_JAVA: Final = 21
+MIN_JAVA_NEEDING_ATTACH: Final = 21
 """The first JDK in which only an agent attached to the process can stop a thread. Source: nREPL 1.3."""
 
-ON_ROOT: Final = frozenset({"clojure", "babashka"})
+ROOT_OUTPUT_DIALECTS: Final = frozenset({"clojure", "babashka"})
 """Dialects in which new threads print to the process's standard output instead of the evaluation's."""
-OUTPUT_IN_TERMINAL: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
-"""Where the output of threads that outlive their evaluation appears, as text for a note."""
+OUTPUT_IN_TERMINAL_NOTE: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
+"""Where the output of threads that outlive their evaluation appears, phrased as part of a note."""
 
-OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+OPS_BY_CAPABILITY: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("eval",),
     "load-file": ("load-file",),
     "interrupt": ("interrupt",),
@@ -49,13 +49,13 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "macroexpand": ("macroexpand", "cider/macroexpand"),
     "test": ("test", "cider/test"),
     "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
-    "frame": (FRAME,),
+    "frame": (FRAME_OP,),
     "drift": ("codriver/drift", "codriver/loaded"),
     "restore": ("codriver/restore",),
 }
 """The ops that provide each capability, in order of preference. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
-MISSING: Final[Mapping[str, str]] = {
+MISSING_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
     "restart": "start the REPL with `codriver serve --repl COMMAND`: codriver can only restart REPLs that it started",
     "interrupt": "its server has no op `interrupt`; if codriver started the REPL, restart it instead",
     "complete": "its server has no op for it: list names by evaluating code",
@@ -72,21 +72,21 @@ MISSING: Final[Mapping[str, str]] = {
 }
 """One-line hints on how to get each capability, or what to do without it."""
 
-CIDER: Final = (
+CIDER_HINT: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
     "--middleware '[cider.nrepl/cider-middleware]' to its command"
 )
 """How to get the capabilities of cider-nrepl."""
-BY_CIDER: Final[Mapping[str, str]] = {
-    "complete": CIDER,
-    "lookup": CIDER,
-    "macroexpand": CIDER,
-    "test": f"run the project's test command in a shell, or {CIDER}",
+CIDER_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
+    "complete": CIDER_HINT,
+    "lookup": CIDER_HINT,
+    "macroexpand": CIDER_HINT,
+    "test": f"run the project's test command in a shell, or {CIDER_HINT}",
 }
-"""Hints for capabilities that cider-nrepl provides."""
-MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    "clojure": BY_CIDER,
-    "unknown": BY_CIDER,
+"""Hints for missing capabilities that cider-nrepl provides."""
+HINTS_BY_DIALECT: Final[Mapping[str, Mapping[str, str]]] = {
+    "clojure": CIDER_CAPABILITY_HINTS,
+    "unknown": CIDER_CAPABILITY_HINTS,
     "python": {"macroexpand": "Python has no macros"},
     "nbb": {
         "drift": "load changed files with load_file: codriver does not compare nbb's definitions; "
@@ -100,12 +100,12 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
         "drift": "`codriver serve --repl lisp` starts a Basilisp that can be compared; otherwise use load_file"
     },
 }
-"""Hints for dialects that need different ones."""
+"""Hints for dialects that need other hints than `MISSING_CAPABILITY_HINTS`."""
 
 
 def missing_capability_hint(capability: str, dialect: str) -> str | None:
     """Return the hint on how a REPL of this dialect gets a capability."""
-    return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
+    return HINTS_BY_DIALECT.get(dialect, {}).get(capability) or MISSING_CAPABILITY_HINTS.get(capability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
     return versions
 
 
-OUTSIDE_NAMED: Final = 5
-"""Maximum number of packages named in a note, which is enough to recognize where they are from."""
+MAX_NAMED_PACKAGES: Final = 5
+"""Maximum number of packages named in a note, which is enough to recognize where they come from."""
 
 
 def describe_outside_packages(answer: Sequence[Message]) -> str | None:
@@ -164,7 +164,7 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
         found.update(as_map(message.fields.get("codriver/outside")))
     if not found:
         return None
-    named = few([f"{name} ({as_text(path)})" for name, path in found.items()], OUTSIDE_NAMED)
+    named = few([f"{name} ({as_text(path)})" for name, path in found.items()], MAX_NAMED_PACKAGES)
     return (
         f"imported from outside of this working tree: {named}. Edits in this working tree have no effect on it: "
         "install the project into an environment of this working tree"
@@ -249,12 +249,14 @@ async def probe(
         outside=outside,
         application=application.name if application else "",
         shares=dialect.shares,
-        runs_concurrently=BACKGROUND in ops
+        runs_concurrently=BACKGROUND_OP in ops
         or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
-        thread_output=OUTPUT_IN_TERMINAL if dialect.name in ON_ROOT and ops.isdisjoint(OUTPUT_OPS) else "",
+        thread_output=OUTPUT_IN_TERMINAL_NOTE
+        if dialect.name in ROOT_OUTPUT_DIALECTS and ops.isdisjoint(OUTPUT_OPS)
+        else "",
         notes=notes,
     )
     accepts_positions = not facts.get("tools-nrepl")
@@ -273,7 +275,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
         OpTimedOutError: no expression was answered.
     """
     likely: tuple[Dialect, ...]
-    if any(op.startswith(dialects.WORKER_OPS) for op in ops):
+    if any(op.startswith(dialects.WORKER_OP_PREFIX) for op in ops):
         likely = (dialects.WORKER_PYTHON, dialects.WORKER_LISP)
     elif "interrupt" in ops:
         likely = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
@@ -304,7 +306,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
     Raises:
         OpTimedOutError: no reply was received in time.
     """
-    messages = await connection.request("eval", timeout_s=PROBE_S, code=dialect.json_code(expression))
+    messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=dialect.json_code(expression))
     printed = [value for message in messages if (value := message.text("value")) is not None]
     if not printed or any(message.is_failed for message in messages):
         return None
@@ -326,7 +328,7 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
 async def _runs(connection: NreplConnection, code: str) -> bool:
     """Return whether code runs without an error. A timeout counts as success."""
     try:
-        messages = await connection.request("eval", timeout_s=PROBE_S, code=code)
+        messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=code)
     except OpTimedOutError:
         return True
     return not any(message.is_failed for message in messages)
@@ -338,15 +340,15 @@ async def _probe_print_limits(
     """Return whether print limits are honoured, and whether a session remembers them."""
     if dialect.print_limits is None:
         return False, False
-    knows_defaults = STORED_VALUE in ops
+    knows_defaults = STORED_VALUE_OP in ops
     keeper = "clone" in ops and (knows_defaults or dialect.printer is not None)
     limits = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=not keeper)
     fields = dialect.print_fields(limits, knows_defaults=knows_defaults, for_session=keeper)
     honours = stores = False
     with suppress(OpTimedOutError):
         if dialect.printer is not None:
-            await connection.request("eval", timeout_s=PROBE_S, code=str(dialect.printer))
-        identity = await opened.clone(connection, timeout_s=PROBE_S) if keeper else None
+            await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=str(dialect.printer))
+        identity = await opened.clone(connection, timeout_s=PROBE_TIMEOUT_S) if keeper else None
         session: dict[str, Value] = {"session": identity} if identity else {}
         honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
         if session:
@@ -363,11 +365,11 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
     name = "codriver_probe.clj"
     request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}"}
     try:
-        defined = await connection.request("eval", timeout_s=PROBE_S, code=str(dialect.file_evaluator))
+        defined = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=str(dialect.file_evaluator))
         function = next((value for message in defined if (value := message.text("value"))), "").strip('"')
         if "/" not in function:
             return None
-        messages = await connection.request("eval", timeout_s=PROBE_S, **request, eval=function)
+        messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, **request, eval=function)
     except OpTimedOutError:
         return None
     return function if any(message.text("value") == f'"{name}"' for message in messages) else None
@@ -375,7 +377,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
     """Return whether `eval` with these fields cuts the value."""
-    messages = await connection.request("eval", timeout_s=PROBE_S, **fields)
+    messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
 
@@ -386,11 +388,11 @@ async def _probe_isolation(
     if "clone" not in ops:
         return "none"
     try:
-        first, other = [await opened.clone(connection, timeout_s=PROBE_S) for _ in range(2)]
+        first, other = [await opened.clone(connection, timeout_s=PROBE_TIMEOUT_S) for _ in range(2)]
         if not first or not other or first == other:
             return "none"
-        await connection.request("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=first)
-        seen = await connection.request("eval", timeout_s=PROBE_S, code="*1", session=other)
+        await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code='"codriver-probe"', session=first)
+        seen = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code="*1", session=other)
         for session in (first, other):
             await opened.close(session)
     except OpTimedOutError:
@@ -402,7 +404,7 @@ async def _probe_isolation(
 def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: bool) -> dict[str, Capability]:
     support: dict[str, Capability] = {}
     for name in CAPABILITIES:
-        given = next((op for op in OP_NAMES.get(name, ()) if op in ops and name not in dialect.broken), None)
+        given = next((op for op in OPS_BY_CAPABILITY.get(name, ()) if op in ops and name not in dialect.broken), None)
         if given:
             support[name] = Capability(given)
         elif name in dialect.expressions or name in dialect.adapted:
@@ -418,7 +420,7 @@ def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: b
 
 def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) -> tuple[str, ...]:
     java = as_int(facts.get("java"))
-    if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
+    if java is None or java < MIN_JAVA_NEEDING_ATTACH or "interrupt" not in support or facts.get("attach"):
         return ()
     note = (
         f"on Java {java}, an endless loop can only be stopped if the JVM was started with "

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter import unsafe_request_refusal
-from codriver.repls.nrepl.responses import STORED_VALUE
+from codriver.repls.nrepl.responses import STORED_VALUE_OP
 from codriver_lisp.binding_forms import namespace_of, ns_form
 from codriver_lisp.source_text import Document
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.undo_records import UndoRecords
     from codriver.wire.bencode import Value
 
-PLAIN_NS: Final = re.compile(r"\(\s*ns\s")
+NS_FORM_PATTERN: Final = re.compile(r"\(\s*ns\s")
 """Matches the start of the only form that enters a namespace in nbb."""
 
 
@@ -37,7 +37,7 @@ def defines_its_namespace(request: Request, dialect: Dialect) -> bool:
     header = ns_form(document)
     if header is None or namespace_of(document) != request.namespace:
         return False
-    return dialect.namespace_by != "ns" or PLAIN_NS.match(first, header.start) is not None
+    return dialect.namespace_by != "ns" or NS_FORM_PATTERN.match(first, header.start) is not None
 
 
 def preserve_loaders(session: NreplSession, code: str) -> None:
@@ -127,7 +127,7 @@ class RequestFields:
         """Return the fields of any request: print limits, those of extras and companions, and the undo record."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
-            stores = STORED_VALUE in self._probed.ops
+            stores = STORED_VALUE_OP in self._probed.ops
             if limits != session.prints_to or rewrite is not None:
                 fields = self._dialect.print_fields(
                     limits,

@@ -25,7 +25,7 @@ from codriver.repls.contract.adapter_values import (
     TestTime,
 )
 from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
-from codriver.repls.nrepl.connection import FAILED, Message
+from codriver.repls.nrepl.connection import FAILED_STATUSES, Message
 from codriver.repls.nrepl.failures import SentFailure, parse_failure
 from codriver.repls.test_results import build_test_run, parse_test_result
 from codriver.wire.bencode import TruncatedText
@@ -38,35 +38,37 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Dialect
 
 
-ERR_CHARS: Final = 64 * 1024
-"""Number of characters of `err` that are kept for parsing a failure. It exceeds any known traceback."""
+MAX_ERR_CHARS: Final = 64 * 1024
+"""Maximum number of characters of `err` that are kept for parsing a failure. It exceeds any known traceback."""
 
-TRUNCATED: Final = "nrepl.middleware.print/truncated"
+TRUNCATED_STATUS: Final = "nrepl.middleware.print/truncated"
 """The status of a value that the server cut."""
-NEED_INPUT: Final = "need-input"
+NEED_INPUT_STATUS: Final = "need-input"
 """The status of an evaluation that waits for input."""
-BACKGROUND: Final = "codriver/background"
+BACKGROUND_OP: Final = "codriver/background"
 """The worker's op that evaluates on a new thread."""
-DECLINED: Final = "start_repl() did nothing, because this process is a REPL that Codriver started, not your application"
+DECLINED_START_NOTE: Final = (
+    "start_repl() did nothing, because this process is a REPL that Codriver started, not your application"
+)
 """The note on a call of `start_repl()` that has no effect."""
-FRAME: Final = "codriver/frame"
+FRAME_OP: Final = "codriver/frame"
 """The worker's op that evaluates in a frame of an error."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that forward the output of threads outside evaluations, in order of preference."""
-STORED_VALUE: Final = "codriver/value"
+STORED_VALUE_OP: Final = "codriver/value"
 """The worker's op that returns a part of a stored value."""
 
 SENSITIVE_OP: Final = "codriver/sensitive"
-"""The op that makes the worker send the values at sensitive paths, and the field of those messages."""
+"""The op that requests the values at sensitive paths from the worker, and the field that contains them."""
 
-_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
+_STRING_PATTERN: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
 """Matches a string, which may be cut off at the end of the text."""
-MAX_SEARCHED: Final = 256 * 1024
-"""Maximum number of characters at the beginning of a value that are searched for marks, which blocks other work."""
-MARK_CHARACTERS: Final = 16
+MAX_SEARCHED_CHARACTERS: Final = 256 * 1024
+"""Maximum number of characters at the start of a value that are searched for marks, which blocks other work."""
+SEARCHED_END_CHARACTERS: Final = 16
 """Number of characters at the end of a longer value that are searched too. The outermost collection ends there."""
-_CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
-_CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
+_CUT_LENGTH_PATTERN: Final = re.compile(r" \.\.\.[)\]}]")
+_CUT_LEVEL_PATTERN: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 
 class Reply:
@@ -123,7 +125,7 @@ class Reply:
                 self._pass_on_value(value, namespace, message, is_late=True)
             return
         if err:
-            self._err = (self._err + err)[-ERR_CHARS:]
+            self._err = (self._err + err)[-MAX_ERR_CHARS:]
         self.namespace = namespace or self.namespace
         self._ex = ex or self._ex
         self._root_ex = root_ex or self._root_ex
@@ -135,11 +137,11 @@ class Reply:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
         # The reply to an interrupt may have `error` next to `done`. `interrupted` then decides the outcome.
-        self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED & message.status)
+        self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED_STATUSES & message.status)
         if value is not None:
-            self.values.append(value[:ERR_CHARS])
+            self.values.append(value[:MAX_ERR_CHARS])
             self._pass_on_value(value, namespace, message, is_late=False)
-        if NEED_INPUT in message.status:
+        if NEED_INPUT_STATUS in message.status:
             self._listener(self._evaluation, InputNeeded())
 
     def _print(self, stream: Literal["out", "err"], text: str) -> None:
@@ -148,7 +150,7 @@ class Reply:
         self._listener(self._evaluation, Output(stream, text))
 
     def _pass_on_value(self, text: str, namespace: str | None, message: Message, *, is_late: bool) -> None:
-        is_cut, cut = TRUNCATED in message.status, ""
+        is_cut, cut = TRUNCATED_STATUS in message.status, ""
         if "codriver/cut" in message.fields:
             cut = message.text("codriver/cut") or ""
         if isinstance(text, TruncatedText):
@@ -164,7 +166,7 @@ class Reply:
         words = f"{self.left_out:,} bytes of the REPL's output were dropped, because it is too long to store"
         edited = [f"{file}{adapter_values.LOAD_IT_SUFFIX}" for file in self._edited.split("\n") if file]
         moved = f"the working folder of this REPL, for all its users, is now {self._directory}"
-        declined = [DECLINED] if self._is_declined else []
+        declined = [DECLINED_START_NOTE] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()
         return (*edited, *fresh, *([moved] if self._directory else []), *declined, *([words] if self.left_out else []))
 
@@ -192,24 +194,34 @@ def parse_sensitive_values(message: Message) -> SensitiveSeen:
 
 def describe_cuts(text: str, limits: PrintLimits) -> str:
     """Describe what print limits cut from a Lisp value, judging by the marks outside its strings."""
-    searched = text if len(text) <= MAX_SEARCHED else _beginning_and_end(text)
-    if limits.max_length is not None and " ..." in searched and _CUT_LENGTH.search(_STRING.sub('""', searched)):
+    searched = text if len(text) <= MAX_SEARCHED_CHARACTERS else _beginning_and_end(text)
+    if (
+        limits.max_length is not None
+        and " ..." in searched
+        and _CUT_LENGTH_PATTERN.search(_STRING_PATTERN.sub('""', searched))
+    ):
         return f"more than {limits.max_length}"
-    if limits.max_depth is not None and "#" in searched and _CUT_LEVEL.search(_STRING.sub('""', searched)):
+    if (
+        limits.max_depth is not None
+        and "#" in searched
+        and _CUT_LEVEL_PATTERN.search(_STRING_PATTERN.sub('""', searched))
+    ):
         return f"levels below {limits.max_depth}"
     return ""
 
 
 def _beginning_and_end(text: str) -> str:
     """Return the beginning of a long value, without its strings, and the last characters after any string."""
-    return _STRING.sub('""', text[:MAX_SEARCHED]) + text[-MARK_CHARACTERS:].rpartition('"')[2]
+    return (
+        _STRING_PATTERN.sub('""', text[:MAX_SEARCHED_CHARACTERS]) + text[-SEARCHED_END_CHARACTERS:].rpartition('"')[2]
+    )
 
 
 def parse_value_part(answer: Sequence[Message]) -> adapter_values.Value | str:
     """Return the part of a stored value in a worker's reply, or the reason why it is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
-            is_cut = TRUNCATED in message.status
+            is_cut = TRUNCATED_STATUS in message.status
             return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_stored=True)
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=files.MEBIBYTE, is_granting=True)
+RECORD_FILE_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=files.MEBIBYTE, is_granting=True)
 """The file must be the user's own, because the sessions in it will be closed."""
 MAX_REPLS: Final = 64
 """Maximum number of addresses. Old ones are dropped, because a REPL that has ended takes its sessions with it."""
 MAX_SESSIONS: Final = 256
 """Maximum number of sessions per REPL, which is four times the number of lanes."""
-UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UNIQUE_ID_PATTERN: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Matches ids with 128 almost entirely random bits: UUIDs, as in nREPL, with or without hyphens."""
 
 
@@ -54,7 +54,7 @@ class SessionRecord:
     async def record_opened(self, address: str, session: str) -> None:
         """Record a new session before it is used."""
         self._in_use.add(session)
-        if UNIQUE.fullmatch(session) and not self._is_used(address):
+        if UNIQUE_ID_PATTERN.fullmatch(session) and not self._is_used(address):
             await self._in_thread(partial(self._write, address, add=session))
 
     async def record_closed(self, address: str, session: str) -> None:
@@ -82,7 +82,7 @@ class SessionRecord:
 
     def _read(self) -> dict[str, list[str]]:
         if self._recorded is None:
-            found = files.read_json(self._path, RULES)
+            found = files.read_json(self._path, RECORD_FILE_RULES)
             rows = found.items() if isinstance(found, dict) else ()
             self._recorded = {address: _ids(sessions) for address, sessions in rows if isinstance(sessions, list)}
         return self._recorded
@@ -111,4 +111,4 @@ class SessionRecord:
 
 
 def _ids(values: list[object]) -> list[str]:
-    return [value for value in values if isinstance(value, str) and UNIQUE.fullmatch(value)]
+    return [value for value in values if isinstance(value, str) and UNIQUE_ID_PATTERN.fullmatch(value)]

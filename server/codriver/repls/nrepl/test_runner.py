@@ -21,8 +21,8 @@ from codriver.errors import CodriverError, refused
 from codriver.files import tree_walk
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_refusal
 from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING,
-    UNKNOWN_TEST,
+    NAMESPACE_MISSING_TYPE,
+    UNKNOWN_TEST_NAME,
     Display,
     Listener,
     OnEnd,
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from codriver.wire import bencode
 
 
-SO_FAR_S: Final = 1.0
+PROGRESS_TIMEOUT_S: Final = 1.0
 """Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code runs."""
-INTERRUPT_S: Final = 2.0
-"""Seconds to wait for the interrupt of a test run that nobody waits for."""
-IMAGE: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
+INTERRUPT_TIMEOUT_S: Final = 2.0
+"""Seconds to wait for the interrupt of a test run for whose result nobody waits."""
+TRAILING_IMAGE_PATTERN: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
 """Matches a displayed value that ends with an image. The value of the run itself ends with a quotation mark."""
-PENDING_S: Final = 0.05
+POLL_INTERVAL_S: Final = 0.05
 """Seconds between polls for the end of a test run that the REPL does not report by itself."""
 
 
@@ -110,7 +110,7 @@ class TestRunner:
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.expressions
         if progress is None or progress.run is not None or is_deaf:
             return progress.run if progress is not None else None
-        with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
+        with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(PROGRESS_TIMEOUT_S):
             answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression("test-partial"))
             run = parse_test_run(parse_program_data("the test run", answer, self._dialect), self._dialect, output="")
             return replace(
@@ -121,7 +121,7 @@ class TestRunner:
     async def _interrupt(self) -> None:
         if "interrupt" in self._profile.capabilities:
             target = self._sessions.get(TEST_SESSION)
-            await target.connection.request("interrupt", timeout_s=INTERRUPT_S, **target.address())
+            await target.connection.request("interrupt", timeout_s=INTERRUPT_TIMEOUT_S, **target.address())
 
     async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         if evaluation is None:
@@ -167,7 +167,7 @@ class TestRunner:
         op = op if selection.namespace or everything not in self._ops else everything
         tool = await self._sessions.open(TEST_SESSION)
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
-        if selection.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
+        if selection.namespace and any(NAMESPACE_MISSING_TYPE in message.status for message in answer):
             raise missing_namespace_refusal(selection.namespace)
         check_no_failure("the test run", answer, self._dialect)
         return responses.parse_cider_tests(answer, self._dialect)
@@ -229,7 +229,7 @@ class TestRunner:
                 data = as_map(parse_program_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
                     return parse_test_run(data, self._dialect, output=_printed(answer))
-                with anyio.move_on_after(PENDING_S):
+                with anyio.move_on_after(POLL_INTERVAL_S):
                     await given_up.wait()
                     return await self._partial(answer)
         finally:
@@ -245,7 +245,7 @@ class TestRunner:
             with suppress(CodriverError):
                 data = parse_program_data("the test run", await self._evaluate("test-partial"), self._dialect)
         run = parse_test_run(data, self._dialect, output=_printed(answer))
-        return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
+        return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST_NAME, UNKNOWN_TEST_NAME, "error"))
 
     async def _evaluate(self, capability: str, **names: Words) -> list[Message]:
         return await self._sessions.evaluate(TEST_SESSION, self._dialect.expression(capability, **names))
@@ -268,7 +268,7 @@ class TestRunner:
             if evaluation is not None:
                 if text := message.text("out") or message.text("err"):
                     self._listener(evaluation, Output("out", text))
-                if image := IMAGE.search(message.text("value") or ""):
+                if image := TRAILING_IMAGE_PATTERN.search(message.text("value") or ""):
                     self._listener(evaluation, Display({image[1]: image[2]}))
                 reports = {key: message.fields[key] for key, _ in self._programs.report_fields if key in message.fields}
                 reply.receive(replace(message, fields=reports))
@@ -327,7 +327,7 @@ def _printed(answer: list[Message]) -> str:
     return "".join([text for message in answer if (text := message.text("out") or message.text("err"))])
 
 
-SUFFIXES: Final = {
+TEST_FILE_SUFFIXES: Final = {
     "clojure": (".clj", ".cljc"),
     "babashka": (".clj", ".cljc", ".bb"),
     "basilisp": (".lpy", ".cljc"),
@@ -338,25 +338,25 @@ TEST_DIRECTORIES: Final = ("test", "tests", "src/test/clojure", "src/test")
 SOURCE_DIRECTORIES: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
 """Directories in which projects keep source files, relative to the workspace. Test directories come first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
-MAX_FILES: Final = 2000
+MAX_TEST_FILES: Final = 2000
 """Maximum number of test files."""
-MAX_ENTRIES: Final = 50_000
+MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that are scanned."""
-RULES: Final = files.FileRules(files.Links.WITHIN, files.MEBIBYTE)
-_NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
+TEST_FILE_RULES: Final = files.FileRules(files.Links.WITHIN, files.MEBIBYTE)
+_NAMESPACE_PATTERN: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
 
 
 def find_test_namespaces(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
     """Return the namespaces that define tests with their files, in the file or directory `where` or the usual ones."""
-    suffixes = SUFFIXES.get(dialect, ())
+    suffixes = TEST_FILE_SUFFIXES.get(dialect, ())
     directories = [workspace / where] if where else [workspace / name for name in TEST_DIRECTORIES]
     found: dict[str, str] = {}
     for directory in directories:
         for path in _paths(directory, suffixes):
             if (
-                len(found) < MAX_FILES
+                len(found) < MAX_TEST_FILES
                 and (text := read_test_file(path, workspace))
-                and (match := _NAMESPACE.search(text))
+                and (match := _NAMESPACE_PATTERN.search(text))
             ):
                 found.setdefault(match[1], path)
     return sorted(found.items())
@@ -365,7 +365,7 @@ def find_test_namespaces(workspace: Path, dialect: str, where: str = "") -> list
 def read_test_file(path: str, workspace: Path) -> str | None:
     """Return the content of a file with tests, or None if it has no tests or cannot be read."""
     try:
-        text = files.read_text(Path(path), RULES, root=workspace)
+        text = files.read_text(Path(path), TEST_FILE_RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
         return None
     return text if "(deftest" in text else None
@@ -375,7 +375,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     if directory.is_file():
         yield str(directory)
         return
-    yield from map(str, tree_walk.files_of(directory, suffixes, max_entries=MAX_ENTRIES))
+    yield from map(str, tree_walk.files_of(directory, suffixes, max_entries=MAX_SCANNED_ENTRIES))
 
 
 def with_file_paths(run: TestRun, workspace: Path | None) -> TestRun:

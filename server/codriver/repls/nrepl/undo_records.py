@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.dialects import WORKER_OPS
+from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 
-RESTORE: Final = f"{WORKER_OPS}restore"
+RESTORE_OP: Final = f"{WORKER_OP_PREFIX}restore"
 """The worker's op that restores the definitions in an undo record."""
-UNDO_FIELD: Final = f"{WORKER_OPS}hold"
+UNDO_FIELD: Final = f"{WORKER_OP_PREFIX}hold"
 """The field of a load request with the id of its undo record."""
 
 
@@ -32,7 +32,7 @@ class UndoRecords:
 
     def fields(self, undo_id: str) -> dict[str, Value]:
         """Return the fields that make the worker record a load, or none if the REPL does not support it."""
-        return {UNDO_FIELD: undo_id} if undo_id and RESTORE in self._ops else {}
+        return {UNDO_FIELD: undo_id} if undo_id and RESTORE_OP in self._ops else {}
 
     async def note(self, undo_id: str, step: str) -> None:
         """Record the definitions before or after a load, in a REPL whose server does not do so itself.

@@ -25,7 +25,7 @@ WORK_S, PAUSE_S = 0.002, 0.001
 
 A thread that waits for the interpreter lock gets it after 5 ms only, and a request to a web server waits several times.
 """
-HEADER_BYTES = 24
+CACHE_HEADER_BYTES = 24
 """The size of a cache file's header: the interpreter's magic number, and the source's time and size, 8 bytes each."""
 
 
@@ -53,8 +53,8 @@ class Loader(SourceFileLoader):
         try:
             with open(cached, "rb") as file:
                 data = file.read()
-            if data[:HEADER_BYTES] == header:
-                code: types.CodeType = marshal.loads(data[HEADER_BYTES:])  # noqa: S302  # Python does the same
+            if data[:CACHE_HEADER_BYTES] == header:
+                code: types.CodeType = marshal.loads(data[CACHE_HEADER_BYTES:])  # noqa: S302  # Python does the same
                 return code
         except (OSError, EOFError, ValueError, TypeError):
             pass

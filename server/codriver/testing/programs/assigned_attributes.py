@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-MOST = 2
+MAX_REPORTED_METHODS = 2
 """Maximum number of methods that are reported."""
-MISSING = object()
-"""Stands for a value that is not known."""
+UNKNOWN_VALUE = object()
+"""Placeholder for a value that is not known."""
 
 
 def assigning_methods(
@@ -32,8 +32,8 @@ def assigning_methods(
     `frame` and `line` are where the error was raised. For an attribute of None, this is the attribute that is None.
     Python 3.10 and later have the object and the name in the error.
     """
-    value, name = getattr(error, "obj", MISSING), getattr(error, "name", None)
-    if not isinstance(error, AttributeError) or value is MISSING or not isinstance(name, str):
+    value, name = getattr(error, "obj", UNKNOWN_VALUE), getattr(error, "name", None)
+    if not isinstance(error, AttributeError) or value is UNKNOWN_VALUE or not isinstance(name, str):
         return []
     kind: type = type(value)
     if value is None:
@@ -46,7 +46,7 @@ def assigning_methods(
     return [
         {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
         for code in dict.fromkeys(codes)
-    ][:MOST]
+    ][:MAX_REPORTED_METHODS]
 
 
 def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedFiles) -> tuple[type, str] | None:
@@ -61,8 +61,8 @@ def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedF
         for node in ast.walk(statement):
             inner = node.value if isinstance(node, ast.Attribute) and node.attr == name else None
             if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
-                owner = frame.f_locals.get(inner.value.id, MISSING)
-                return None if owner is MISSING or owner is None else (type(owner), inner.attr)
+                owner = frame.f_locals.get(inner.value.id, UNKNOWN_VALUE)
+                return None if owner is UNKNOWN_VALUE or owner is None else (type(owner), inner.attr)
     return None
 
 

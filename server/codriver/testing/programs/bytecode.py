@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SETTLED_NS = 10 * 10**9
+MAX_COMPILATION_NS = 10 * 10**9
 """Maximum duration of a compilation, in nanoseconds.
 
 Code that was compiled at least this long after its source was written certainly belongs to that source.
@@ -61,4 +61,4 @@ def ignore_unsettled_rewrites(rewrite: Any) -> None:
 
 def _is_settled(source: os.stat_result, compiled: os.stat_result) -> bool:
     """Return whether compiled code was written so late that it certainly belongs to its source."""
-    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS

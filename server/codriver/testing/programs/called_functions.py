@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-MOST = 4
+MAX_REPORTED_FUNCTIONS = 4
 """Maximum number of functions that are reported."""
-MAX_CHARACTERS = 2**19
-"""Maximum size of a file that is parsed, in characters."""
-MISSING = object()
-"""Stands for a value that was not found."""
-ARGUMENT = ("",)
-"""Stands in place of method names for an argument of a call. An argument that is a function may have been called."""
-MAX_FRAMES = 5
-"""Maximum number of frames whose statements are inspected. The innermost one may be a helper called with the values."""
+MAX_PARSED_CHARACTERS = 2**19
+"""Maximum length of a file's text that is parsed."""
+VALUE_NOT_FOUND = object()
+"""Placeholder for a value that was not found."""
+ARGUMENT_MARKER = ("",)
+"""Marks an argument of a call, in place of method names. If it is a function, it may have been called."""
+MAX_INSPECTED_FRAMES = 5
+"""Maximum number of frames whose statements are inspected. The innermost may be a helper that gets the values."""
 MAX_WRAPPERS = 10
-"""Maximum number of decorators of a function."""
-REPRESENTATIONS = ("__repr__", "__str__")
-"""Methods that a test runner calls to describe a failure."""
-CALLED = "()"
-"""Stands for a call in a dotted name."""
-BUILTIN_METHODS = {
+"""Maximum number of decorators of one function that are followed."""
+REPRESENTATION_METHODS = ("__repr__", "__str__")
+"""Methods that a test runner calls in order to describe a failure."""
+CALL_MARKER = "()"
+"""Placeholder for a call in a dotted name."""
+METHODS_OF_BUILTINS = {
     "str": ("__str__", "__repr__"),
     "repr": ("__repr__",),
     "len": ("__len__",),
@@ -58,15 +58,15 @@ BUILTIN_METHODS = {
     "round": ("__round__",),
     "format": ("__format__",),
 }
-"""Methods that a built-in function calls on its first argument. The first one that the class defines is called."""
-OPERATORS = {
+"""For each built-in function, methods that it calls on its first argument: the first one that the class defines."""
+OPERATOR_METHODS = {
     "Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtE": "__le__", "Gt": "__gt__", "GtE": "__ge__",
     "Add": "__add__", "Sub": "__sub__", "Mult": "__mul__", "MatMult": "__matmul__", "Div": "__truediv__",
     "FloorDiv": "__floordiv__", "Mod": "__mod__", "Pow": "__pow__", "BitAnd": "__and__", "BitOr": "__or__",
     "BitXor": "__xor__", "LShift": "__lshift__", "RShift": "__rshift__", "UAdd": "__pos__", "USub": "__neg__",
     "Invert": "__invert__",
 }  # fmt: skip
-"""Methods that an operator calls on its left operand."""
+"""Methods that operators call on their first operands, by the operator's class in `ast`."""
 
 
 def called_function_locations(
@@ -85,7 +85,7 @@ def called_function_locations(
     parsed = parsed or ParsedFiles()
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
     codes: list[CodeType] = []
-    for frame, line in frames[:MAX_FRAMES]:
+    for frame, line in frames[:MAX_INSPECTED_FRAMES]:
         space = {**frame.f_globals, **frame.f_locals}
         statements = _relevant_statements(frame, line, parsed)
         codes = (
@@ -96,8 +96,11 @@ def called_function_locations(
         if codes:
             break
     if not codes and ran is not None:
-        codes = [code for code in ran if code.co_name not in REPRESENTATIONS]
-    return [{"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name} for code in codes[:MOST]]
+        codes = [code for code in ran if code.co_name not in REPRESENTATION_METHODS]
+    return [
+        {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
+        for code in codes[:MAX_REPORTED_FUNCTIONS]
+    ]
 
 
 class Statement:
@@ -115,10 +118,10 @@ class Statement:
     def functions(self, space: Values, *, by_operators: bool | None = None) -> Iterator[list[types.FunctionType]]:
         """Yield the functions behind each called name, each wrapper before the function that it decorates."""
         for path, methods in self.called:
-            if by_operators is not None and by_operators != (methods not in ((), ARGUMENT)):
+            if by_operators is not None and by_operators != (methods not in ((), ARGUMENT_MARKER)):
                 continue
             value = _resolved(path, space, methods)
-            if methods != ARGUMENT or type(value) in (types.FunctionType, types.MethodType):
+            if methods != ARGUMENT_MARKER or type(value) in (types.FunctionType, types.MethodType):
                 yield _unwrapped(value)
 
 
@@ -182,7 +185,7 @@ def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> li
     import linecache
 
     text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MAX_PARSED_CHARACTERS:
         return []
     try:
         statements = parsed.statements(text)
@@ -282,22 +285,22 @@ def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
 
     if isinstance(node, ast.Call):
         yield node.func, ()
-        if isinstance(node.func, ast.Name) and node.func.id in BUILTIN_METHODS and node.args:
-            yield node.args[0], BUILTIN_METHODS[node.func.id]
+        if isinstance(node.func, ast.Name) and node.func.id in METHODS_OF_BUILTINS and node.args:
+            yield node.args[0], METHODS_OF_BUILTINS[node.func.id]
         for argument in node.args:
-            yield argument, ARGUMENT
+            yield argument, ARGUMENT_MARKER
     elif isinstance(node, ast.BinOp):
-        yield node.left, (OPERATORS[type(node.op).__name__],)
-    elif isinstance(node, ast.UnaryOp) and type(node.op).__name__ in OPERATORS:
-        yield node.operand, (OPERATORS[type(node.op).__name__],)
+        yield node.left, (OPERATOR_METHODS[type(node.op).__name__],)
+    elif isinstance(node, ast.UnaryOp) and type(node.op).__name__ in OPERATOR_METHODS:
+        yield node.operand, (OPERATOR_METHODS[type(node.op).__name__],)
     elif isinstance(node, ast.Subscript):
         yield node.value, ("__getitem__",)
     elif isinstance(node, ast.Compare):
         for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators):
             if isinstance(operator, (ast.In, ast.NotIn)):
                 yield right, ("__contains__", "__iter__")
-            elif type(operator).__name__ in OPERATORS:
-                yield left, (OPERATORS[type(operator).__name__],)
+            elif type(operator).__name__ in OPERATOR_METHODS:
+                yield left, (OPERATOR_METHODS[type(operator).__name__],)
 
 
 def _dotted(node: ast.expr) -> list[str]:
@@ -310,7 +313,7 @@ def _dotted(node: ast.expr) -> list[str]:
             names.insert(0, node.attr)
             node = node.value
         elif isinstance(node, ast.Call) and names:
-            names.insert(0, CALLED)
+            names.insert(0, CALL_MARKER)
             node = node.func
         else:
             return [node.id, *names] if isinstance(node, ast.Name) else []
@@ -319,27 +322,33 @@ def _dotted(node: ast.expr) -> list[str]:
 def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
     """Return the stored value of a dotted name, or the first of `methods` that the value has.
 
-    The result is `MISSING` if there is none. The value of a call is unknown, unless it creates an instance, whose
-    attributes are those of the class. Because methods often return the instance itself, a name that is not found
+    The result is `VALUE_NOT_FOUND` if there is none. The value of a call is unknown, unless it creates an instance,
+    whose attributes are those of the class. Because methods often return the instance itself, a name that is not found
     otherwise is looked up in the class.
     """
     import inspect
 
-    value: Any = space.get(path[0], MISSING)
+    value: Any = space.get(path[0], VALUE_NOT_FOUND)
     instance_of: type | None = None
     try:
         for name in path[1:]:
-            if name == CALLED:
+            if name == CALL_MARKER:
                 instance_of = value if isinstance(value, type) else instance_of
-                value = value if isinstance(value, type) else MISSING
+                value = value if isinstance(value, type) else VALUE_NOT_FOUND
             else:
-                value = inspect.getattr_static(value, name, MISSING) if value is not MISSING else MISSING
-        if value is MISSING and instance_of is not None and path[-1] != CALLED:
-            value = inspect.getattr_static(instance_of, path[-1], MISSING)
+                value = (
+                    inspect.getattr_static(value, name, VALUE_NOT_FOUND)
+                    if value is not VALUE_NOT_FOUND
+                    else VALUE_NOT_FOUND
+                )
+        if value is VALUE_NOT_FOUND and instance_of is not None and path[-1] != CALL_MARKER:
+            value = inspect.getattr_static(instance_of, path[-1], VALUE_NOT_FOUND)
     except Exception:  # a class may have a broken order of bases
-        return MISSING
-    if methods and methods != ARGUMENT and value is not MISSING:
-        return next((found for name in methods if (found := _of_class(value, name)) is not MISSING), MISSING)
+        return VALUE_NOT_FOUND
+    if methods and methods != ARGUMENT_MARKER and value is not VALUE_NOT_FOUND:
+        return next(
+            (found for name in methods if (found := _of_class(value, name)) is not VALUE_NOT_FOUND), VALUE_NOT_FOUND
+        )
     return value
 
 
@@ -351,7 +360,7 @@ def _unwrapped(value: object) -> list[types.FunctionType]:
     found: list[types.FunctionType] = []
     for _ in range(MAX_WRAPPERS):
         kind = type(value)
-        if value is MISSING:
+        if value is VALUE_NOT_FOUND:
             break
         if kind in (staticmethod, classmethod, types.MethodType):
             value = value.__func__  # type: ignore[attr-defined]
@@ -360,18 +369,18 @@ def _unwrapped(value: object) -> list[types.FunctionType]:
         elif kind in (functools.partial, functools.partialmethod, functools.cached_property):
             value = value.func  # type: ignore[attr-defined]
         elif isinstance(value, type):
-            value = type.__dict__["__dict__"].__get__(value).get("__init__", MISSING)
+            value = type.__dict__["__dict__"].__get__(value).get("__init__", VALUE_NOT_FOUND)
         elif isinstance(value, types.FunctionType):
             found.append(value)
             value = _decorated_function(value)
         else:
-            wrapped = inspect.getattr_static(value, "__wrapped__", MISSING)
-            value = _of_class(value, "__call__") if wrapped is MISSING else wrapped
+            wrapped = inspect.getattr_static(value, "__wrapped__", VALUE_NOT_FOUND)
+            value = _of_class(value, "__call__") if wrapped is VALUE_NOT_FOUND else wrapped
     return found
 
 
 def _decorated_function(function: types.FunctionType) -> object:
-    """Return the function that another one decorates, or `MISSING`.
+    """Return the function that another one decorates, or `VALUE_NOT_FOUND`.
 
     That is its `__wrapped__`, or else a function of the same name in its closure.
     """
@@ -384,16 +393,16 @@ def _decorated_function(function: types.FunctionType) -> object:
             continue
         if type(inner) is types.FunctionType and inner.__name__ == function.__name__ and inner is not function:
             return inner
-    return MISSING
+    return VALUE_NOT_FOUND
 
 
 def _of_class(value: object, name: str) -> object:
-    """Return the attribute that the class of a value defines, or `MISSING`."""
+    """Return the attribute that the class of a value defines, or `VALUE_NOT_FOUND`."""
     for base in type.__dict__["__mro__"].__get__(type(value)):
         defined = type.__dict__["__dict__"].__get__(base)
         if name in defined:
             return defined[name]
-    return MISSING
+    return VALUE_NOT_FOUND
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

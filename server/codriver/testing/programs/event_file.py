@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid
-FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags with which the file is opened."""
 
 
@@ -67,7 +67,7 @@ class EventFile:
             return
         data = "".join(self._lines).encode()
         try:
-            file = _open(self._path, FLAGS, 0o600)
+            file = _open(self._path, OPEN_FLAGS, 0o600)
         except OSError:
             return
         self._lines = []

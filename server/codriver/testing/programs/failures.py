@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ...repls.worker.basics.plain_values import PYTHON, SECRET
+from ...repls.worker.basics.plain_values import PYTHON_PRINTER, SECRET_NAME_PATTERN
 from .assigned_attributes import assigning_methods
 from .called_functions import called_function_locations
 from .parsed_files import ParsedFiles
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-FRAMES = 40
-"""Maximum number of frames of a failure: half of them innermost, half outermost."""
-FRAMES_WITH_LOCALS = 20
+MAX_FRAMES = 40
+"""Maximum number of frames of a failure. Half of them are the innermost ones, half the outermost."""
+MAX_FRAMES_WITH_LOCALS = 20
 """Maximum number of innermost frames whose variables are described."""
-NAMES = 20
-"""Maximum number of variables of a frame. Its arguments come first."""
-LOCAL_CHARACTERS = 200
-"""Maximum characters of a variable's value."""
-LINKS = 10
-"""Maximum number of errors behind a failure, or in its group."""
-TEXT_CHARACTERS = 20_000
-"""Maximum characters of a failure."""
-LIBRARY = os.path.dirname(os.__file__) + os.sep
-"""Directory of the standard library, with a separator at its end."""
+MAX_LOCALS = 20
+"""Maximum number of described variables of a frame, starting with its arguments."""
+MAX_LOCAL_CHARACTERS = 200
+"""Maximum number of characters of a variable's value."""
+MAX_CHAINED_ERRORS = 10
+"""Maximum number of errors that are described in the chain or the group of a failure."""
+MAX_FAILURE_CHARACTERS = 20_000
+"""Maximum number of characters of the text of a failure."""
+STDLIB_PREFIX = os.path.dirname(os.__file__) + os.sep
+"""Path of the standard library's directory, with a separator at its end."""
 RUNNER_DIRECTORIES = tuple(
     os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest", "pytest", "xdist", "execnet")
 )
-"""Directories of test runners in the paths of their files."""
+"""Directories of test runners, as they occur in the paths of the runners' files."""
 PSEUDO_FILE_PREFIXES = ("<_codriver", "<frozen ")
 """Prefixes of the names of code that has no file: Codriver's programs and Python's frozen modules."""
 
 
-def cut(text: str, most: int = TEXT_CHARACTERS) -> str:
+def cut(text: str, most: int = MAX_FAILURE_CHARACTERS) -> str:
     """Return the beginning and the end of a long text."""
     if len(text) <= most:
         return text
@@ -85,7 +85,7 @@ def described(
         chain.append(
             {"relation": relation, "type": class_name(type(other)), "message": message_of(other), "frames": inner}
         )
-        if len(chain) == LINKS:
+        if len(chain) == MAX_CHAINED_ERRORS:
             break
     parsed = parsed or ParsedFiles()
     return {
@@ -154,7 +154,7 @@ def is_runner(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to the standard library or an installed package."""
-    return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
+    return file.startswith((STDLIB_PREFIX, "<frozen")) or "-packages" + os.sep in file
 
 
 def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
@@ -173,7 +173,7 @@ def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     ):
         del found[0]
     found.reverse()
-    return found if len(found) <= FRAMES else found[: FRAMES // 2] + found[-FRAMES // 2 :]
+    return found if len(found) <= MAX_FRAMES else found[: MAX_FRAMES // 2] + found[-MAX_FRAMES // 2 :]
 
 
 def frames_of(trace: TracebackType | None) -> list[Values]:
@@ -182,7 +182,7 @@ def frames_of(trace: TracebackType | None) -> list[Values]:
     for index, (frame, line) in enumerate(entries(trace)):
         file = frame.f_code.co_filename
         described: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
-        if index < FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
+        if index < MAX_FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
             described["locals"] = locals_of(frame)
         values.append(described)
     return values
@@ -194,12 +194,12 @@ def locals_of(frame: FrameType) -> dict[str, str]:
     values = frame.f_locals
     for name in list(values):
         # Names that pytest adds for assertions begin with an at sign.
-        if name[:1] in ("@", ".") or name[:2] == "__" or SECRET.search(name):
+        if name[:1] in ("@", ".") or name[:2] == "__" or SECRET_NAME_PATTERN.search(name):
             continue
         try:
-            found[name] = PYTHON.text(values[name], LOCAL_CHARACTERS)
+            found[name] = PYTHON_PRINTER.text(values[name], MAX_LOCAL_CHARACTERS)
         except BaseException as failure:
             found[name] = "<not displayed: " + type(failure).__name__ + ">"
-        if len(found) == NAMES:
+        if len(found) == MAX_LOCALS:
             break
     return found

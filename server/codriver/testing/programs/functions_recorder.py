@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from .project_code import NO_FREE_TOOL, ProjectCode, claim_tool, is_function
+from .project_code import NO_FREE_TOOL_MESSAGE, ProjectCode, claim_tool, is_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ MAX_TRACKED_CALLS = 16
 
 Enabling them again costs as much as ten calls.
 """
-TOO_OLD = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
-OUTSIDE = ("", "")
+TOO_OLD_MESSAGE = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
+OUTSIDE_CONTEXT = ("", "")
 """Context of code that runs outside of tests, imports and fixtures."""
-PROCESSES = "<processes>"
-"""Stands for the file of a function that starts a process, which runs code that nothing records."""
+PROCESSES_FILE = "<processes>"
+"""Stands for the file of a function that starts a process, because the process is not recorded."""
 PROCESS_STARTERS = ("Popen._execute_child", "Popen._launch")
 """Qualified names of the functions that start processes, in `subprocess` and `multiprocessing`."""
 
@@ -61,7 +61,7 @@ class FunctionsRecorder:
         self._code_of: dict[int, CodeType] = {}
         """The newest code object of each function, by its number."""
         self._often: list[CodeType] = []
-        self._context: Context = OUTSIDE
+        self._context: Context = OUTSIDE_CONTEXT
         self._sets: dict[Context, set[int]] = {}
         self._tests: dict[str, tuple[str, list[str]]] = {}
         self._collected: dict[str, int] = {}
@@ -71,11 +71,11 @@ class FunctionsRecorder:
         """Start recording."""
         monitoring = self._monitoring
         if monitoring is None:
-            self._error = TOO_OLD
+            self._error = TOO_OLD_MESSAGE
             return
         self._tool = claim_tool(monitoring)
         if self._tool < 0:
-            self._error = NO_FREE_TOOL
+            self._error = NO_FREE_TOOL_MESSAGE
             return
         self._preloaded = self._loaded()
         events = monitoring.events
@@ -126,7 +126,7 @@ class FunctionsRecorder:
         shared = [
             [*context, sorted(numbers)]
             for context, numbers in self._sets.items()
-            if context[0] in ("module", "fixture") or context == OUTSIDE
+            if context[0] in ("module", "fixture") or context == OUTSIDE_CONTEXT
         ]
         tests = [
             [nodeid, file, [fixture for fixture in fixtures if ("fixture", fixture) in self._sets],
@@ -160,7 +160,7 @@ class FunctionsRecorder:
         """Return the number of a function of the project on its first call, or -1 for any other code."""
         path = self._project_code.path(code.co_filename) if is_function(code) else ""
         if not path and code.co_qualname in PROCESS_STARTERS:
-            path = PROCESSES
+            path = PROCESSES_FILE
         if not path:
             return -1
         function = path, code.co_firstlineno, code.co_qualname

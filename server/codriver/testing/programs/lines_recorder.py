@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .project_code import NO_FREE_TOOL, OPTIMIZED, claim_tool
+from .project_code import FUNCTION_CODE_FLAG, NO_FREE_TOOL_MESSAGE, claim_tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-TOO_OLD = "recording the lines that tests execute needs sys.monitoring, which exists from Python 3.12 on"
+TOO_OLD_MESSAGE = "recording the lines that tests execute needs sys.monitoring, which exists from Python 3.12 on"
 
 
 def recorder(options: Mapping[str, Any]) -> LinesRecorder:
@@ -46,11 +46,11 @@ class LinesRecorder:
         """Start recording."""
         monitoring = self._monitoring
         if monitoring is None:
-            self._error = TOO_OLD
+            self._error = TOO_OLD_MESSAGE
             return
         self._tool = claim_tool(monitoring)
         if self._tool < 0:
-            self._error = NO_FREE_TOOL
+            self._error = NO_FREE_TOOL_MESSAGE
             return
         events = monitoring.events
         monitoring.register_callback(self._tool, events.PY_START, self._started)
@@ -109,6 +109,6 @@ def lines_of_functions(path: str) -> set[int]:
     while waiting:
         code = waiting.pop()
         waiting += [const for const in code.co_consts if isinstance(const, type(code))]
-        if code.co_flags & OPTIMIZED and hasattr(code, "co_lines"):
+        if code.co_flags & FUNCTION_CODE_FLAG and hasattr(code, "co_lines"):
             lines.update(line for _, _, line in code.co_lines() if line and line != code.co_firstlineno)
     return lines

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _signal: Any = sys.modules["_signal"]
-UNSEEN = "this Python does not run sitecustomize, which provides the content to test"
+NO_SITECUSTOMIZE_MESSAGE = "this Python does not run sitecustomize, which provides the content to test"
 SIGNALS_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
 """Signals that Python itself ignores when it starts."""
 
@@ -53,7 +53,7 @@ def prepared(
         keeper = modules["retained_process"].FailureKeeper(events, os.path.dirname(request["events"]))
         request = dict(request, keeper=keeper)
     if request["has_sources"] and not hasattr(os.stat, "__wrapped__"):
-        events.write("problem", kind="no-sources", message=UNSEEN)
+        events.write("problem", kind="no-sources", message=NO_SITECUSTOMIZE_MESSAGE)
         return lambda: sys.exit(1)
     if import_error is None:
         refusal = modules[request["plugin"]].attach(events, request, modules)

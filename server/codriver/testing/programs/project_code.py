@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-LIBRARY = os.path.dirname(os.__file__) + os.sep
-"""Directory of the standard library, with a separator at its end."""
-OPTIMIZED = 1
+STDLIB_PREFIX = os.path.dirname(os.__file__) + os.sep
+"""Path of the standard library's directory, with a separator at its end."""
+FUNCTION_CODE_FLAG = 1
 """Flag of code objects that belong to functions. Source: `inspect.CO_OPTIMIZED`."""
 TOOL_IDS = (4, 3, 5, 2)
 """Ids of `sys.monitoring` to claim, in order: those that Python does not assign, then the profiler's.
@@ -21,7 +21,7 @@ The ids of debuggers and of coverage are never claimed.
 """
 TOOL_NAME = "codriver"
 """Name under which an id of `sys.monitoring` is claimed."""
-NO_FREE_TOOL = "all ids of sys.monitoring are in use by a debugger or by profilers"
+NO_FREE_TOOL_MESSAGE = "all ids of sys.monitoring are in use by a debugger or by profilers"
 
 
 class ProjectCode:
@@ -40,7 +40,7 @@ class ProjectCode:
 
     def _path(self, file: str) -> str:
         """Return the real path of a project's file, or an empty string for any other, without using the cache."""
-        if not os.path.isabs(file) or file.startswith(LIBRARY) or "-packages" + os.sep in file:
+        if not os.path.isabs(file) or file.startswith(STDLIB_PREFIX) or "-packages" + os.sep in file:
             return ""
         real = os.path.realpath(file)
         root = next((candidate for candidate in self._roots if real.startswith(candidate)), None)
@@ -52,7 +52,7 @@ class ProjectCode:
 
 def is_function(code: CodeType) -> bool:
     """Return whether a code object belongs to a named function. The body of a class has no fast locals."""
-    return code.co_name[0] != "<" and bool(code.co_flags & OPTIMIZED)
+    return code.co_name[0] != "<" and bool(code.co_flags & FUNCTION_CODE_FLAG)
 
 
 def claim_tool(monitoring: Any) -> int:

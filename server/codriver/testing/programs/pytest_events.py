@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-OLDEST = (7, 0)
+OLDEST_VERSION = (7, 0)
 """Oldest supported version of pytest."""
-DESCRIPTION = "_codriver_failure"
-"""Attribute of a report that describes its failure."""
+DESCRIPTION_ATTRIBUTE = "_codriver_failure"
+"""Attribute of a pytest report that holds the description of its failure."""
 MAX_DESCRIBED_FAILURES = 200
 """Maximum number of failures that are reported with frames and variables."""
 MAX_WARNINGS = 20
 """Maximum number of warnings that are reported with their text. The others are only counted."""
-RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
-"""Outcomes by priority. The first one among the phases of a test is the outcome of the test."""
-NO_DEBUGGER = (
+OUTCOMES_BY_PRIORITY = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
+"""Outcomes, highest priority first. The highest one among a test's phases is the test's outcome."""
+NO_DEBUGGER_MESSAGE = (
     "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
     "evaluate code in a frame of the failure instead"
 )
-WORKER = """
+WORKER_SETUP_TEMPLATE = """
 try:
     space = {{"__name__": "boot"}}
     with open({0}) as file:
@@ -55,10 +55,10 @@ try:
 except OSError:
     pass  # a worker on another machine
 """
-"""Code that a worker of xdist runs before it configures pytest."""
-WORKER_START = 'if __name__ == "__channelexec__":\n'
-"""Line in the program of an xdist worker that starts it. Source: xdist, `remote.py`."""
-CATEGORIES = {
+"""Code that an xdist worker runs before it configures pytest."""
+WORKER_START_LINE = 'if __name__ == "__channelexec__":\n'
+"""Line that starts an xdist worker in its program. Source: xdist, `remote.py`."""
+COUNT_NAMES = {
     "passed": "passed",
     "failed": "failed",
     "error": "errors",
@@ -70,7 +70,7 @@ CATEGORIES = {
     "subtests passed": "subtests_passed",
     "subtests failed": "subtests_failed",
 }
-"""Name of the count for each category of pytest's terminal summary."""
+"""Names of the counts, by the categories of pytest's terminal summary."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True)
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True)
 early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -81,7 +81,7 @@ def attach(
 ) -> Values | None:
     """Add the plugin to the next configuration of pytest, or return why that is impossible."""
     version = getattr(pytest, "version_tuple", None) or (0, 0)
-    if version[:2] < OLDEST:
+    if version[:2] < OLDEST_VERSION:
         return {"kind": "old-pytest", "message": "pytest " + str(pytest.__version__) + " is installed"}
     config: Any = sys.modules["_pytest.config"]
     plain = config.get_config
@@ -163,7 +163,7 @@ class FailurePlugin:
         capture = config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.resume()
-        raise pytest.fail.Exception(NO_DEBUGGER)
+        raise pytest.fail.Exception(NO_DEBUGGER_MESSAGE)
 
     def describe(self, report: Report, excinfo: Any) -> None:
         """Add the description of a failure to its report."""
@@ -171,9 +171,9 @@ class FailurePlugin:
         if self.count > MAX_DESCRIBED_FAILURES:
             return
         try:
-            setattr(report, DESCRIPTION, description_of(excinfo, self.executed(), self.parsed))
+            setattr(report, DESCRIPTION_ATTRIBUTE, description_of(excinfo, self.executed(), self.parsed))
         except Exception as failure:  # attributes of an error may be anything
-            setattr(report, DESCRIPTION, {"type": class_name(excinfo.type), "frames": [], "chain": [],
+            setattr(report, DESCRIPTION_ATTRIBUTE, {"type": class_name(excinfo.type), "frames": [], "chain": [],
                                           "problem": type(failure).__name__})  # fmt: skip
 
 
@@ -306,7 +306,7 @@ class EventsPlugin:
         terminal = config.pluginmanager.get_plugin("terminalreporter")
         stats = getattr(terminal, "stats", None)
         if isinstance(stats, dict):
-            counts = {name: len(stats.get(category, ())) for category, name in CATEGORIES.items()}
+            counts = {name: len(stats.get(category, ())) for category, name in COUNT_NAMES.items()}
             listed = [entry for entry in stats.get("warnings", ()) if getattr(entry, "count_towards_summary", True)]
             counts["warnings"] = len(listed)
         else:
@@ -353,7 +353,7 @@ class EventsPlugin:
             del gateway.remote_exec
             arguments = (self.request["boot"], self.request["programs"], self.request["path"])
             # A second program next to that of xdist would be refused, and waiting for its end takes time.
-            return plain_exec(insert_program(source, WORKER.format(*map(repr, arguments))), **named)
+            return plain_exec(insert_program(source, WORKER_SETUP_TEMPLATE.format(*map(repr, arguments))), **named)
 
         gateway.remote_exec = remote_exec
 
@@ -411,7 +411,7 @@ class EventsPlugin:
             test.reruns += 1
             test.is_rerunning = True
             test.outcomes, test.failures = set(), []
-            report.__dict__.pop(DESCRIPTION, None)
+            report.__dict__.pop(DESCRIPTION_ATTRIBUTE, None)
             return
         if test.is_rerunning and report.when != "setup":
             return  # the teardown of the failed attempt
@@ -426,7 +426,7 @@ class EventsPlugin:
             test.reason = expected.replace("reason: ", "", 1) if outcome == "xpassed" and expected else test.reason
         else:
             outcome = "error" if report.when in ("setup", "teardown") else "failed"
-            is_summary = part is None and test.has_failed_part and not hasattr(report, DESCRIPTION)
+            is_summary = part is None and test.has_failed_part and not hasattr(report, DESCRIPTION_ATTRIBUTE)
             if not is_summary:
                 test.failures.append(self.failure(report, report.when, part or ""))
             test.has_failed_part = test.has_failed_part or part is not None
@@ -456,7 +456,7 @@ class EventsPlugin:
             '{"event":"test","nodeid":',
             self.encode_id(nodeid),
             ',"outcome":"',
-            next(rank for rank in RANKS if rank in test.outcomes),
+            next(rank for rank in OUTCOMES_BY_PRIORITY if rank in test.outcomes),
             '","seconds":',
             str(round(test.seconds, 6)),
         ]
@@ -487,7 +487,7 @@ class EventsPlugin:
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
         """Return a failure: its description, if it has one, and the text that pytest prints about it."""
-        found = dict(report.__dict__.pop(DESCRIPTION, None) or {"type": "", "frames": [], "chain": []})
+        found = dict(report.__dict__.pop(DESCRIPTION_ATTRIBUTE, None) or {"type": "", "frames": [], "chain": []})
         longrepr = report.longrepr
         crash = getattr(getattr(longrepr, "reprcrash", None), "message", None)
         try:
@@ -504,7 +504,7 @@ class EventsPlugin:
 
     def count(self, outcome: str) -> None:
         """Count an outcome as pytest's terminal does."""
-        name = CATEGORIES[outcome]
+        name = COUNT_NAMES[outcome]
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def name_of(self, nodeid: str) -> str:
@@ -552,7 +552,7 @@ def insert_program(source: Any, program: str) -> Any:
         text = source if isinstance(source, str) else inspect.getsource(source)
     except (OSError, TypeError):
         return source
-    before, start, after = text.partition(WORKER_START)
+    before, start, after = text.partition(WORKER_START_LINE)
     return before + start + "    exec(" + repr(program) + ")\n" + after if start else source
 
 

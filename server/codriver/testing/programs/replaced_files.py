@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-TABLE = "table"
+TABLE_FILE_NAME = "table"
 """Name of the file that maps each path to the file with its content, or to None if the path does not exist."""
 
 
@@ -220,6 +220,6 @@ def run_project_sitecustomize(directory: str) -> None:
 
 
 if __name__ == "sitecustomize":
-    with open(os.path.join(os.path.dirname(__file__), TABLE), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), TABLE_FILE_NAME), encoding="utf-8") as file:
         show(Contents(eval(file.read(), {})))
     run_project_sitecustomize(os.path.dirname(__file__))

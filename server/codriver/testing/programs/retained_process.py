@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from .event_file import EventFile
 
-MAX_BYTES = 2**30
-"""Maximum private memory of a process that is retained, in bytes."""
-NO_FRAMES = "no test failed in its own code"
-GPU_DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
+MAX_PRIVATE_BYTES = 2**30
+"""Maximum private memory of a process that is retained."""
+NO_FRAMES_MESSAGE = "no test failed in its own code"
+GPU_DEVICE_PREFIXES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 """Path prefixes of GPU devices. A process that has one of them open is not retained."""
-TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
-"""Tables of sockets: column of the state, column of the socket's number, and the state of a listening socket.
+SOCKET_TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
+"""Tables of sockets: columns of the state and the socket's number, and the state of a listening socket.
 
 Source: proc(5), `tcp_states.h`.
 """
@@ -60,7 +60,7 @@ class FailureKeeper:
 
     def wait(self) -> None:
         """Answer requests until the server ends the process, or no longer needs it."""
-        obstacle = self.obstacle or ("" if self._frames else NO_FRAMES) or obstacle_in(os.getpid())
+        obstacle = self.obstacle or ("" if self._frames else NO_FRAMES_MESSAGE) or obstacle_in(os.getpid())
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
             return
@@ -134,7 +134,7 @@ def obstacle_in(pid: int) -> str:
         if len(os.listdir(proc + "/task")) > 1:
             return "it still has other threads"
         descriptors = [_target(proc + "/fd/" + number) for number in os.listdir(proc + "/fd")]
-        if any(descriptor.startswith(GPU_DEVICES) for descriptor in descriptors):
+        if any(descriptor.startswith(GPU_DEVICE_PREFIXES) for descriptor in descriptors):
             return "it has a device open"
         sockets = {descriptor[8:-1] for descriptor in descriptors if descriptor.startswith("socket:[")}
         if sockets & _listening(proc):
@@ -146,7 +146,7 @@ def obstacle_in(pid: int) -> str:
             _, resident, shared, *_ = map(int, file.read().split())
     except OSError:
         return "this system does not show the resources of a process"
-    is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MAX_BYTES
+    is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MAX_PRIVATE_BYTES
     return "it has more than 1 GB of memory" if is_large else ""
 
 
@@ -161,7 +161,7 @@ def _target(path: str) -> str:
 def _listening(proc: str) -> set[str]:
     """Return the numbers of the listening sockets in the network namespace of a process."""
     found: set[str] = set()
-    for name, state_at, number_at, state in TABLES:
+    for name, state_at, number_at, state in SOCKET_TABLES:
         try:
             with open(proc + "/net/" + name, encoding="ascii", errors="replace") as file:
                 rows = [line.split() for line in file][1:]

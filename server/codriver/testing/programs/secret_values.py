@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from .event_file import EventFile
 
-NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-"""Endings of the names of secrets, as in the log's redaction."""
-MIN_CHARACTERS = 8
-"""Minimum length of a value that counts as a secret."""
-SETTINGS_FILE = ".env"
-"""File of the project's settings, which may contain secrets."""
-MAX_CHARACTERS = 2**18
+SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
+"""Endings of the names of secrets. The redaction of the log uses the same ones."""
+MIN_SECRET_CHARACTERS = 8
+"""Minimum number of characters of a value that counts as a secret."""
+SETTINGS_FILE_NAME = ".env"
+"""Name of a project's settings file, which may contain secrets."""
+MAX_SETTINGS_CHARACTERS = 2**18
 """Maximum number of characters that are read from the settings file."""
 
 
@@ -35,7 +35,7 @@ class SecretValues:
 
     def report_all(self) -> None:
         """Report new secrets from all sources."""
-        self._report([*secrets_from_file(SETTINGS_FILE), *from_environment(), *secrets_from_django()])
+        self._report([*secrets_from_file(SETTINGS_FILE_NAME), *from_environment(), *secrets_from_django()])
 
     def report_environment(self) -> None:
         """Report new secrets in the environment."""
@@ -52,13 +52,13 @@ class SecretValues:
 def is_secret(name: object, value: object) -> bool:
     """Return whether a value is a secret, judging by its name."""
     is_text = type(name) is str and type(value) is str
-    return is_text and name.upper().endswith(NAME_ENDINGS) and len(value) >= MIN_CHARACTERS  # type: ignore[attr-defined, arg-type]
+    return is_text and name.upper().endswith(SECRET_NAME_ENDINGS) and len(value) >= MIN_SECRET_CHARACTERS  # type: ignore[attr-defined, arg-type]
 
 
 def from_environment() -> Iterator[tuple[str, str]]:
     """Yield the secrets of `os.environ`, which a test may have replaced with any object."""
     try:
-        names = [name for name in list(os.environ) if name.upper().endswith(NAME_ENDINGS)]
+        names = [name for name in list(os.environ) if name.upper().endswith(SECRET_NAME_ENDINGS)]
         yield from [(name, os.environ[name]) for name in names if is_secret(name, os.environ.get(name))]
     except Exception:
         return
@@ -68,7 +68,7 @@ def secrets_from_file(path: str) -> Iterator[tuple[str, str]]:
     """Yield the secrets of a file with lines of the form `NAME=value`."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(MAX_CHARACTERS).splitlines()
+            lines = file.read(MAX_SETTINGS_CHARACTERS).splitlines()
     except OSError:
         return
     for line in lines:

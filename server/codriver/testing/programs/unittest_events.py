@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-NO_DEBUGGER = (
+NO_DEBUGGER_MESSAGE = (
     "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
     "evaluate code in a frame of the failure instead"
 )
@@ -68,7 +68,7 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
 
 def fail_on_debugger(*_given: object, **_named: object) -> None:
     """Fail a test that starts a debugger."""
-    raise RuntimeError(NO_DEBUGGER)
+    raise RuntimeError(NO_DEBUGGER_MESSAGE)
 
 
 def wrap(name: str, listener: Listener) -> None:

@@ -18,7 +18,7 @@ from codriver.errors import RefusedError, few, refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import changed_files
 from codriver.testing.changed_lines import uncommitted_files
-from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_LIMIT_S, choose, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, AFFECTED_TIME_LIMIT_S, choose, chosen_tests, paths_of
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import compared, location_of_run, merged, run_tests
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 MAX_NAMED_FILES: Final = 3
 """Maximum number of changed files that a message names."""
-MAX_CHANGED: Final = 500
+MAX_CHANGED_FILES: Final = 500
 """Maximum number of changed files for which tests are chosen."""
-PYTHON: Final = "python"
+PYTHON_DIALECT: Final = "python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class _Changed:
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run the tests that the arguments name, or those that changes can break."""
-    is_all = AFFECTED in arguments.all_paths and not (call.services.workspace / AFFECTED).exists()
+    is_all = AFFECTED_SELECTOR in arguments.all_paths and not (call.services.workspace / AFFECTED_SELECTOR).exists()
     if not (arguments.affected_by or is_all):
         return await run_tests(call, arguments)
-    others = [path for path in arguments.all_paths if not (is_all and path == AFFECTED)]
+    others = [path for path in arguments.all_paths if not (is_all and path == AFFECTED_SELECTOR)]
     if others:
         raise refused(
             "bad-arguments",
@@ -97,7 +97,7 @@ async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[Tests
         return await run_tests(call, chosen)
     job = await make_job(call, chosen, location)
     selection = chosen_tests(runs, call.services.workspace, job.spec.directory)
-    limit_s = job.limit_s if job.limit_s is not None else AFFECTED_LIMIT_S
+    limit_s = job.limit_s if job.limit_s is not None else AFFECTED_TIME_LIMIT_S
     job = replace(job, spec=replace(job.spec, chosen=selection), limit_s=limit_s, is_complete=is_all)
     return compared(call, await run_job(call, chosen, who, job, caution=location.caution))
 
@@ -127,7 +127,7 @@ async def _changed(call: Call, arguments: TestArguments) -> _Changed:
     services = call.services
     since_ms = services.tests.tested_until_ms()
     before = await services.work.files.run(call.client, partial(_previous, services.workspace, since_ms))
-    found = [await _result(call, path, old) for path, old in list(before.items())[:MAX_CHANGED]]
+    found = [await _result(call, path, old) for path, old in list(before.items())[:MAX_CHANGED_FILES]]
     return _Changed(tuple(change for change in found if change is not None), is_all=True)
 
 
@@ -165,4 +165,4 @@ def _server(call: Call, path: Path) -> Repl | str:
 def _is_of_python(call: Call, run: TestsRun) -> bool:
     """Return whether the tests of a run are Python tests."""
     repl = next((candidate for candidate in call.state.repls.values() if candidate.key == run.repl), None)
-    return repl is None or repl.dialect == PYTHON
+    return repl is None or repl.dialect == PYTHON_DIALECT

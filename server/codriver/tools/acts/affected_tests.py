@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.editing import HY
-from codriver.editing.code_names import CONFTEST, LISP
-from codriver.editing.import_graph import PYTHON
+from codriver.editing.code_names import CONFTEST_STEM, LISP_SUFFIXES
+from codriver.editing.import_graph import PYTHON_SUFFIX
 from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.tree_walk import files_of
 from codriver.repls.kinds import dialects_by_suffix
@@ -52,22 +52,22 @@ if TYPE_CHECKING:
     Test = tuple[str, str]
 
 
-AFFECTED: Final = "affected"
-"""Value of `paths` that selects the tests that changes can break."""
-AFFECTED_LIMIT_S: Final = 10.0
-"""Default time limit of affected tests, in seconds."""
-LISP_SUCCESS: Final = "pass"
+AFFECTED_SELECTOR: Final = "affected"
+"""Value of `paths` that selects the tests that the changes may break."""
+AFFECTED_TIME_LIMIT_S: Final = 10.0
+"""Default time limit for affected tests, in seconds."""
+LISP_PASSED_OUTCOME: Final = "pass"
 """Outcome of a Lisp test that passed."""
-COLLECTION: Final = "(collection)"
-"""Test name that represents all tests of a file."""
+COLLECTION_TEST: Final = "(collection)"
+"""Test name that stands for all tests of a file."""
 MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
-MAX_FILES: Final = 200
-"""Maximum number of test files chosen because they import changed files, directly importing ones first."""
+MAX_IMPORTING_FILES: Final = 200
+"""Maximum number of test files chosen because they import changed files. Direct importers come first."""
 MAX_NAMED_FILES: Final = 1
-"""Number of test files that a label names."""
-LATER: Final = "other files that import it follow after this answer"
-LEFT_OUT: Final = "files left out that import it but executed nothing of it"
+"""Maximum number of test files that a label names."""
+LATER_LABEL: Final = "other files that import it follow after this answer"
+LEFT_OUT_LABEL: Final = "files left out that import it but executed nothing of it"
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
 ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
@@ -85,7 +85,7 @@ class TestsRun:
     @property
     def label(self) -> str:
         """Return a short name of the run for answers."""
-        files = [name for name, test in self.only if test == COLLECTION]
+        files = [name for name, test in self.only if test == COLLECTION_TEST]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
         return few(files, MAX_NAMED_FILES)
@@ -122,7 +122,7 @@ async def choose(
     runs: list[TestsRun] = []
     words: list[str] = []
     later: tuple[str, ...] = ()
-    of_python = [path for path in paths if path.suffix == PYTHON]
+    of_python = [path for path in paths if path.suffix == PYTHON_SUFFIX]
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
         key = repls[0].key if repls else ""
@@ -130,7 +130,7 @@ async def choose(
         runs += chosen.runs
         later = chosen.later
         words += [chosen.words] if chosen.words else []
-    of_lisp = [path for path in paths if path.suffix in LISP]
+    of_lisp = [path for path in paths if path.suffix in LISP_SUFFIXES]
     repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
     failed = []
     if with_failed:
@@ -152,7 +152,7 @@ async def choose(
 def paths_of(runs: Sequence[TestsRun]) -> list[str]:
     """Return the paths of runs: files that run whole, then files of which only some tests run."""
     found = [run.namespace for run in runs if run.namespace]
-    found += [name for run in runs for name, test in run.only if test == COLLECTION]
+    found += [name for run in runs for name, test in run.only if test == COLLECTION_TEST]
     return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
 
 
@@ -166,8 +166,8 @@ def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> 
     if any(run.namespace for run in runs):
         return None
     only = [selected for run in runs for selected in run.only]
-    functions = [in_directory(test) for _, test in only if test != COLLECTION]
-    return ChosenTests(tuple(functions), tuple(in_directory(name) for name, test in only if test == COLLECTION))
+    functions = [in_directory(test) for _, test in only if test != COLLECTION_TEST]
+    return ChosenTests(tuple(functions), tuple(in_directory(name) for name, test in only if test == COLLECTION_TEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +187,15 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
     """Return the test files that import the changed files or are named after them. Blocks."""
     importing: list[Path] = []
     requires = False
-    python = [path for path in changed if path.suffix == PYTHON]
+    python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
     if python:
-        files = list(files_of(workspace, (PYTHON,), max_entries=MAX_ENTRIES))
+        files = list(files_of(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_tests_among(graph.importers(python, files, workspace), files))
     named = targets_of(workspace, changed)
-    lisp = {name: path for path, name in named if path.suffix != PYTHON}
+    lisp = {name: path for path, name in named if path.suffix != PYTHON_SUFFIX}
     for path in changed:
-        if path.suffix in LISP:
-            files = list(files_of(workspace, tuple(LISP), max_entries=MAX_ENTRIES))
+        if path.suffix in LISP_SUFFIXES:
+            files = list(files_of(workspace, tuple(LISP_SUFFIXES), max_entries=MAX_SCANNED_ENTRIES))
             reached = graph.importers([path], files, workspace)
             for file in sorted(reached, key=lambda candidate: (reached[candidate], candidate)):
                 is_other = file != path and _share_dialect(file, path)
@@ -203,7 +203,7 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
                 if tests is not None:
                     lisp.setdefault(tests, path)
                     requires = True
-    of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON)
+    of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON_SUFFIX)
     return _RelatedTestFiles(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
 
 
@@ -220,7 +220,7 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     """
     distances = dict(reached)
     for file, distance in reached.items():
-        if file.stem == CONFTEST:
+        if file.stem == CONFTEST_STEM:
             for candidate in files:
                 if candidate.is_relative_to(file.parent):
                     distances.setdefault(candidate, distance + 1)
@@ -268,18 +268,18 @@ async def _of_python(
     deferred: list[Path] = []
     if likely or executed or named:
         importing, deferred = likely, [file for file in importing if file not in likely]
-    whole = [_relative_to_workspace(file, workspace) for file in importing][:MAX_FILES]
-    later = [_relative_to_workspace(file, workspace) for file in deferred][: MAX_FILES - len(whole)]
+    whole = [_relative_to_workspace(file, workspace) for file in importing][:MAX_IMPORTING_FILES]
+    later = [_relative_to_workspace(file, workspace) for file in deferred][: MAX_IMPORTING_FILES - len(whole)]
     only = [
         *((name.partition("::")[0], name) for name in functions),
-        *((name, COLLECTION) for name in [*whole, *named]),
+        *((name, COLLECTION_TEST) for name in [*whole, *named]),
     ]
     counted = (
         (len(failed), "failed last"),
         (len([name for name in executed if name not in both]), "executed it"),
         (len(whole), "files that import it"),
-        (left_out, LEFT_OUT),
-        (len(later), LATER),
+        (left_out, LEFT_OUT_LABEL),
+        (len(later), LATER_LABEL),
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
@@ -321,7 +321,7 @@ def _tests_by_execution(
     before: dict[str, bytes] = {}
     is_of_bodies = True
     for result in changed:
-        if result.change.path.suffix == PYTHON:
+        if result.change.path.suffix == PYTHON_SUFFIX:
             old, new = result.change.before.data or b"", result.change.after or b""
             sources = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
             file = os.path.realpath(result.change.path)
@@ -368,16 +368,16 @@ async def _failed_in(call: Call, repl: Repl) -> list[str]:
         outcomes: dict[tuple[str, str], str] = {}
         for row in report["results"]:
             known = _name_of(row, call.services.workspace), str(row["test"])
-            if outcomes.get(known, LISP_SUCCESS) == LISP_SUCCESS:
+            if outcomes.get(known, LISP_PASSED_OUTCOME) == LISP_PASSED_OUTCOME:
                 outcomes[known] = row["outcome"]
         last = {**outcomes, **last}
-    return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != LISP_SUCCESS))
+    return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != LISP_PASSED_OUTCOME))
 
 
 def _name_of(row: Json, workspace: Path) -> str:
     """Return the name by which the test of a result row can be run. See `name_in_lisp`."""
     file = Path(str(row.get("file") or ""))
-    is_by_file = file.suffix == BASILISP and file.is_relative_to(workspace)
+    is_by_file = file.suffix == BASILISP_SUFFIX and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
 
 
@@ -417,22 +417,22 @@ def _in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
     return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
-MIN_S: Final = 1.0
-"""Minimum time left for which a run is started, in seconds."""
-MAX_CHARACTERS: Final = 1500
-"""Maximum characters of the description of all failures."""
-MESSAGE_CHARACTERS: Final = 300
-"""Maximum characters of one test's failure message."""
-MAX_ENTRIES: Final = 20_000
+MIN_RUN_S: Final = 1.0
+"""Minimum remaining time for which a run is started, in seconds."""
+MAX_FAILURES_CHARACTERS: Final = 1500
+"""Maximum number of characters of the descriptions of all failures together."""
+MAX_MESSAGE_CHARACTERS: Final = 300
+"""Maximum number of characters of the failure message of one test."""
+MAX_SCANNED_ENTRIES: Final = 20_000
 """Maximum number of directory entries that are scanned for tests."""
-BASILISP: Final = ".lpy"
+BASILISP_SUFFIX: Final = ".lpy"
 """Suffix of Basilisp files."""
-DEFTEST: Final = "(deftest"
-"""Text that marks a file as having tests, for a file that the REPL has not loaded."""
-SOURCES: Final = "src"
-"""Directory of a distribution's packages, if it has one."""
-DISTRIBUTION_FILES: Final = ("pyproject.toml", "setup.py")
-"""Files that mark the directory of a Python distribution."""
+DEFTEST_MARKER: Final = "(deftest"
+"""Text by which a file that the REPL has not loaded is recognised as having tests."""
+SOURCE_DIRECTORY_NAME: Final = "src"
+"""Name of the directory that contains a distribution's packages, if it has one."""
+DISTRIBUTION_FILE_NAMES: Final = ("pyproject.toml", "setup.py")
+"""Names of files that mark the directory of a Python distribution."""
 
 Target = tuple["Path", str]
 """A changed file, and a namespace, module or file that tests it."""
@@ -453,13 +453,13 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     lines: list[str] = []
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
-        if left_s < MIN_S:
+        if left_s < MIN_RUN_S:
             break
         answer = await _run(call, path, namespace, left_s)
         if answer is not None and answer.fields.get("reason") == "tests-failed":
             lines += _words(answer.fields, f"{services.workspace}/")
     text = "\n".join(["tests of the changed files fail:", *dict.fromkeys(lines)])
-    return text[:MAX_CHARACTERS] if lines else ""
+    return text[:MAX_FAILURES_CHARACTERS] if lines else ""
 
 
 def _server(call: Call, path: Path) -> Repl | None:
@@ -471,7 +471,7 @@ def _server(call: Call, path: Path) -> Repl | None:
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
     """Run tests and return the answer, or None if no REPL can run them."""
     repl = _server(call, path)
-    if repl is None and path.suffix != PYTHON:
+    if repl is None and path.suffix != PYTHON_SUFFIX:
         return None
     given: dict[str, object] = {
         "namespace": namespace,
@@ -480,7 +480,7 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
         "onTimeout": "interrupt",
         "detail": True,
     }
-    if path.suffix == PYTHON:
+    if path.suffix == PYTHON_SUFFIX:
         given.pop("replSessionKey")
     try:
         return await run_tests(call, TestArguments.model_validate(given))
@@ -496,10 +496,10 @@ def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
 
 def _targets(workspace: Path, path: Path) -> Iterator[str]:
     """Yield the tests of one file: files named after it, and in Lisp its namespace and that name with `-test`."""
-    if path.suffix in (PYTHON, HY):
+    if path.suffix in (PYTHON_SUFFIX, HY):
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
-    files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP else {}
+    files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP_SUFFIX else {}
     namespace = _namespace(read_edited_lisp(workspace, path))
     if namespace is not None:
         names = [namespace] if is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
@@ -516,7 +516,7 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
         text = read_edited_lisp(workspace, file)
         namespace = _namespace(text)
         if namespace is not None:
-            yield namespace, str(file.relative_to(workspace)) if DEFTEST in (text or "") else namespace
+            yield namespace, str(file.relative_to(workspace)) if DEFTEST_MARKER in (text or "") else namespace
 
 
 def name_in_lisp(workspace: Path, file: Path) -> str | None:
@@ -525,7 +525,7 @@ def name_in_lisp(workspace: Path, file: Path) -> str | None:
     namespace = _namespace(text)
     if namespace is None or not (is_test(file) or namespace.endswith("test")):
         return None
-    is_by_file = file.suffix == BASILISP and DEFTEST in (text or "")
+    is_by_file = file.suffix == BASILISP_SUFFIX and DEFTEST_MARKER in (text or "")
     return str(file.relative_to(workspace)) if is_by_file else namespace
 
 
@@ -547,7 +547,9 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
     yield from _tests_named_after(path.parent.name if is_package else path.stem, workspace, path.suffix)
     directory = path.parent.parent
     directory, is_distribution = (
-        (directory.parent, True) if directory.name == SOURCES else (directory, _is_distribution(directory))
+        (directory.parent, True)
+        if directory.name == SOURCE_DIRECTORY_NAME
+        else (directory, _is_distribution(directory))
     )
     if is_package and is_distribution and directory != workspace and directory.is_relative_to(workspace):
         yield from _tests_named_after(directory.name.replace("-", "_"), directory, path.suffix)
@@ -556,12 +558,12 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
 def _tests_named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
     """Yield the files below a directory that are named as tests of `name`."""
     names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
-    found = files_of(directory, names, max_entries=MAX_ENTRIES)
+    found = files_of(directory, names, max_entries=MAX_SCANNED_ENTRIES)
     yield from (file for file in found if file.name in names and file.is_file())
 
 
 def _is_distribution(directory: Path) -> bool:
-    return any((directory / name).is_file() for name in DISTRIBUTION_FILES)
+    return any((directory / name).is_file() for name in DISTRIBUTION_FILE_NAMES)
 
 
 def is_test(path: Path) -> bool:
@@ -580,4 +582,4 @@ def _words(fields: Json, home: str) -> Iterator[str]:
         if "expected" in row:
             messages.append(f"expected {row['expected']}")
         name = "/".join(part for part in (row.get("ns"), row.get("test")) if part)
-        yield f"{name}{location}: {'; '.join(messages) or row.get('outcome')}"[:MESSAGE_CHARACTERS]
+        yield f"{name}{location}: {'; '.join(messages) or row.get('outcome')}"[:MAX_MESSAGE_CHARACTERS]

@@ -21,8 +21,8 @@ from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
 from codriver.tools.acts.affected_tests import (
-    AFFECTED,
-    AFFECTED_LIMIT_S,
+    AFFECTED_SELECTOR,
+    AFFECTED_TIME_LIMIT_S,
     Choice,
     TestsRun,
     choose,
@@ -41,7 +41,7 @@ from codriver.tools.acts.edit_verdict import (
     unfinished_in,
 )
 from codriver.tools.acts.edited_lines import Edit, edited_files
-from codriver.tools.acts.failure_groups import ADDRESS, failure_groups
+from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
 from codriver.tools.acts.later_tests import LaterTests
 from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
@@ -71,27 +71,27 @@ if TYPE_CHECKING:
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
 
-TESTS_LIMIT_S: Final = 50.0
-"""Default time limit of all tests of one edit, in seconds. Clients wait one minute."""
-MIN_S: Final = 1.0
-"""Minimum time left for which a run is started, in seconds."""
-END_S: Final = 10.0
-"""Time for a run to stop after its limit, or to start after another run, in seconds."""
-CHECKED_TOGETHER: Final = 8
-"""Number of failed tests that are repeated together. One broken test is enough to revert an edit."""
-MAX_FAILURES: Final = 5
+TESTS_TIME_LIMIT_S: Final = 50.0
+"""Default time limit for all tests of one edit, in seconds. Clients wait for one minute."""
+MIN_RUN_S: Final = 1.0
+"""Minimum remaining time for which a run is started, in seconds."""
+RUN_GRACE_S: Final = 10.0
+"""Extra time for a run to stop after its limit or to start after another run, in seconds."""
+CHECK_BATCH_TESTS: Final = 8
+"""Number of failed tests that are repeated in one run. One broken test is enough to revert an edit."""
+MAX_DESCRIBED_FAILURES: Final = 5
 """Maximum number of failures that are described."""
-MAX_NAMED: Final = 4
+MAX_NAMED_TESTS: Final = 4
 """Maximum number of tests that are named."""
-PYTHON: Final = ".py"
-NO_TESTS: Final = ("no-tests", "unknown-namespace")
+PYTHON_SUFFIX: Final = ".py"
+NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
 """Reasons of answers about runs that found no tests."""
-FAILED_BEFORE: Final = "the edit is kept: the tests that fail failed before the edit too"
-NOT_TESTED: Final = "the edit is kept, but not tested"
-NOT_KNOWN: Final = "the edit is kept: no failed test is known to have passed before the edit"
-LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
-RESTORED_MESSAGE: Final = "{all} as before; what loading or tests did beyond them is not undone"
-NOT_RESTORED_MESSAGE: Final = "{all} as before; definitions were not put back: {why}"
+FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the tests that fail failed before the edit too"
+NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
+NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
+LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
+RESTORED_TEMPLATE: Final = "{all} as before; what loading or tests did beyond them is not undone"
+NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not put back: {why}"
 
 
 class LiveSteps:
@@ -122,7 +122,7 @@ class LiveSteps:
         self._loads = EditLoads(call, who, arguments, undo_id=self._undo_id, key=self._key)
         self._given_who = arguments.who
         self._who = who
-        self._limit_s = limit_s or (AFFECTED_LIMIT_S if self._selects_affected else TESTS_LIMIT_S)
+        self._limit_s = limit_s or (AFFECTED_TIME_LIMIT_S if self._selects_affected else TESTS_TIME_LIMIT_S)
         self._verdict = Verdict()
         self._load_started_ms = 0
         """Start time of the load."""
@@ -153,7 +153,7 @@ class LiveSteps:
     @property
     def _selects_affected(self) -> bool:
         """Return whether the caller requested the affected tests."""
-        return AFFECTED in self._tests
+        return AFFECTED_SELECTOR in self._tests
 
     async def check(self, files: Iterable[str]) -> None:
         """Check that all steps can be done, before anything is written.
@@ -167,7 +167,7 @@ class LiveSteps:
             path = self._call.services.workspace / file
             if not dialects_by_suffix().get(path.suffix):
                 continue
-            is_python = path.suffix == PYTHON
+            is_python = path.suffix == PYTHON_SUFFIX
             if (self._undo_id or self._tests) and not is_python:
                 await await_serving_repl(self._call, path, self._call.wait_ms() / 1000)
             if self._is_loaded and self._key is None:
@@ -186,7 +186,7 @@ class LiveSteps:
                     f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
                     hint="Start one (see list_sessions), or omit test and onFailure.",
                 )
-        if self._tests and (of_python := [file for file in files if file.endswith(PYTHON)]):
+        if self._tests and (of_python := [file for file in files if file.endswith(PYTHON_SUFFIX)]):
             arguments = TestArguments(paths=of_python[:1], who=self._given_who)
             location = await location_of_run(self._call, arguments, self._who)
             if isinstance(location, TestEnvironment) and len(of_python) == len(files):
@@ -201,7 +201,7 @@ class LiveSteps:
             RefusedError: a file does not exist.
         """
         services = self._call.services
-        named = [name for name in self._tests if name != AFFECTED]
+        named = [name for name in self._tests if name != AFFECTED_SELECTOR]
         find = partial(_missing, named, services.workspace, environment.directory, edited)
         if missing := await services.work.files.run(self._call.client, find):
             raise refused(
@@ -256,7 +256,7 @@ class LiveSteps:
         """Return whether only REPLs that Codriver started load the files, and all of them are Python files."""
         paths = [result.change.path for result in outcome.files]
         repls = [self._server(path) for path in paths]
-        return all(path.suffix == PYTHON for path in paths) and all(
+        return all(path.suffix == PYTHON_SUFFIX for path in paths) and all(
             isinstance(repl, str) or repl.is_owned for repl in repls
         )
 
@@ -309,7 +309,7 @@ class LiveSteps:
         if verdict.failing and "reason" not in self.fields:
             answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
-                answer_fields["kept"] = FAILED_BEFORE if verdict.has_known_failures_only else NOT_KNOWN
+                answer_fields["kept"] = FAILED_BEFORE_MESSAGE if verdict.has_known_failures_only else NOT_KNOWN_MESSAGE
         if not verdict.passed and not verdict.failed and "reason" not in self.fields:
             answer_fields |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
         self.fields = {**answer_fields, **self.fields}
@@ -335,7 +335,7 @@ class LiveSteps:
         if job_report is None:
             return {
                 "reason": "busy",
-                "message": f"another test run did not finish in time: {NOT_TESTED}",
+                "message": f"another test run did not finish in time: {NOT_TESTED_MESSAGE}",
             }
         report = job_report.report
         failed = failed_tests_in(report)
@@ -346,9 +346,9 @@ class LiveSteps:
         if not report.results and report.error is not None:
             if is_usage_error(report.error):
                 message, hint = usage_error(report.error.message, self._call.services.workspace)
-                return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED}", "hint": hint}
+                return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED_MESSAGE}", "hint": hint}
             reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
-            return {"reason": reason, "message": f"{report.error.message}: {NOT_TESTED}"}
+            return {"reason": reason, "message": f"{report.error.message}: {NOT_TESTED_MESSAGE}"}
         rows = await self._rows(job_report, outcome)
         return {"evaluationId": name, "results": rows} if rows else {}
 
@@ -361,7 +361,7 @@ class LiveSteps:
         described = {*(verdict.broken or verdict.failed)} - {*verdict.failed_before, *verdict.flaky}
         described = described or is_new.intersection(verdict.failed_before)
         groups = failure_groups((failure for failure in failures if failure.nodeid in described), services.workspace)[
-            :MAX_FAILURES
+            :MAX_DESCRIBED_FAILURES
         ]
         if not groups:
             return []
@@ -380,8 +380,8 @@ class LiveSteps:
         verdict = replace(verdict, before=known)
         # The tests that are known to have passed come first, because they need no run with the previous files.
         names = sorted(verdict.failed, key=lambda name: known.get(name) not in EXPECTED_OUTCOMES)
-        for start in range(0, len(names), CHECKED_TOGETHER):
-            checked = names[start : start + CHECKED_TOGETHER]
+        for start in range(0, len(names), CHECK_BATCH_TESTS):
+            checked = names[start : start + CHECK_BATCH_TESTS]
             if unknown := [name for name in checked if name not in known]:
                 previous = await self._run_for_outcomes(job, unknown, previous_sources(outcome))
                 verdict = replace(verdict, before={**verdict.before, **previous})
@@ -409,7 +409,7 @@ class LiveSteps:
         call = self._call
         name = start_job(call, self._who, job)
         self._runs.append(name)
-        current = await wait_for_evaluation(call, name, (job.limit_s or self._limit_s) + END_S)
+        current = await wait_for_evaluation(call, name, (job.limit_s or self._limit_s) + RUN_GRACE_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
                 await stop_evaluation(call, name, "the tests of an edit took too long")
@@ -419,13 +419,13 @@ class LiveSteps:
         """Run tests in their REPL, one run after the other, and repeat those that failed."""
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
-            if left_s < MIN_S:
+            if left_s < MIN_RUN_S:
                 names = [pending.label for pending in runs[number:]]
                 self._verdict = replace(self._verdict, unfinished=(*self._verdict.unfinished, *names))
                 return
             before = await self._outcomes_in_repl(run)
             found = await self._run_in_repl(run, left_s)
-            if found.get("reason") in NO_TESTS:
+            if found.get("reason") in NO_TESTS_REASONS:
                 if not self._selects_affected:
                     self.fields = {**found, **self.fields}
                 continue
@@ -456,7 +456,9 @@ class LiveSteps:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
                 known = self.fields.get("results")
                 described = [row for row in rows if before.get(_qualified_test_name(row)) != "failed"]
-                self.fields["results"] = [*(known if isinstance(known, list) else []), *described][:MAX_FAILURES]
+                self.fields["results"] = [*(known if isinstance(known, list) else []), *described][
+                    :MAX_DESCRIBED_FAILURES
+                ]
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
         """Return "passed" or "failed" for each test in the results of a REPL's last runs."""
@@ -495,7 +497,7 @@ class LiveSteps:
         is_loaded = self._loads.is_done
         left, why = await self._end_undo_records(commit=is_loaded)
         if self._undo_id and not is_loaded:
-            self.fields["kept"] = f"{LOAD_FAILED}{f', except that {why}' if why else ''}"
+            self.fields["kept"] = f"{LOAD_FAILED_MESSAGE}{f', except that {why}' if why else ''}"
             self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
@@ -540,7 +542,7 @@ class LiveSteps:
             repl.key for file in outcome.files if not isinstance(repl := self._server(file.change.path), str)
         ]
         key = (loaded or serving_keys or [""])[0]
-        named = [TestsRun(key, name) for name in self._tests if name != AFFECTED]
+        named = [TestsRun(key, name) for name in self._tests if name != AFFECTED_SELECTOR]
         if not self._selects_affected:
             return Choice(tuple(named))
         choice = await choose(self._call, outcome.files, self._server, may_defer=not named)
@@ -565,7 +567,9 @@ def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Seq
 
 def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
     return {
-        failure.nodeid: ADDRESS.sub("", failure.failure.message) for failure in failures if failure.failure is not None
+        failure.nodeid: ADDRESS_PATTERN.sub("", failure.failure.message)
+        for failure in failures
+        if failure.failure is not None
     }
 
 
@@ -576,14 +580,14 @@ def _qualified_test_name(row: Mapping[str, object]) -> str:
 
 def _first(names: Sequence[str]) -> list[str]:
     """Return the first names, followed by the number of the others, if any."""
-    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
-    return [*names[:MAX_NAMED], *more]
+    more = [f"{len(names) - MAX_NAMED_TESTS} more"] if len(names) > MAX_NAMED_TESTS else []
+    return [*names[:MAX_NAMED_TESTS], *more]
 
 
 def restored_fields(put_back: PutBack) -> dict[str, object]:
     """Return the fields of an answer about an edit that was put back."""
     left = [*put_back.files, *put_back.names]
-    form, them = (NOT_RESTORED_MESSAGE, "files") if put_back.why else (RESTORED_MESSAGE, "files and definitions")
+    form, them = (NOT_RESTORED_TEMPLATE, "files") if put_back.why else (RESTORED_TEMPLATE, "files and definitions")
     them = f"all {them} but leftAsNewer are" if left else f"{them} are"
     fields: dict[str, object] = {"restored": form.format(all=them, why=put_back.why)}
     if left:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, Services
 
 FAILURE_FIELDS = ("reason", "error", "hint")
-"""Fields of a failed load that become fields of the whole answer."""
+"""Fields that the answer about an edit takes from the answer about its failed load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
     from codriver.testing.test_jobs import TestJob
 
-CHECK_S: Final = 25.0
-"""Time limit for repeating failed tests, and for running them with the previous files, in seconds."""
+CHECK_TIME_LIMIT_S: Final = 25.0
+"""Time limit for repeating failed tests and for running them with the previous files, in seconds."""
 EXPECTED_OUTCOMES: Final = frozenset({"passed", "xfailed"})
 """Outcomes of tests that behave as expected."""
 
@@ -126,4 +126,6 @@ def checks(job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | Non
             chosen=None,
             recorders={},
         )
-        yield replace(job, spec=spec, limit_s=CHECK_S, purpose="check" if job.purpose == "tests" else job.purpose)
+        yield replace(
+            job, spec=spec, limit_s=CHECK_TIME_LIMIT_S, purpose="check" if job.purpose == "tests" else job.purpose
+        )

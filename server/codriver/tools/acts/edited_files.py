@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.editing.editable_paths import SUFFIXES
+from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.editing.file_changes import MAX_FILE_BYTES
 from codriver.files import FileRules, Links
 from codriver.tools.calls.syntax_check import MAX_FORMS
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
+EDITED_FILE_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
 """Limits for reading edited files."""
 BITBAKE_SUFFIX: Final = ".bb"
 """Suffix shared by babashka scripts and BitBake recipes."""
-_LISP_START = re.compile(r"\ufeff?(?:#![^\n]*\n|;[^\n]*\n|[\s,])*(?:[(\[{\"':^@]|#[_?({'\"^:]|\Z)")
-"""Matches the beginning of Lisp code, after comments and white space."""
+_LISP_START_PATTERN = re.compile(r"\ufeff?(?:#![^\n]*\n|;[^\n]*\n|[\s,])*(?:[(\[{\"':^@]|#[_?({'\"^:]|\Z)")
+"""Matches the beginning of Lisp code, including comments and white space before it."""
 
 
 def is_lisp(path: Path, text: str) -> bool:
     """Return whether a file is Lisp, by its suffix, or by its first characters if other languages use the suffix."""
     suffix = path.suffix.lower()
-    return suffix in SUFFIXES and (suffix != BITBAKE_SUFFIX or _LISP_START.match(text) is not None)
+    return suffix in LISP_SUFFIXES and (suffix != BITBAKE_SUFFIX or _LISP_START_PATTERN.match(text) is not None)
 
 
 def read_edited_lisp(workspace: Path, path: Path) -> str | None:
     """Return the text of a Lisp file, or None for other and unreadable files. Blocks."""
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in LISP_SUFFIXES:
         return None
     try:
-        text = files.read_text(path, RULES, root=workspace)
+        text = files.read_text(path, EDITED_FILE_RULES, root=workspace)
     except (OSError, ValueError):
         return None
     return text if is_lisp(path, text) else None

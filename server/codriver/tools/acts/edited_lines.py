@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from codriver.editing.batch import FileResult
 
-MAX_COMPARED: Final = 2000
-"""Maximum number of lines, from the first to the last changed one, that are compared one by one."""
+MAX_COMPARED_LINES: Final = 2000
+"""Maximum number of lines, from the first to the last changed one, that are compared individually."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> EditedFile:
     end = len([*takewhile(bool, map(eq, reversed(before[start:]), reversed(after[start:])))])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     blocks = [("replace", 0, len(old), 0, len(new))]
-    if max(len(old), len(new)) <= MAX_COMPARED:
+    if max(len(old), len(new)) <= MAX_COMPARED_LINES:
         blocks = list(SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
     replaced = [
         Replaced(range(start + replacement, start + two), range(start + three, start + four))

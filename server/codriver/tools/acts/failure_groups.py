@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from codriver.testing.runs import TestFinished
 
-ASSERTIONS: Final = frozenset({"", "AssertionError", "Failed"})
-"""Classes of errors whose message only describes values, so that equal messages may be different errors."""
-ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]+")
+ASSERTION_CLASSES: Final = frozenset({"", "AssertionError", "Failed"})
+"""Classes of errors whose messages only describe values, so that different errors may have equal messages."""
+ADDRESS_PATTERN: Final = re.compile(r"\b0x[0-9a-fA-F]+")
 """Matches the address of an object, which differs from run to run."""
-MAX_NAMES: Final = 5
-"""Maximum number of tests that are named in addition to the one that is described."""
+MAX_NAMED_TESTS: Final = 5
+"""Maximum number of tests that are named in addition to the one whose failure is described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FailureGroup:
     def fields(self) -> dict[str, object]:
         """Return the answer field that names the other tests. Those in the same file are named without it."""
         file = self.test.nodeid.partition("::")[0]
-        names = [test.nodeid.removeprefix(file) for test in self.others[:MAX_NAMES]]
+        names = [test.nodeid.removeprefix(file) for test in self.others[:MAX_NAMED_TESTS]]
         left = len(self.others) - len(names)
         return {"alike": [*names, *([f"{left} more"] if left else [])]} if names else {}
 
@@ -74,7 +74,7 @@ def _keys(test: TestFinished, workspace: Path) -> Iterator[Hashable]:
         raised.append((frame.file, frame.line))
     if raised:
         yield (*kind, *raised)
-    is_ambiguous = failure.phase == "call" and (failure.type in ASSERTIONS or not failure.message)
+    is_ambiguous = failure.phase == "call" and (failure.type in ASSERTION_CLASSES or not failure.message)
     location = [(frame.file, frame.line) for frame in frames[:1]] if is_ambiguous else []
     if failure.message and (location or not is_ambiguous):
-        yield (*kind, ADDRESS.sub("", failure.message), *location)
+        yield (*kind, ADDRESS_PATTERN.sub("", failure.message), *location)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.edited_lines import Edit
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
-from codriver.tools.answers.source_lines import LINE_CHARACTERS, excerpt, function_of, without_numbers
+from codriver.tools.answers.source_lines import MAX_LINE_CHARACTERS, excerpt, function_of, without_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from codriver.tools.acts.failure_groups import FailureGroup
     from codriver.tools.calls.call import Call
 
-MAX_WHOLE: Final = 3
-"""Number of different errors with all details. The others get one line each."""
-SOURCE_CHARACTERS: Final = 1200
-"""Maximum characters of source for one failure if it has more than one function, or is not the first."""
+MAX_DETAILED_ERRORS: Final = 3
+"""Maximum number of different errors with all details. The others get one line each."""
+MAX_SOURCE_CHARACTERS: Final = 1200
+"""Maximum characters of source for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum size of a function of the first failure that is displayed in full, because no other is more suspicious."""
 MAX_RANKED_CHARACTERS: Final = 4000
 """Maximum characters of source of suspicious functions in an answer."""
-FIRST_CHARACTERS: Final = 4500
-"""Maximum size of the most suspicious function, if no other code is displayed. If it does not fit, it is only named."""
+MAX_FIRST_CHARACTERS: Final = 4500
+"""Maximum size of the most suspicious function if no other code is displayed. A larger one is only named."""
 MAX_RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
-MAX_CHARACTERS: Final = 100_000
+MAX_FUNCTION_CHARACTERS: Final = 100_000
 """Maximum size of a function that is considered."""
-NUMBER: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
-"""Matches the number of a line in an excerpt."""
+LINE_NUMBER_PATTERN: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
+"""Matches the line number at the start of a line of an excerpt."""
 MAX_CALLED_FUNCTIONS: Final = 2
-"""Maximum number of functions displayed for a wrong value."""
+"""Maximum number of called functions that are displayed for a wrong value."""
 NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Names of code inside of a function, for which no function is recorded."""
+"""Names of code objects inside of functions, for which no separate function is recorded."""
 MAX_RANKED_SOURCES: Final = 3
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
@@ -89,7 +89,7 @@ class _Sources:
         """Called functions that are too long to display."""
         self._left = MAX_RANKED_CHARACTERS
         self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
-                      for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
+                      for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])}  # fmt: skip
 
     def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
         """Return the code to display for one failed test."""
@@ -115,9 +115,9 @@ class _Sources:
                 whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
-                self._add_called(found, frame, FIRST_CHARACTERS if is_first else SOURCE_CHARACTERS)
+                self._add_called(found, frame, MAX_FIRST_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
         for frame in self._assigned(test) if is_first else ():
-            self._add_called(found, frame, FIRST_CHARACTERS)
+            self._add_called(found, frame, MAX_FIRST_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]
@@ -142,7 +142,7 @@ class _Sources:
             text = function_of(self._edit.lines_now(function.file), line)
             if self._is_displayed(function.file, text):
                 continue
-            most = FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left
+            most = MAX_FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left
             if text and displayed < MAX_RANKED_SOURCES and len(text) <= most:
                 displayed += 1
                 self._display(function.file, text)
@@ -157,7 +157,7 @@ class _Sources:
         if now is None:
             return
         text = excerpt(self._edit.lines_now(now.file), now.line, whole_characters=whole_characters)
-        fits = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
+        fits = not found.excerpts or len(text) <= MAX_SOURCE_CHARACTERS - sum(map(len, found.excerpts))
         if text and fits and not self._is_displayed(now.file, text):
             self._display(now.file, text)
             found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._as_text(text)}")
@@ -171,11 +171,13 @@ class _Sources:
         now = self._now(frame)
         if now is None:
             return
-        text = excerpt(self._edit.lines_now(now.file), now.line, is_marked=False, whole_characters=MAX_CHARACTERS)
+        text = excerpt(
+            self._edit.lines_now(now.file), now.line, is_marked=False, whole_characters=MAX_FUNCTION_CHARACTERS
+        )
         if not text or self._is_displayed(now.file, text):
             return
         words = frame_location(now, self._workspace)
-        left = SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
+        left = MAX_SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
         if len(text) <= left:
             self._display(now.file, text)
             found.excerpts.append(f"{words}\n{self._as_text(text)}")
@@ -196,10 +198,10 @@ class _Sources:
 
     def _is_displayed(self, file: str, text: str) -> bool:
         """Return whether all lines of an excerpt are displayed already."""
-        return bool(text) and {(file, number) for number in NUMBER.findall(text)} <= self._displayed
+        return bool(text) and {(file, number) for number in LINE_NUMBER_PATTERN.findall(text)} <= self._displayed
 
     def _display(self, file: str, text: str) -> None:
-        self._displayed.update((file, number) for number in NUMBER.findall(text))
+        self._displayed.update((file, number) for number in LINE_NUMBER_PATTERN.findall(text))
 
     def _statement(self, test: TestFinished) -> str:
         """Return the failed line of the test, or an empty string."""
@@ -208,7 +210,9 @@ class _Sources:
             return ""
         lines = self._edit.lines_of_run(test.file)
         text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        return self._without_secrets(text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 1]}…")
+        return self._without_secrets(
+            text if len(text) <= MAX_LINE_CHARACTERS else f"{text[: MAX_LINE_CHARACTERS - 1]}…"
+        )
 
 
 def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DELAY_S: Final = 1.0
-"""Time from the answer to the start of the tests, in seconds. Many callers request the next run within it."""
-LIMIT_S: Final = 50.0
+START_DELAY_S: Final = 1.0
+"""Time from the answer to the start of the tests, in seconds. Many callers request another run within it."""
+TIME_LIMIT_S: Final = 50.0
 """Time limit of the tests, in seconds."""
-END_S: Final = 10.0
-"""Time for a run to stop after its limit, or to start after another run, in seconds."""
-MAX_CHECKED: Final = 20
-"""Maximum number of failed tests that are checked with the previous files."""
-MAX_NAMED: Final = 4
+RUN_GRACE_S: Final = 10.0
+"""Extra time for a run to stop after its limit or to start after another run, in seconds."""
+MAX_CHECKED_TESTS: Final = 20
+"""Maximum number of failed tests that are repeated with the previous files."""
+MAX_NAMED_TESTS: Final = 4
 """Maximum number of broken tests that a note names."""
 
 
@@ -66,7 +66,7 @@ def begin(call: Call, later: LaterTests) -> None:
 
 async def _run(call: Call, later: LaterTests, requests: int) -> None:
     """Run the tests, unless a caller has requested other tests since."""
-    await anyio.sleep(DELAY_S)
+    await anyio.sleep(START_DELAY_S)
     try:
         broken = await _broken(call, later, requests)
     except CodriverError as error:
@@ -77,7 +77,7 @@ async def _run(call: Call, later: LaterTests, requests: int) -> None:
         return
     if broken:
         files = few([file.display_path for file in later.outcome.files])
-        note = f"your edit of {files} broke {few(broken, MAX_NAMED)}: passed before, run after the answer"
+        note = f"your edit of {files} broke {few(broken, MAX_NAMED_TESTS)}: passed before, run after the answer"
         found = call.services.ledger.tests.unreported
         found[later.who] = "; ".join(filter(None, [found.get(later.who, ""), note]))
 
@@ -90,13 +90,13 @@ async def _broken(call: Call, later: LaterTests, requests: int) -> Sequence[str]
         return ()
     job = await make_job(call, arguments, location)
     spec = replace(job.spec, retains_failed_process=False)
-    job = replace(job, spec=spec, purpose="later", limit_s=LIMIT_S, is_complete=False, without_pytest=None)
+    job = replace(job, spec=spec, purpose="later", limit_s=TIME_LIMIT_S, is_complete=False, without_pytest=None)
     job_report = await _report(call, later.who, job, requests)
     if job_report is None:
         return ()
     failed = [
         name for name in failed_tests_in(job_report.report) if later.known_before.get(name) not in FAILING_OUTCOMES
-    ][:MAX_CHECKED]
+    ][:MAX_CHECKED_TESTS]
     known = {name: later.known_before[name] for name in failed if name in later.known_before}
     unknown = [name for name in failed if name not in known]
     before = {**known, **await _outcomes(call, later, job, unknown, requests, previous_sources(later.outcome))}
@@ -129,7 +129,7 @@ async def _report(call: Call, who: str, job: TestJob, requests: int) -> JobRepor
     if tests.requests != requests:
         return None
     name = start_job(call, who, job)
-    await wait_for_evaluation(call, name, LIMIT_S + END_S, owns=False)
+    await wait_for_evaluation(call, name, TIME_LIMIT_S + RUN_GRACE_S, owns=False)
     job_report = tests.report(name)
     is_outdated = job_report is None or tests.requests != requests or job_report.changed_files
     return None if is_outdated else job_report

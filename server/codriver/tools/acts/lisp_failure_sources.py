@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
 
-SEARCH_S: Final = 2.0
+SEARCH_TIMEOUT_S: Final = 2.0
 """Time limit for finding a function, in seconds."""
 MAX_SYMBOLS: Final = 5
-"""Maximum number of functions that are looked up."""
-MAX_CHARACTERS: Final = 2400
+"""Maximum number of symbols that are looked up to find functions."""
+MAX_FUNCTION_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed."""
-CALLED: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]+)")
-"""Matches the function of a call."""
+CALLED_FUNCTION_PATTERN: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]+)")
+"""Matches the start of a call, up to the end of the function's name."""
 
 
 async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str, object]) -> str:
@@ -39,7 +39,7 @@ async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str,
     """
     namespace = as_text(row.get("ns")) or ""
     symbols = list(dict.fromkeys(_symbols(row, namespace)))[:MAX_SYMBOLS]
-    with anyio.move_on_after(SEARCH_S), suppress(CodriverError):
+    with anyio.move_on_after(SEARCH_TIMEOUT_S), suppress(CodriverError):
         adapter = call.services.repls.adapter(repl.id)
         for symbol in symbols:
             query = FindSource(symbol, namespace=namespace, session=session)
@@ -54,7 +54,7 @@ async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str,
                 continue
             form = next((found.text[one.start : one.end] for one in top_level_forms(found.text) if one.line == 1), "")
             text = numbered_definition(form, found.line, lambda _: True, is_python=False) if form else ""
-            if text and len(text) <= MAX_CHARACTERS:
+            if text and len(text) <= MAX_FUNCTION_CHARACTERS:
                 where = f"{file.relative_to(call.services.workspace).as_posix()}:{found.line}"
                 return call.services.log.without_secrets(f"{where} in {symbol}\n{text}")
     return ""
@@ -68,4 +68,6 @@ def _symbols(row: Mapping[str, object], namespace: str) -> Iterator[str]:
             yield f"{owner}/{name.partition('/')[0]}"
     if not row.get("frames"):
         # The outermost call of a check compares values.
-        yield from (found["symbol"] for found in list(CALLED.finditer(as_text(row.get("expected")) or ""))[1:])
+        yield from (
+            found["symbol"] for found in list(CALLED_FUNCTION_PATTERN.finditer(as_text(row.get("expected")) or ""))[1:]
+        )

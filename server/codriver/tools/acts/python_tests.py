@@ -17,14 +17,14 @@ from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
-from codriver.testing.test_jobs import FUNCTIONS, TestJob
+from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.acts.failure_groups import failure_groups
-from codriver.tools.acts.failure_sources import MAX_WHOLE, failed_line, failure_frames, failure_sources
+from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
-from codriver.tools.acts.test_frames import QUERY, why_no_frames
+from codriver.tools.acts.test_frames import FRAMES_HINT, why_no_frames
 from codriver.tools.acts.test_starts import repeat_command
 from codriver.tools.answers.answer_budget import budget, fit, json_size, leading, tail
 from codriver.tools.answers.answer_notes import with_notes
@@ -59,71 +59,83 @@ if TYPE_CHECKING:
 
 MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
-MESSAGE_CHARACTERS: Final = 500
-LATER_MESSAGE_CHARACTERS: Final = 250
+MAX_MESSAGE_CHARACTERS: Final = 500
+MAX_LATER_MESSAGE_CHARACTERS: Final = 250
 """Maximum characters of the message of a failure that is not the first."""
 """Maximum characters of a failure's message."""
-SHORT_CHARACTERS: Final = 100
-"""Maximum characters of the message of a failure that is described in short, and of its causes."""
-OUTPUT_CHARACTERS: Final = 300
+MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
+"""Maximum characters of the messages of a briefly described failure and of its causes."""
+MAX_OUTPUT_CHARACTERS: Final = 300
 """Maximum characters of the output of a failed test."""
 MAX_DETAILS_CHARACTERS: Final = 4000
 """Maximum characters of a failure as pytest prints it, in a report."""
-STRINGS: Final = re.compile(r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) == ['\"](?:(?!\.\.\.).)*['\"]$")
-"""Matches an assertion about two strings, neither of which is shortened."""
+STRING_ASSERTION_PATTERN: Final = re.compile(
+    r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) == ['\"](?:(?!\.\.\.).)*['\"]$"
+)
+"""Matches an assertion that compares two strings, neither of which is shortened."""
 COMPARISON_PREFIXES: Final = ("", "  ", "  - ", "  + ", "  ? ")
-"""Prefixes of the lines with which pytest compares two strings."""
-UNITTEST_STRINGS: Final = re.compile(
+"""Prefixes of the lines in which pytest compares two strings."""
+UNITTEST_STRINGS_PATTERN: Final = re.compile(
     r"(?:AssertionError: )?(?P<quote>['\"])(?:(?!\[\d+ chars\]).)*(?P=quote) != ['\"](?:(?!\[\d+ chars\]).)*['\"]$"
 )
-"""Matches unittest's message about two strings, neither of which is shortened."""
+"""Matches the message of unittest that compares two strings, neither of which is shortened."""
 UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
-"""Prefixes of the lines with which unittest compares two strings."""
-WHERE: Final = "\n +  where "
-"""Start of the explanation of calls in an assertion message of pytest. With it, an answer can omit the statement."""
-FUNCTION_OBJECT: Final = re.compile(
+"""Prefixes of the lines in which unittest compares two strings."""
+WHERE_PREFIX: Final = "\n +  where "
+"""Start of pytest's explanation of calls in an assertion message, which makes the statement redundant."""
+FUNCTION_OBJECT_PATTERN: Final = re.compile(
     r" \+ +where (?P<object><(?:function|bound method|built-in \w+) .+>) = (?P<name>\S.*)$"
 )
-"""Matches the line in a message of pytest that explains a function object in an earlier line."""
+"""Matches the line in pytest's message that explains which function object an earlier line means."""
 MAX_FRAMES: Final = 5
 """Maximum number of frames of a failure or interruption in an answer."""
-CORRECT_NAME: Final = "Correct the name of the test, or name its file."
-UNKNOWN_OPTION: Final = (
+CORRECT_NAME_HINT: Final = "Correct the name of the test, or name its file."
+UNKNOWN_OPTION_HINT: Final = (
     "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
     'args: ["-o", "addopts="].'
 )
 MAX_LOCALS: Final = 3
 """Maximum number of local variables of a failure in an answer."""
-LOCAL_CHARACTERS: Final = 120
+MAX_LOCAL_CHARACTERS: Final = 120
 """Maximum characters of the value of a variable."""
-SHORT_LOCAL: Final = 40
-"""Maximum size of a value that may be displayed although the message has it too."""
-UNINFORMATIVE: Final = re.compile(r"<[\w.<>]+>")
-"""Matches the text of a value of which only the class is known."""
-MAX_FILES: Final = 5
+MAX_REPEATED_LOCAL_CHARACTERS: Final = 40
+"""Maximum characters of a variable's value that is displayed even if the message contains it."""
+CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
+"""Matches the text of a value that reveals only its class."""
+MAX_NAMED_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
 DJANGO_SCRIPT: Final = "manage.py"
-"""File with which a Django project runs its tests."""
+"""Name of the script with which a Django project runs its tests."""
 DEBUGGER_OPTION: Final = "--pdb"
 """Option of pytest that starts a debugger when a test fails."""
 ALWAYS_COUNTED: Final = ("passed", "failed")
-"""Counts that an answer has even if they are zero."""
-COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
-"""Counts of an answer, in order. Zeros are omitted, except for passed and failed."""
-OUTCOME_COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected")
-"""Counts whose sum is the number of collected tests, unless some did not run."""
+"""Counts that an answer contains even if they are zero."""
+COUNT_FIELDS: Final = (
+    "passed",
+    "failed",
+    "errors",
+    "skipped",
+    "xfailed",
+    "xpassed",
+    "deselected",
+    "collected",
+    "warnings",
+)
+"""Fields for counts in an answer, in order. Zeros are omitted, except for passed and failed."""
+OUTCOME_COUNT_FIELDS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected")
+"""Counts that add up to the number of collected tests if all of them ran."""
 FAILED_STATUS: Final = 1
 """pytest's exit status for a run with failed tests."""
-SILENT: Final = frozenset({
+SILENT_OPTIONS: Final = frozenset({
     "-x", "--exitfirst", "--maxfail", "-k", "-m", "--lf", "--last-failed", "--ff", "--failed-first", "--nf",
     "--new-first", "--sw", "--stepwise", "--stepwise-skip", "--deselect", "--ignore", "--ignore-glob", "-p", "-n",
     "--numprocesses", "--dist", "-q", "--quiet", "--no-cov", "--strict-markers", "--runxfail", "--pyargs", "--rootdir",
     "--confcutdir", "--import-mode", "-c", "--count", "--reruns", "--timeout", "-o", "--override-ini", "--junitxml",
     "--pdb",
 })  # fmt: skip
-"""Options of pytest that do not request output on the terminal."""
-STOP_S: Final = 8.0
-"""Time for a run to stop after its limit, in seconds: 5 s for its fixtures, and some time to spare."""
+"""Options of pytest that do not ask for output on the terminal."""
+STOP_TIMEOUT_S: Final = 8.0
+"""Maximum time for a run to stop after its limit, in seconds: 5 s for its fixtures and some spare time."""
 STILL_RUNNING_HINT: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
 """Hint about a run that continues after its call."""
 FAILED_HINT: Final = 'status with about: "error" has all frames'
@@ -182,7 +194,7 @@ async def make_job(
             directory=directory,
             arguments=tuple(command_of(arguments, workspace, directory, failed)),
             environment={**environment.variables, **arguments.env},
-            recorders={FUNCTIONS: {}, **added},
+            recorders={FUNCTIONS_RECORDER: {}, **added},
             roots=(str(workspace),),
             retains_failed_process=True,
         )
@@ -269,7 +281,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if whole or _shows_output(job_report):
         fields |= _output(call, job, delivery, whole=whole)
     if job_report.changed_files:
-        fields["changedDuring"] = list(job_report.changed_files[:MAX_FILES])
+        fields["changedDuring"] = list(job_report.changed_files[:MAX_NAMED_FILES])
     found = call.services.ledger.tests.pop_differences(call.who(arguments.who), job.id)
     fields = with_notes(fields, [*job.notes, *found, *_debugging_hints(call, job, job_report)])
     seed = job_report.report.finished.hash_seed if job_report.report.finished is not None else None
@@ -292,7 +304,7 @@ def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str,
         return left
     if left.get("reason") == "tests-failed" and left.get("exitStatus") == FAILED_STATUS:
         del left["exitStatus"]
-    if left.get("collected") == sum(as_int(left.get(key)) or 0 for key in OUTCOME_COUNTS):
+    if left.get("collected") == sum(as_int(left.get(key)) or 0 for key in OUTCOME_COUNT_FIELDS):
         del left["collected"]
     if rows := as_maps(left.get("results")):
         left["results"] = [
@@ -305,7 +317,7 @@ def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list
     """Explain how to evaluate code in the frames of a failure, if the debugger was requested."""
     if DEBUGGER_OPTION not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
-    return [why_no_frames(call, job.id) or QUERY]
+    return [why_no_frames(call, job.id) or FRAMES_HINT]
 
 
 def _refusal(job: Evaluation) -> Answer:
@@ -322,7 +334,7 @@ def _progress(job_report: JobReport) -> dict[str, object]:
     of = report.counts.collected - report.counts.deselected
     fields: dict[str, object] = {"finished": len(report.results)}
     fields |= {"of": of} if of else {}
-    fields |= {"running": list(report.running[:MAX_FILES])} if report.running else {}
+    fields |= {"running": list(report.running[:MAX_NAMED_FILES])} if report.running else {}
     return fields
 
 
@@ -347,7 +359,7 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
         fields["reason"] = "tests-failed"
         fields |= {"problem": error.message} if error is not None else {}
     if (job.status == "interrupted" or error is not None) and (unfinished := unfinished_in(report)):
-        fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_FILES])}
+        fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_NAMED_FILES])}
     if job.status == "interrupted" and report.interruption is not None:
         fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
     return {key: value for key, value in fields.items() if value is not None}
@@ -378,9 +390,9 @@ def usage_error(message: str, workspace: Path) -> tuple[str, str]:
     text = text.rpartition(": error: ")[2] or text
     if text.startswith("not found: "):
         file, _, name = text.removeprefix("not found: ").partition("::")
-        return f"there is no test {name} in {file}", CORRECT_NAME
+        return f"there is no test {name} in {file}", CORRECT_NAME_HINT
     if "unrecognized arguments" in text:
-        return text, UNKNOWN_OPTION
+        return text, UNKNOWN_OPTION_HINT
     return text, "Correct paths, or the options in args."
 
 
@@ -410,7 +422,7 @@ def report_fields(
     report, workspace = job_report.report, call.services.workspace
     counts = asdict(report.counts)
     fields: dict[str, object] = {} if job_report.job.spec.runner == "pytest" else {"runner": job_report.job.spec.runner}
-    for key in COUNTS:
+    for key in COUNT_FIELDS:
         if counts[key] or key in ALWAYS_COUNTED:
             fields[key] = counts[key]
     if whole:
@@ -418,9 +430,10 @@ def report_fields(
         return fields
     groups = failure_groups(report.failures, workspace)
     first: list[object] = [
-        failure_row(group, workspace, sources, is_first=not index) for index, group in enumerate(groups[:MAX_WHOLE])
+        failure_row(group, workspace, sources, is_first=not index)
+        for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])
     ]
-    others: list[object] = [_short_row(group, workspace) for group in groups[MAX_WHOLE:MAX_FAILURES]]
+    others: list[object] = [_short_row(group, workspace) for group in groups[MAX_DETAILED_ERRORS:MAX_FAILURES]]
     if groups:
         rows, note, _ = fit(first, budget(call))
         rows += leading(others, budget(call) - json_size(rows))
@@ -454,8 +467,8 @@ def failure_row(
         row["in"] = failure.phase
     if failure.part:
         row["subtest"] = failure.part
-    row["message"] = cut(_message(failure), MESSAGE_CHARACTERS if is_first else LATER_MESSAGE_CHARACTERS)
-    if source is not None and source.statement and WHERE not in failure.message:
+    row["message"] = cut(_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS)
+    if source is not None and source.statement and WHERE_PREFIX not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
     frames = [frame_location(frame, workspace) for frame in project_frames if frame.file != test.file][:MAX_FRAMES]
@@ -475,7 +488,7 @@ def failure_row(
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
     if output:
-        row["output"] = output if len(output) <= OUTPUT_CHARACTERS else f"…{output[-OUTPUT_CHARACTERS:]}"
+        row["output"] = output if len(output) <= MAX_OUTPUT_CHARACTERS else f"…{output[-MAX_OUTPUT_CHARACTERS:]}"
     return row
 
 
@@ -483,15 +496,16 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
     """Return the first variables of a frame whose values are not just the names of classes, nor in the message."""
     known = f"{failure.message}{''.join(text for _, text in failure.sections)}"
     return [
-        f"{name}={cut(text, LOCAL_CHARACTERS)}"
+        f"{name}={cut(text, MAX_LOCAL_CHARACTERS)}"
         for name, text in frame.locals.items()
-        if UNINFORMATIVE.fullmatch(text) is None and (len(text) <= SHORT_LOCAL or text not in known)
+        if CLASS_ONLY_PATTERN.fullmatch(text) is None
+        and (len(text) <= MAX_REPEATED_LOCAL_CHARACTERS or text not in known)
     ][:MAX_LOCALS]
 
 
 def _cause(error: LinkedError, workspace: Path) -> str:
     """Return a line about an error behind a failure, with its location in the project."""
-    line = cut(f"{error.type}: {error.message}", SHORT_CHARACTERS)
+    line = cut(f"{error.type}: {error.message}", MAX_SHORT_MESSAGE_CHARACTERS)
     frame = next((candidate for candidate in error.frames if is_in_project(candidate, workspace)), None)
     return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 
@@ -501,7 +515,7 @@ def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
     test = group.test
     row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace), **group.fields}
     if test.failure is not None:
-        row["message"] = cut(_message(test.failure).partition("\n")[0], SHORT_CHARACTERS)
+        row["message"] = cut(_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
     return row
 
 
@@ -513,8 +527,8 @@ def _message(failure: TestFailure) -> str:
     message = _without_function_objects(failure.message)
     first, _, rest = message.partition("\n")
     lines = rest.splitlines()
-    is_known = STRINGS.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in lines)
-    if is_known or (UNITTEST_STRINGS.match(first) and all(line[:2] in UNITTEST_PREFIXES for line in lines)):
+    is_known = STRING_ASSERTION_PATTERN.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in lines)
+    if is_known or (UNITTEST_STRINGS_PATTERN.match(first) and all(line[:2] in UNITTEST_PREFIXES for line in lines)):
         message = first
     return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
 
@@ -526,7 +540,7 @@ def _without_function_objects(message: str) -> str:
     """
     lines: list[str] = []
     for line in message.split("\n"):
-        found = FUNCTION_OBJECT.match(line)
+        found = FUNCTION_OBJECT_PATTERN.match(line)
         if found is not None and any(found["object"] in earlier for earlier in lines):
             lines = [earlier.replace(found["object"], found["name"]) for earlier in lines]
         else:
@@ -541,7 +555,7 @@ def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
     if test.reason:
         row["reason"] = test.reason
     for failure in test.failures[:1]:
-        row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
+        row["message"] = cut(_message(failure), MAX_MESSAGE_CHARACTERS)
         row["text"] = cut(failure.text or failure.message, MAX_DETAILS_CHARACTERS)
     return row
 
@@ -563,7 +577,7 @@ def _shows_output(job_report: JobReport) -> bool:
     if not report.results or (report.error is not None and not report.failures):
         return True
     options = [argument.partition("=")[0] for argument in job_report.job.spec.arguments if argument.startswith("-")]
-    return any(option not in SILENT and option[:2] not in ("-k", "-m", "-n", "-p", "-o") for option in options)
+    return any(option not in SILENT_OPTIONS and option[:2] not in ("-k", "-m", "-n", "-p", "-o") for option in options)
 
 
 def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:

@@ -10,8 +10,8 @@ from codriver.errors import RefusedError, refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = files.FileRules(files.Links.ANY, most_bytes=16 * 2**20)
-"""Limits for a file to load. Links may lead anywhere, because the caller could send the text instead."""
+LOADED_FILE_RULES = files.FileRules(files.Links.ANY, most_bytes=16 * 2**20)
+"""Limits for files to load. Links may lead anywhere, because callers could send the text instead."""
 
 
 def _unreadable_file_error(path: str, why: str) -> RefusedError:
@@ -30,7 +30,7 @@ def read_source(path: Path) -> str:
         RefusedError: the file cannot be read.
     """
     try:
-        return files.read_text(path, FILE)  # without the byte order mark, which REPLs would read as code
+        return files.read_text(path, LOADED_FILE_RULES)  # without the byte order mark, which REPLs would read as code
     except UnicodeDecodeError as error:
         raise _unreadable_file_error(str(path), "it is not UTF-8") from error
     except (OSError, ValueError) as error:  # ValueError: the path contains a null byte

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.actions import Evaluate
 from codriver.core.state import queue_of, session_queue
-from codriver.core.values import NO_LIMITS, OCCUPYING_STATUSES, PrintLimits, execution_session_of
+from codriver.core.values import NO_PRINT_LIMITS, OCCUPYING_STATUSES, PrintLimits, execution_session_of
 from codriver.errors import RefusedError, refused
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import ways_to_free_session
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 MAX_CLIENT_BYTES = 32 * 2**20
 """Maximum bytes of one client's unfinished code: twice the maximum size of a message by default."""
-MAX_BYTES = 128 * 2**20
+MAX_TOTAL_BYTES = 128 * 2**20
 """Maximum bytes of the unfinished code of all clients."""
 GUARANTEED_CLIENT_BYTES = 64 * 1024
 """Bytes of unfinished code that each client may always have, however much other clients have.
 
 Together they are 32 MiB for the maximum number of clients.
 """
-EVALUATION_BYTES = 8 * 1024
-"""Bytes counted for an evaluation in addition to its code, so that their number is limited as well."""
-FORM_BYTES = 200
+EVALUATION_OVERHEAD_BYTES = 8 * 1024
+"""Bytes counted for an evaluation in addition to its code, which limits the number of evaluations."""
+FORM_OVERHEAD_BYTES = 200
 """Bytes counted for each form of a request in addition to its text."""
 
 
@@ -63,14 +63,14 @@ def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request
     more = weight(request)
     if of_client and of_client + more > MAX_CLIENT_BYTES:
         raise _too_much_code_error(of_client, MAX_CLIENT_BYTES, "this client")
-    if of_client + more > GUARANTEED_CLIENT_BYTES and total and total + more > MAX_BYTES:
-        raise _too_much_code_error(total, MAX_BYTES, "all clients")
+    if of_client + more > GUARANTEED_CLIENT_BYTES and total and total + more > MAX_TOTAL_BYTES:
+        raise _too_much_code_error(total, MAX_TOTAL_BYTES, "all clients")
 
 
 def weight(request: Request) -> int:
     """Return the approximate size of a queued request in bytes, without visiting its forms."""
     code = sys.getsizeof(request.code)
-    return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
+    return EVALUATION_OVERHEAD_BYTES + (2 * code + FORM_OVERHEAD_BYTES * len(request.forms) if request.forms else code)
 
 
 MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
@@ -82,7 +82,7 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     if not find_traits(call.client_name).reads_whole:
         return None
     # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
-    return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)
+    return NO_PRINT_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)
 
 
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:

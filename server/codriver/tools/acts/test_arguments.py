@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.arguments import UNLISTED
+from codriver.tools.calls.arguments import UNLISTED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
 
-SOURCES: Final = "src"
-"""Directory of a distribution's packages, if it has one."""
+SOURCE_DIRECTORY_NAME: Final = "src"
+"""Name of the directory that contains a distribution's packages, if it has one."""
 MAX_PATHS: Final = 1000
 """Maximum number of paths in a call."""
 MAX_ARGS: Final = 200
@@ -87,20 +87,20 @@ class TestArguments(Evaluating):
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."
     )
-    namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Earlier name of an entry of `paths`."""
-    test: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """One test of the namespace."""
-    match: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    match: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The expression of pytest's `-k`."""
-    fresh: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    fresh: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to start a new process instead of copying a prepared one."""
-    on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
-    passed: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED_KEY: True})
+    passed: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to list passed tests, too, in Lisp."""
-    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    report: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every result with its duration, as `codriver test` needs for its report."""
-    junit: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    junit: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Absolute path of the JUnit XML file that pytest writes, for `codriver test`."""
 
     @property
@@ -207,7 +207,7 @@ def _modules(name: str, workspace: Path, directory: Path) -> Iterator[str]:
     """
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
-        for root in (directory, directory / SOURCES, workspace, workspace / SOURCES):
+        for root in (directory, directory / SOURCE_DIRECTORY_NAME, workspace, workspace / SOURCE_DIRECTORY_NAME):
             stem = root.joinpath(*parts[:count])
             for found in (stem.with_name(f"{stem.name}.py"), stem):
                 if found.exists() and (found.suffix or count == len(parts)):

@@ -23,8 +23,7 @@ from codriver.core.values import PYTHON
 from codriver.files import FileRules, Links
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.kinds import PYTHON as PYTHON_KIND
-from codriver.repls.kinds import split_address
+from codriver.repls.kinds import PYTHON_KIND, split_address
 from codriver.systems.file_system import is_mine
 from codriver.systems.programs import existing_python
 
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
 
-PROCESSES: Final = Path("/proc")
+PROC_DIRECTORY: Final = Path("/proc")
 """Directory in which Linux describes running processes."""
-PROCESS_RULES: Final = FileRules(Links.ANY, 4 * files.MEBIBYTE)
-"""Limits for reading the command line and environment of a process. Linux limits both together to 6 MB by default."""
+PROCESS_FILE_RULES: Final = FileRules(Links.ANY, 4 * files.MEBIBYTE)
+"""Limits for reading a process's command line and environment. Linux limits both together to 6 MB by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def _environment_of_process(
 
     The result is None if the process belongs to another user, or does not serve that REPL.
     """
-    process_directory = PROCESSES / str(process_id)
+    process_directory = PROC_DIRECTORY / str(process_id)
     with suppress(OSError, ValueError):
         if not (
             is_mine(process_directory.stat().st_uid)
@@ -116,7 +115,7 @@ def _environment_of_process(
 
 def _words(file: Path) -> list[bytes]:
     """Return the strings in a file about a process, such as its command line, which end with null bytes."""
-    return files.read_head(file, PROCESS_RULES).split(b"\0")
+    return files.read_head(file, PROCESS_FILE_RULES).split(b"\0")
 
 
 def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[str], int | None]]) -> bool:
@@ -126,7 +125,7 @@ def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[st
         return find(location) == process_id
     port = location.rpartition(":")[2]
     listening = {f"socket:[{inode}]" for inode, at in listening_sockets().items() if at.rpartition(":")[2] == port}
-    open_files = (PROCESSES / str(process_id) / "fd").iterdir()
+    open_files = (PROC_DIRECTORY / str(process_id) / "fd").iterdir()
     return any(str(file.readlink()) in listening for file in open_files)
 
 

@@ -21,7 +21,7 @@ from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.adapter_values import UNKNOWN_TEST
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST_NAME
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.lisp_failure_sources import failure_source
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
@@ -59,22 +59,22 @@ if TYPE_CHECKING:
     Run = tuple[Evaluation, Json]
 
 
-ALL_TESTS = str(TestSelection())
-"""How a run without a selection describes its tests."""
-STACKS_BYTES = 2000
+ALL_TESTS_LABEL = str(TestSelection())
+"""Description of the selection in a run that selects all tests."""
+MAX_STACKS_BYTES = 2000
 """Maximum bytes of stacks in the answer about a stopped run."""
-HINTS = {
+HINTS_BY_REASON = {
     "bad-arguments": 'Combine parts of test names with "and", "or" and "not", as in "parser and not slow".',
     "unknown-namespace": "Load its file with load_file, or correct the name.",
     "capability-missing": "Omit what this REPL does not support, and call again.",
     "evaluation-failed": "Correct the arguments and call again.",
     "repl-disconnected": "See list_sessions. Tests are never repeated automatically.",
 }
-"""Hints by the reason why tests could not run."""
+"""Hints for tests that could not run, by the reason."""
 
-FAILED = 'Errors and failures come first in results. status with about: "error" has all frames.'
+FAILED_HINT = 'Errors and failures come first in results. status with about: "error" has all frames.'
 
-HINT = "Load the test file with load_file first."
+LOAD_HINT = "Load the test file with load_file first."
 PYTHON_HINT = "Name test files of the project as paths, such as tests/test_shop.py."
 HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs files that are named or loaded."
 
@@ -82,7 +82,7 @@ HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs file
 def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -> RefusedError:
     """Return the refusal of a run that found no test."""
     everywhere, _, match = selection.partition(" matching ")
-    where = "" if everywhere == ALL_TESTS else f" in {everywhere}"
+    where = "" if everywhere == ALL_TESTS_LABEL else f" in {everywhere}"
     if not where and not match and (repl is None or repl.dialect != PYTHON):
         where = " in the namespaces that are loaded"
     return refused(
@@ -96,7 +96,7 @@ def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -
 async def _test_names_hint(call: Call, repl: Repl | None) -> str:
     """Return how to name tests that a REPL can run."""
     if repl is None or repl.dialect != PYTHON:
-        return HY_HINT if repl is not None and repl.dialect == "hy" else HINT
+        return HY_HINT if repl is not None and repl.dialect == "hy" else LOAD_HINT
     if await call.services.work.files.run(call.client, call.services.may_run_files):
         return PYTHON_HINT
     return (
@@ -295,7 +295,7 @@ async def _describe_repl_run(
         if is_named(stopped):
             fields["stoppedIn"] = row_json(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.user_stacks:
-            fields["stacks"] = tail(transcript.user_stacks, STACKS_BYTES).text
+            fields["stacks"] = tail(transcript.user_stacks, MAX_STACKS_BYTES).text
     if not wants_detail(call, arguments):
         reader = reader_of(call, arguments, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]
@@ -324,7 +324,7 @@ async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, i
     """Return the answer fields of a run that did not pass."""
     hint = await _failed_tests_hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
-    hint_field = {} if is_lean and hint == FAILED else {"hint": hint}
+    hint_field = {} if is_lean and hint == FAILED_HINT else {"hint": hint}
     return {"evaluationId": evaluation.id, "reason": reason, **hint_field}
 
 
@@ -354,7 +354,7 @@ async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     reason = failure.type if failure else "evaluation-failed"
     message = failure.message if failure else "the tests could not be run"
-    hint = HINTS.get(reason, HINTS["evaluation-failed"])
+    hint = HINTS_BY_REASON.get(reason, HINTS_BY_REASON["evaluation-failed"])
     if reason == "unknown-namespace" and repl is not None and repl.dialect == PYTHON:
         message, hint = f"{evaluation.head} does not exist", await _test_names_hint(call, repl)
     fields: dict[str, object] = {"reason": reason, "message": message, "hint": hint}
@@ -363,7 +363,7 @@ async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
 
 async def _failed_tests_hint(call: Call, evaluation: Evaluation, report: Json) -> str:
     """Return the hint for failed tests. If a test fails for the second time, it suggests inspecting the frames."""
-    return (await _fails_again(call, evaluation, report) and second_failure_hint(call, evaluation)) or FAILED
+    return (await _fails_again(call, evaluation, report) and second_failure_hint(call, evaluation)) or FAILED_HINT
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
@@ -401,10 +401,10 @@ MAX_RESULTS: Final = 100
 """Maximum number of results in an answer."""
 MAX_FRAMES: Final = 5
 """Maximum number of frames of a result in an answer."""
-MAX_WHOLE: Final = 3
-"""Number of results with all details. The others, which usually have the same cause, get one line each."""
-FIRST_CHARACTERS: Final = 100
-"""Maximum characters of the message of a result that is described in short."""
+MAX_DETAILED_RESULTS: Final = 3
+"""Maximum number of results with all details. The others usually have the same cause and get one line each."""
+MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
+"""Maximum number of characters of the message of a briefly described result."""
 MAX_READ_CHARACTERS: Final = 32 * 2**20
 """Maximum characters of a report that are read."""
 
@@ -462,7 +462,7 @@ def run_json(
         for row in listed[: None if whole else MAX_RESULTS]
     ]
     if not (whole or passed):
-        rows_to_fit = [*rows_to_fit[:MAX_WHOLE], *map(_in_short, rows_to_fit[MAX_WHOLE:])]
+        rows_to_fit = [*rows_to_fit[:MAX_DETAILED_RESULTS], *map(_in_short, rows_to_fit[MAX_DETAILED_RESULTS:])]
     rows, note, _ = fit(rows_to_fit, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}
@@ -490,14 +490,14 @@ def row_json(row: Json, workspace: Path) -> dict[str, object]:
 def _in_short(row: dict[str, object]) -> dict[str, object]:
     """Return a result with its name, line and the first line of its message."""
     actual = str(row.get("actual", "")).partition("\n")[0]
-    actual = cut(actual, FIRST_CHARACTERS)
+    actual = cut(actual, MAX_SHORT_MESSAGE_CHARACTERS)
     short: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**short, "actual": actual} if actual else short
 
 
 def is_named(stopped: Json) -> bool:
     """Return whether a stopped run has a current test, which it lacks while it collects tests."""
-    return bool(stopped["test"] != UNKNOWN_TEST)
+    return bool(stopped["test"] != UNKNOWN_TEST_NAME)
 
 
 def _words(frame: Mapping[str, object], workspace: Path) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import StartState
     from codriver.testing.test_jobs import JobReport
 
-MAX_REPEATED_TESTS: Final = 50
+MAX_NAMED_TESTS: Final = 50
 """Maximum number of tests that a command names."""
 
 
@@ -31,7 +31,7 @@ def start_row(start: StartState, workspace: str) -> dict[str, object]:
 def repeat_command(job_report: JobReport, workspace: Path) -> str:
     """Return the shell command that repeats a run in a new process, with the same hash seed.
 
-    For a run of chosen tests, it names the first `MAX_REPEATED_TESTS` of those that ran, in order.
+    For a run of chosen tests, it names the first `MAX_NAMED_TESTS` of those that ran, in order.
     """
     spec, finished = job_report.job.spec, job_report.report.finished
     variables = dict(job_report.job.variables)
@@ -41,7 +41,7 @@ def repeat_command(job_report: JobReport, workspace: Path) -> str:
     if spec.chosen is not None:
         names = {*spec.chosen.files, *(function.partition("::")[0] for function in spec.chosen.functions)}
         ran = dict.fromkeys(result.nodeid for result in job_report.report.results)
-        arguments = [*(argument for argument in arguments if argument not in names), *list(ran)[:MAX_REPEATED_TESTS]]
+        arguments = [*(argument for argument in arguments if argument not in names), *list(ran)[:MAX_NAMED_TESTS]]
     runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
     command = quote_command_line([spec.python, *runner, *arguments])
     set_first = "".join(f"{quote_command_line([f'{name}={value}'])} " for name, value in variables.items())

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-MAX_BYTES = 6
-"""Maximum bytes of one character: six for a control character, at most four for any other."""
-TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
-"""Matches an incomplete escape sequence at the end of a text, and the complete ones directly before it."""
+MAX_CHARACTER_BYTES = 6
+"""Maximum size of one character in JSON: six bytes for a control character, at most four for any other."""
+TORN_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
+"""Matches an incomplete escape sequence at the end of a text, and the complete ones right before it."""
 
-MARK_BYTES = 40
-"""Bytes of the mark that replaces the omitted end of a text."""
+OMISSION_MARK_BYTES = 40
+"""Size of the mark that replaces the omitted end of a text."""
 
 ALWAYS_WHOLE_BYTES = 200
 """Maximum size of text that is never shortened, such as names and categories.
@@ -34,9 +34,9 @@ ALWAYS_WHOLE_BYTES = 200
 Its total size is limited by the number of rows.
 """
 MAX_OVERVIEW_BYTES = 40
-"""Bytes of a flood that are displayed in an overview."""
-FLOODS = 10
-"""Factor by which text has to exceed its share to count as a flood, which is not read in full."""
+"""Maximum bytes of a flood that an overview displays."""
+FLOOD_FACTOR = 10
+"""Factor by which a text exceeds its share if it counts as a flood, which is not read in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,19 @@ def json_bytes(text: str) -> int:
 
 def head(text: str, max_bytes: int) -> Cut:
     """Return the longest beginning of `text` with at most `max_bytes` in JSON."""
-    if len(text) * MAX_BYTES <= max_bytes:
+    if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
     if len(raw) <= max_bytes:
         return Cut(text)
-    whole = TORN.sub(r"\1", raw[:max_bytes].decode("utf-8", "ignore"))
+    whole = TORN_ESCAPE_PATTERN.sub(r"\1", raw[:max_bytes].decode("utf-8", "ignore"))
     length = len(json.loads(f'"{whole}"'))
     return Cut(text[:length], len(text) - length)
 
 
 def tail(text: str, max_bytes: int) -> Cut:
     """Return the longest end of `text` with at most `max_bytes` in JSON."""
-    if len(text) * MAX_BYTES <= max_bytes:
+    if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     # The size of a character in JSON does not depend on its position.
     length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
@@ -106,14 +106,16 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
         left = max(0, left - size)
     else:
         return value, None
-    return _cut(value, cap, cap // floods, flood=(FLOODS + 1) * cap), _shortened(sum(size > cap for size in sizes), cap)
+    return _cut(value, cap, cap // floods, flood=(FLOOD_FACTOR + 1) * cap), _shortened(
+        sum(size > cap for size in sizes), cap
+    )
 
 
 def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
     """Return rows for an overview: only the beginnings of floods, or with `is_of_all` of all long text, and a note."""
-    cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOODS + 1) * ALWAYS_WHOLE_BYTES
+    cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOOD_FACTOR + 1) * ALWAYS_WHOLE_BYTES
     long = sum(json_bytes(text) > cap for text in _strings(rows))
-    shortened = _cut(list(rows), cap, MAX_OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
+    shortened = _cut(list(rows), cap, MAX_OVERVIEW_BYTES, flood=(FLOOD_FACTOR + 1) * ALWAYS_WHOLE_BYTES)
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
     return shortened, _shortened(long, cap) if long else None
 
@@ -134,7 +136,9 @@ def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tupl
     if sum(sizes) <= max_bytes:
         return list(rows), None, 0
     text_sizes = [json_bytes(text) for row in rows for text in _strings(row)]
-    other_bytes = sum(sizes) - sum(text_sizes) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in text_sizes)
+    other_bytes = (
+        sum(sizes) - sum(text_sizes) + OMISSION_MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in text_sizes)
+    )
     shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - other_bytes), floods=3)
     fitting: list[object] = []
     left = max_bytes

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-MAX_IMAGES_BYTES = 4 * 2**20
-"""Maximum size of all images of an answer in base64. A model accepts at most 5 MB for one."""
+MAX_TOTAL_BYTES = 4 * 2**20
+"""Maximum base64 size of all images of an answer together. A model accepts at most 5 MB for one image."""
 
 
 MAX_IMAGES = 100
@@ -57,7 +57,7 @@ class Images:
         most: int,
         way: str | None,
         *,
-        max_bytes: int = MAX_IMAGES_BYTES,
+        max_bytes: int = MAX_TOTAL_BYTES,
         number: int | None = None,
         save: Callable[[str, str], str | None] | None = None,
     ) -> None:

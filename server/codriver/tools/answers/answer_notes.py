@@ -17,7 +17,7 @@ from codriver.errors import cut, few
 from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same
 from codriver.tools.calls.client_traits import find_traits
-from codriver.tools.ledgers.delivered_notes import COMMANDS
+from codriver.tools.ledgers.delivered_notes import COMMANDS_CALLER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from codriver.tools.answers.new_output import Delivery
     from codriver.tools.calls.call import Call
 
-PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
+COMPARED_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 """Parts of an evaluation that are compared."""
-MAX_OTHERS = 5
+MAX_OTHER_CALLER_LINES = 5
 """Maximum number of lines about actions of other callers."""
-CODE_CHARACTERS = 60
+MAX_CODE_CHARACTERS = 60
 """Maximum characters of code in a line."""
 MAX_LOADED_FILES = 3
 """Maximum number of loaded files that a line names."""
 MAX_CAUSE_CHARACTERS = 160
 """Maximum characters of the cause of a restart."""
-LOADS = ("load-file", "load-forms")
+LOAD_KINDS = ("load-file", "load-forms")
 """Kinds of evaluations that load code."""
-MAX_REPEATS = 5
+MAX_SEARCHED_EVALUATIONS = 5
 """Maximum number of earlier evaluations that are searched for the same code."""
-MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these blocks the server for a few milliseconds
+MAX_COMPARED_CHARACTERS = 4 * 2**20  # comparing these blocks the server for a few milliseconds
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
@@ -87,8 +87,8 @@ def notes_of_others(answer: AnswerInProgress) -> list[str]:
     if not theirs:
         return []
     groups = [list(group) for _, group in groupby(theirs, _load_group)]
-    lines = [_line(call, group) for group in groups[-MAX_OTHERS:]]
-    more = sum(len(group) for group in groups[:-MAX_OTHERS])
+    lines = [_line(call, group) for group in groups[-MAX_OTHER_CALLER_LINES:]]
+    more = sum(len(group) for group in groups[:-MAX_OTHER_CALLER_LINES])
     return [*lines, f"and {more} earlier ones by others: see repl_output_log"] if more else lines
 
 
@@ -115,7 +115,7 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
 
 def _load_group(evaluation: Evaluation) -> tuple[object, ...]:
     """Return a key that is equal for loads that one line describes, and unique for any other evaluation."""
-    if evaluation.kind not in LOADS or evaluation.status != "done":
+    if evaluation.kind not in LOAD_KINDS or evaluation.status != "done":
         return (evaluation.id,)
     return evaluation.who, evaluation.repl, evaluation.session
 
@@ -127,10 +127,10 @@ def _line(call: Call, group: Sequence[Evaluation]) -> str:
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
     where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
-    if evaluation.kind in LOADS and evaluation.file:
+    if evaluation.kind in LOAD_KINDS and evaluation.file:
         files = [_from_workspace(record.file or "", call.services.workspace) for record in group]
         return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
-    code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
+    code = cut(" ".join(evaluation.head[: 4 * MAX_CODE_CHARACTERS].split()), MAX_CODE_CHARACTERS)
     return f"{where}: {code} ({evaluation.id}, {how})"
 
 
@@ -226,7 +226,7 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
     before, state = transcript.before if transcript is not None else None, call.services.core.state
     if find_traits(call.client_name).reads_whole:  # each command is a new process, and remembers no other
         return answer.repetition
-    for _ in range(MAX_REPEATS):
+    for _ in range(MAX_SEARCHED_EVALUATIONS):
         if transcript is None or before is None:
             break
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
@@ -257,7 +257,7 @@ def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> b
 
 
 def _is_by_same_caller(state: State, evaluation: Evaluation, known: Evaluation) -> bool:
-    if evaluation.who == known.who == COMMANDS:
+    if evaluation.who == known.who == COMMANDS_CALLER:
         return True
     return caller_names.is_by_caller(state, evaluation.client, evaluation.who, (known.client, known.who))
 
@@ -271,7 +271,7 @@ def _compared(
     """
     has_same_outcome = evaluation.status == known.status and not (evaluation.failure and known.failure)
     if has_same_outcome and not _differing_parts(transcript, earlier):
-        if evaluation.kind in LOADS and not transcript.has_printed:
+        if evaluation.kind in LOAD_KINDS and not transcript.has_printed:
             return "", True  # the result of a load is only the name of the module or of the last definition
         output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
@@ -284,7 +284,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
     The note is empty for a load that succeeded after one that failed.
     """
     if evaluation.status != known.status:
-        if evaluation.kind in LOADS and evaluation.status == "done":
+        if evaluation.kind in LOAD_KINDS and evaluation.status == "done":
             return ""  # the file was loaded again because it changed
         return f"the same code ended as {known.status} in {known.id}"
     if evaluation.failure and known.failure:
@@ -309,7 +309,7 @@ def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
     return [
         part
         for part, now, then in pairs
-        if now.total != then.total or now.total > MAX_SAME_CHARACTERS or (now.total and not is_same(now, then))
+        if now.total != then.total or now.total > MAX_COMPARED_CHARACTERS or (now.total and not is_same(now, then))
     ]
 
 
@@ -318,7 +318,7 @@ def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, in
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0
-    for part in PARTS:
+    for part in COMPARED_PARTS:
         now, then = transcript.text(part).read_all().splitlines(), earlier.text(part).read_all().splitlines()
         added, left = Counter(now), Counter(then)
         changed += max((added - left).total(), (left - added).total(), 0 if now == then else 1)

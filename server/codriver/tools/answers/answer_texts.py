@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.log.transcripts import read_transcripts
-from codriver.tools.answers.answer_budget import FLOODS, MAX_BYTES, Cut, head, json_bytes, tail
+from codriver.tools.answers.answer_budget import FLOOD_FACTOR, MAX_CHARACTER_BYTES, Cut, head, json_bytes, tail
 from codriver.tools.answers.new_output import FLOOD_POSITIONS, Delivery
 
 if TYPE_CHECKING:
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 MAX_VALUES = 100
 """Maximum number of values in an answer in addition to the last one."""
 MAX_CUT_NOTES = 3
-"""Maximum number of notes about values that print limits truncated."""
+"""Maximum number of notes about values that were truncated by print limits."""
 MAX_REPEATED_BYTES = 200
-"""Maximum size of a last value that is repeated in full as the result."""
+"""Maximum size of a last value that the result repeats in full."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
-"""Maximum characters of values that are read to remove images. Of a longer value only the beginning is read."""
+"""Maximum characters of values that are searched for images. Only the beginning of a longer value is read."""
 
-NOTE_BYTES = 250
-"""Bytes of the note about omitted text, and of the mark in its place."""
+OMISSION_NOTE_BYTES = 250
+"""Size of the note about omitted text, including the mark in the text's place."""
 
-STREAMS: tuple[Part, ...] = ("stderr", "stdout")
+OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 """Output streams, in the order of their fields in an answer."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """Bytes displayed of a flood: of its beginning, and of its current end."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
 """Bytes displayed of a continuing flood, to a caller who knows its beginning."""
 
-STACKS_BYTES = 8000
+MAX_STACKS_BYTES = 8000
 """Maximum bytes of a thread dump in an answer: about a hundred frames."""
 
 
@@ -64,7 +64,7 @@ async def collect_images(transcript: Transcript, images: Images) -> None:
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
     """Return whether all text fits without truncation, as is usual: at most one value, and nothing truncated before."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
-    return is_plain and transcript.value_count <= 1 and transcript.total * MAX_BYTES <= max_bytes
+    return is_plain and transcript.value_count <= 1 and transcript.total * MAX_CHARACTER_BYTES <= max_bytes
 
 
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
@@ -72,7 +72,7 @@ def _add_short_text(fields: dict[str, object], transcript: Transcript, images: I
     if transcript.value_count:
         fields["result"] = images.out_of(transcript.result.read_all())
     if transcript.has_printed:
-        for part in STREAMS:
+        for part in OUTPUT_STREAMS:
             text, begin = transcript.text(part), delivery.begin(part)
             if (end := text.total) > begin:
                 fields[part] = text.read(begin, end).text
@@ -94,10 +94,10 @@ def _add_long_text(
     # One character more than fits shows whether anything was omitted.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
-    flood = FLOODS * max_bytes
+    flood = FLOOD_FACTOR * max_bytes
     if transcript.stacks and not delivery.begin("stacks"):
         delivery.reach("stacks", len(transcript.stacks))
-        stacks = head(transcript.user_stacks or transcript.stacks, min(STACKS_BYTES, max_bytes // 4)).text
+        stacks = head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         notes.append("stacks shows where your code was; get_evaluation with part stacks has all of it")
@@ -135,7 +135,7 @@ def _add_long_text(
 def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Part, Chunk]:
     """Return the ends of the streams with new output for the caller, up to `most` characters."""
     ends: dict[Part, Chunk] = {}
-    for key in STREAMS:
+    for key in OUTPUT_STREAMS:
         text, begin = transcript.text(key), delivery.begin(key)
         if (total := text.total) > begin:
             ends[key] = text.read(max(begin, total - most), total)
@@ -146,7 +146,7 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
 def _bytes_without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
     """Return the bytes left for texts of these sizes after a note for each text that has to be truncated."""
     fair = max_bytes // sum(size > 0 for size in sizes.values())
-    return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in sizes.values()))
+    return max(max_bytes // 2, max_bytes - OMISSION_NOTE_BYTES * sum(size > fair for size in sizes.values()))
 
 
 def _values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:

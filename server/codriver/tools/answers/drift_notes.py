@@ -34,7 +34,7 @@ from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import find_serving_repl
 from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispDrift, LispEvaluation, Source
 from codriver_lisp.binding_forms import namespace_of
-from codriver_lisp.definitions import ONCE, read_definitions
+from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.source_text import Document
 
@@ -55,27 +55,27 @@ if TYPE_CHECKING:
     """The outcome of each test, by its file or namespace, and its name."""
 
 
-LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
-"""Words in Lisp code that may load files."""
-CODE: Final = frozenset({"evaluatedCode"})
-"""Category of log entries with code that callers sent."""
-SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
-"""Symbols in Lisp code."""
+LOAD_WORDS_PATTERN: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
+"""Matches words in Lisp code that may load files."""
+CODE_CATEGORIES: Final = frozenset({"evaluatedCode"})
+"""Categories of log entries that contain code sent by callers."""
+SYMBOL_PATTERN: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
+"""Matches a symbol in Lisp code."""
 COMPARE_TIMEOUT_S: Final = 3.0
 """Maximum time to compare loaded code with its files, in seconds."""
-WORKER: Final = "codriver-worker"
-"""Version key that identifies the embedded REPL."""
-FRESH_WAIT_MS: Final = 300
-"""Maximum time that a load waits for a comparison with a fresh import. A later result is part of the next load."""
-EDITED: Final = ("edited", "missing", "gone")
-"""Kinds of differences in code that was loaded before an edit of its file."""
-UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
+WORKER_VERSION_KEY: Final = "codriver-worker"
+"""Key among a REPL's versions that identifies the embedded REPL."""
+MAX_FRESH_WAIT_MS: Final = 300
+"""Maximum wait of a load for a comparison with a fresh import. The next load reports a later result."""
+EDITED_KINDS: Final = ("edited", "missing", "gone")
+"""Kinds of differences in code that was loaded before its file was edited."""
+WHOLE_FILE_KINDS: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that concern a whole file."""
 MAX_STALE_LINES: Final = 3
-"""Maximum number of objects from previous loads that notes describe."""
-MAIN: Final = "__main__"
-"""The module of evaluated code, which no load changes."""
-STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
+"""Maximum number of objects from previous loads that the notes describe, one per line."""
+MAIN_MODULE: Final = "__main__"
+"""Name of the module in which sent code is evaluated. No load changes it."""
+STALE_KINDS: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 """Kinds of differences that concern objects from previous loads."""
 
 
@@ -88,13 +88,13 @@ async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tup
     compared = notes_of_differences(
         [difference for difference in found if not (is_edit and difference.kind == "unchanged")]
     )
-    finding = await fresh_finding(call, repl, FRESH_WAIT_MS)
+    finding = await fresh_finding(call, repl, MAX_FRESH_WAIT_MS)
     return compared if finding is None else (*compared, *finding_lines(finding))
 
 
 async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
     """Return the comparison of a Python REPL's last loads with fresh imports, or None if it is not ready in time."""
-    if repl.profile is None or WORKER not in repl.profile.versions or repl.dialect != "python":
+    if repl.profile is None or WORKER_VERSION_KEY not in repl.profile.versions or repl.dialect != "python":
         return None
     with suppress(CodriverError):
         return await call.services.repls.adapter(repl.id).query(FreshImport(wait_ms))
@@ -131,7 +131,7 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     notes += [f"no longer in the file: {few(gone)}; prune: true removes it"] if gone else []
     if any(difference.joint == "/" and difference.kind in ("old", "former") for difference in found):
         notes.append("dependents: true also loads the namespaces that require it")
-    return (*notes, *_bounded(stale_line(difference) for difference in found if difference.kind in STALE))
+    return (*notes, *_bounded(stale_line(difference) for difference in found if difference.kind in STALE_KINDS))
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
@@ -139,12 +139,12 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for difference in found:
-        if difference.kind in (*EDITED, *UNREAD) and difference.kind != "deleted":
+        if difference.kind in (*EDITED_KINDS, *WHOLE_FILE_KINDS) and difference.kind != "deleted":
             edited.setdefault(difference.module, []).append(difference.name)
     stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()]
     stale += [f"the file of {difference.module} was deleted" for difference in found if difference.kind == "deleted"]
     lives_on = [
-        difference for difference in found if difference.kind in STALE and difference.module != MAIN
+        difference for difference in found if difference.kind in STALE_KINDS and difference.module != MAIN_MODULE
     ]  # tests do not use names of evaluated code
     return _bounded([*stale, *map(stale_line, lives_on)])
 
@@ -163,7 +163,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
             continue
         if repl.id not in found:
             found[repl.id] = await drift_or_none(call, repl, "edited")
-        modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
+        modules = {row.module for row in found[repl.id] if row.kind in EDITED_KINDS and not row.evaluated}
         name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
         if name in modules or any(name is None and may_be_file_of_module(path, module) for module in modules):
             notes.append(f"{repl.key} still runs the edited code: load_file {edited.display_path}")
@@ -189,11 +189,13 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     found: tuple[Difference, ...] = ()
     with suppress(CodriverError), anyio.move_on_after(COMPARE_TIMEOUT_S):
         found = await updated_differences(call, repl)
-    changed = [difference for difference in found if difference.kind in EDITED and not difference.evaluated]
+    changed = [difference for difference in found if difference.kind in EDITED_KINDS and not difference.evaluated]
     if not changed:
         return []
-    code = " ".join(entry.text for entry in call.services.log.entries(evaluation=evaluation.id, category=CODE))
-    used = {symbol.rpartition("/")[2] or symbol for symbol in SYMBOLS.findall(code)}
+    code = " ".join(
+        entry.text for entry in call.services.log.entries(evaluation=evaluation.id, category=CODE_CATEGORIES)
+    )
+    used = {symbol.rpartition("/")[2] or symbol for symbol in SYMBOL_PATTERN.findall(code)}
     edited: dict[str, list[str]] = {}
     for difference in changed:
         if difference.name in used:
@@ -206,7 +208,7 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
 
     The log has the code, but not the files. Other code costs nothing.
     """
-    if LOADS.search(code) is not None:
+    if LOAD_WORDS_PATTERN.search(code) is not None:
         with anyio.move_on_after(COMPARE_TIMEOUT_S):
             await drift_or_none(call, repl, "old")
 
@@ -231,7 +233,7 @@ def stale_line(difference: Difference) -> str:
         )
     if difference.kind == "former":
         return f"{difference.full} implements the old protocol {difference.of}: load {difference.module} as well"
-    instead = "bind it again" if difference.module == MAIN else f"load {difference.module} as well"
+    instead = "bind it again" if difference.module == MAIN_MODULE else f"load {difference.module} as well"
     return f"{difference.full} is still the old {difference.of}: {instead}"
 
 
@@ -275,11 +277,11 @@ DIFFERENCE_DESCRIPTIONS: Final = {
     "missing": "only in the file",
     "unknown": "unknown, because their load was not recorded",
 }
-"""Descriptions of the kinds of differences that a line about a module has."""
+"""Descriptions of kinds of differences, for the line about a module."""
 MAX_NAMES_IN_LINE: Final = 20
-"""Maximum number of names for one kind of difference in a line."""
-ENTRIES: Final = 1000
-"""Number of log entries that are searched for the evaluation that defined a name."""
+"""Maximum number of names that a line lists for one kind of difference."""
+MAX_SEARCHED_ENTRIES: Final = 1000
+"""Maximum number of log entries that are searched for the evaluation that defined a name."""
 
 
 def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
@@ -287,7 +289,7 @@ def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list
     found = tuple(found)
     return [
         *_module_lines(call, repl, found),
-        *(stale_line(difference) for difference in found if difference.kind in STALE),
+        *(stale_line(difference) for difference in found if difference.kind in STALE_KINDS),
     ]
 
 
@@ -323,7 +325,7 @@ def _defined_by(call: ReplUser, repl: Repl, name: str) -> str:
     """Describe the caller and the evaluation that defined a name, if the log has them."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
-    for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=ENTRIES)):
+    for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=MAX_SEARCHED_ENTRIES)):
         evaluation = call.state.evaluations.get(entry.evaluation or "")
         is_of_this_process = evaluation is not None and (evaluation.repl, evaluation.generation) == (
             repl.id,
@@ -339,15 +341,15 @@ def _defined_by(call: ReplUser, repl: Repl, name: str) -> str:
     return ""
 
 
-FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
-"""Features of reader conditionals by dialect. All others have `clj`."""
-DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
-"""Forms that define a name only once, for dialects that differ from Clojure."""
-HOME: Final = "user"
-"""Namespace of evaluated code that names none."""
-RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
+READER_FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
+"""Features of reader conditionals, by dialect. All other dialects have `clj`."""
+DEFINE_ONCE_HEADS: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
+"""Heads of forms that do not redefine an existing name, for dialects that differ from Clojure."""
+DEFAULT_NAMESPACE: Final = "user"
+"""Namespace of evaluated code that does not name one."""
+COMPARED_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
 """Limits for files to compare. Longer files are usually generated."""
-LOAD: Final = "load-file "
+LOAD_PREFIX: Final = "load-file "
 """Start of the head of an evaluation that loads a file."""
 
 
@@ -358,12 +360,12 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
             them.
     """
-    features = FEATURES.get(repl.dialect, ("clj",))
+    features = READER_FEATURES.get(repl.dialect, ("clj",))
     known = call.services.ledger.lisp
     drift = known.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation:
         drift = known.drifts[repl.id] = LispDrift(
-            DefinitionHistory(features, DEFINED_ONCE.get(repl.dialect, ONCE)), repl.generation
+            DefinitionHistory(features, DEFINE_ONCE_HEADS.get(repl.dialect, ONCE_HEADS)), repl.generation
         )
     async with drift.lock:
         services = call.services
@@ -414,7 +416,7 @@ def _source(known: LispRecords, path: str, *, features: tuple[str, ...], logged:
         stamp = files.stamp_of(status)
         source = known.read.get((path, features))
         if source is None or source.stamp != stamp:
-            text = logged(files.read_text(Path(path), RULES))
+            text = logged(files.read_text(Path(path), COMPARED_FILE_RULES))
             source = Source(path, stamp, read_definitions(text, "", features), partial(_text, path))
             known.read[path, features] = source
     except (OSError, ValueError, TooManyFormsError):
@@ -479,8 +481,8 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[LispE
 def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluation:
     """Return the evaluation that an entry of the log describes, numbered for the ledger."""
     head, failure = evaluation.head, evaluation.failure
-    is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < MAX_HEAD_CHARACTERS
-    file = head.removeprefix(LOAD) if is_named else ""
+    is_named = evaluation.kind != "evaluate" and head.startswith(LOAD_PREFIX) and len(head) < MAX_HEAD_CHARACTERS
+    file = head.removeprefix(LOAD_PREFIX) if is_named else ""
     is_whole = evaluation.kind == "load-file"
     return LispEvaluation(
         number,
@@ -488,7 +490,7 @@ def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluat
         evaluation.who,
         entry.timestamp,
         entry.text,
-        entry.namespace or HOME,
+        entry.namespace or DEFAULT_NAMESPACE,
         file,
         is_whole=is_whole,
         is_done=evaluation.status == "done",
@@ -500,22 +502,22 @@ def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluat
 def _text(path: str) -> str:
     """Return the text of a file, or an empty string if it cannot be read. Blocks."""
     try:
-        return files.read_text(Path(path), RULES)
+        return files.read_text(Path(path), COMPARED_FILE_RULES)
     except (OSError, ValueError):
         return ""
 
 
-MAX_LEVELS: Final = 7
+MAX_SEARCH_DEPTH: Final = 7
 """Maximum depth of directories that are searched for a missing module."""
-MAX_ENTRIES: Final = 50_000
+MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that are scanned for a missing module."""
-SEARCH_S: Final = 0.5
+SEARCH_TIMEOUT_S: Final = 0.5
 """Maximum time of the search for a missing module, in seconds."""
-MAX_DIRECTORIES: Final = 3
-"""Maximum number of directories in which a missing module was found that a note names."""
-MAX_CHARACTERS: Final = 300
+MAX_NAMED_DIRECTORIES: Final = 3
+"""Maximum number of directories containing a missing module that a note names."""
+MAX_PATH_CHARACTERS: Final = 300
 """Maximum characters of a path in an answer."""
-_MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
+_MISSING_MODULE_PATTERN: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
 """Matches Python's message about a missing module. Source: CPython's `importlib._bootstrap`."""
 
 
@@ -524,7 +526,7 @@ async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[st
     failure = evaluation.failure
     if failure is None or failure.type != "ModuleNotFoundError":
         return []
-    repl, match = call.state.repls.get(evaluation.repl), _MISSING.match(failure.message)
+    repl, match = call.state.repls.get(evaluation.repl), _MISSING_MODULE_PATTERN.match(failure.message)
     if repl is None or match is None or repl.dialect != "python" or repl.origin.kind == "address":
         return []
     find = partial(importable_from, call.services.workspace, match["name"])
@@ -546,17 +548,17 @@ def importable_from(workspace: Path, name: str) -> list[str]:
     searched = {str(workspace), str(workspace / "src")}
     found: dict[str, bool] = {}
     for directory, is_sure in _candidates(workspace, name):
-        is_new = directory not in searched and len(directory) <= MAX_CHARACTERS
+        is_new = directory not in searched and len(directory) <= MAX_PATH_CHARACTERS
         if is_new and not (Path(directory) / "__init__.py").exists():
             found[directory] = found.get(directory, False) or is_sure
-    return sorted(found, key=lambda directory: not found[directory])[:MAX_DIRECTORIES]
+    return sorted(found, key=lambda directory: not found[directory])[:MAX_NAMED_DIRECTORIES]
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
     """Yield directories that may contain the module, each with whether the module is a file or has an `__init__.py`."""
     parts = tuple(name.split("."))
-    until = time.monotonic() + SEARCH_S
-    for path, _, entries in walk(workspace, max_depth=MAX_LEVELS, max_entries=MAX_ENTRIES):
+    until = time.monotonic() + SEARCH_TIMEOUT_S
+    for path, _, entries in walk(workspace, max_depth=MAX_SEARCH_DEPTH, max_entries=MAX_SCANNED_ENTRIES):
         within = Path(path).relative_to(workspace).parts
         names = {entry.name for entry in entries}
         if within[-len(parts) :] == parts and any(file.endswith(".py") for file in names):

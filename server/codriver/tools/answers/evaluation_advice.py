@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-STARTS_THREADS: Final = re.compile(r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/")
-"""Code that may produce output outside of its evaluation."""
+BACKGROUND_OUTPUT_PATTERN: Final = re.compile(
+    r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/"
+)
+"""Matches code that may produce output after its evaluation or outside of it."""
 
 
 Notes = list[str] | tuple[str, ...]  # these two types distinguish notes from an awaitable
@@ -99,7 +101,7 @@ def _thread_output_notes(answer: AnswerInProgress) -> Notes:
     """
     repl = answer.repl
     goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.is_owned else ""
-    if repl is None or not goes_to or not STARTS_THREADS.search(answer.evaluation.head):
+    if repl is None or not goes_to or not BACKGROUND_OUTPUT_PATTERN.search(answer.evaluation.head):
         return ()
     return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
 
@@ -141,7 +143,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     notes_of_others,
     notes_of_background,
 )
-"""All advisers, in the order of an answer's notes: about the subject, its outcome, and other events."""
+"""All advisers, in the order of the notes: about the evaluation, about its outcome, and about other events."""
 
 
 _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
@@ -151,7 +153,7 @@ _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = Map
         _missing_module_notes: frozenset({"failed"}),
     }
 )
-"""Statuses of evaluations about which an adviser may have notes. Other advisers may have notes for any status."""
+"""Statuses for which an adviser may have notes. Advisers that are not listed may have notes for any status."""
 
 
 ADVISERS_BY_STATUS: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(

@@ -12,7 +12,7 @@ from codriver.core.actions import RunningReported
 from codriver.core.state import ReportedStatus
 from codriver.core.values import OCCUPYING_STATUSES
 from codriver.errors import refused
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, READING_PHASES
 from codriver.tools.answers.answer_budget import budget, shorten
 from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
 from codriver.tools.answers.answer_notes import (
@@ -27,16 +27,16 @@ from codriver.tools.answers.drift_notes import (
 )
 from codriver.tools.answers.evaluation_advice import ADVISERS_BY_STATUS
 from codriver.tools.answers.lean_answers import (
-    EVALUATE_IN_FRAMES,
+    FRAMES_HINT,
     SECOND_FAILURE_PREFIX,
     innermost_location,
     lean,
     reader_of,
     wants_detail,
 )
-from codriver.tools.answers.new_output import NOTHING_NEW, START_FIELDS, Delivery
+from codriver.tools.answers.new_output import NOTHING_NEW_MESSAGE, START_FIELDS, Delivery
 from codriver.tools.answers.source_lines import file_excerpt
-from codriver.tools.calls.answer import STRINGS, Answer
+from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer
 from codriver.tools.calls.ipython_syntax import python_equivalent
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-EVALUATION: dict[str, Schema | str] = {
+EVALUATION_SCHEMA: dict[str, Schema | str] = {
     "evaluationId": "string",
     "status": "string",
     "result": "string",
-    "values": STRINGS,
+    "values": STRINGS_SCHEMA,
     "ns": "string",
     "stdout": "string",
     "stderr": "string",
@@ -64,17 +64,17 @@ EVALUATION: dict[str, Schema | str] = {
     "elapsedMs": "integer",
     "outputLines": {"type": "object"},
     "generation": "integer",
-    "notes": STRINGS,
-    "otherWhosSinceLast": STRINGS,
+    "notes": STRINGS_SCHEMA,
+    "otherWhosSinceLast": STRINGS_SCHEMA,
     "error": {"type": "object"},
 }
-"""Schema of an answer about an evaluation, by field."""
+"""Schema of the fields of an answer about an evaluation."""
 
-SOURCE_LINES: Final = 10
-"""Maximum number of lines of a function that the answer about an error displays whole."""
+MAX_SOURCE_LINES: Final = 10
+"""Maximum number of lines of a function that the answer about an error displays in full."""
 SOURCE_CONTEXT_LINES: Final = 2
-"""Lines displayed around the statement in a longer function."""
-IMAGE_WAY = "get_evaluation with part image-{number} gives it"
+"""Number of lines displayed before and after the statement in a longer function."""
+MORE_IMAGES_HINT = "get_evaluation with part image-{number} gives it"
 """How to get more images of an evaluation."""
 
 
@@ -101,7 +101,7 @@ async def describe(
         call,
         evaluation,
         arguments,
-        image_collector(call, max_images, IMAGE_WAY),
+        image_collector(call, max_images, MORE_IMAGES_HINT),
         max_bytes,
         notes,
         default_session,
@@ -166,7 +166,7 @@ async def _described(
     if (
         begins_at and not visible.keys() & START_FIELDS.keys()
     ):  # a part was sent before, and this answer has nothing from any stream
-        visible = with_notes(visible, [NOTHING_NEW])
+        visible = with_notes(visible, [NOTHING_NEW_MESSAGE])
     return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.handed_out)
 
 
@@ -192,7 +192,7 @@ async def _with_source(
     location = innermost_location(error, str(call.services.workspace))
     if location is None or not location[0].endswith(".py") or await _is_edited(call, evaluation, Path(location[0])):
         return visible
-    source = partial(file_excerpt, Path(location[0]), location[1], most=SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
+    source = partial(file_excerpt, Path(location[0]), location[1], most=MAX_SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
     text = await call.services.work.files.run(call.client, source)
     return {**visible, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else visible
 
@@ -299,7 +299,7 @@ def second_failure_hint(call: Call, evaluation: Evaluation) -> str:
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
         return ""
-    clauses = [EVALUATE_IN_FRAMES] if "frame" in repl.profile.capabilities else []
+    clauses = [FRAMES_HINT] if "frame" in repl.profile.capabilities else []
     clauses += [clause for hint in call.services.hooks.hints if (clause := hint(repl))]
     return SECOND_FAILURE_PREFIX + "; ".join(clauses) if clauses else ""
 
@@ -323,14 +323,14 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
         case "interrupted":
             return "interrupted", "its output so far is available; evaluate again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
-    if failure is not None and failure.type == NAMESPACE_MISSING:
+    if failure is not None and failure.type == NAMESPACE_MISSING_TYPE:
         return "evaluation-failed", "nothing was evaluated: load or require the namespace first, or omit namespace"
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
     # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
-    if failure is not None and failure.phase in READING and (way := python_equivalent(failure.source_line)):
+    if failure is not None and failure.phase in READING_PHASES and (way := python_equivalent(failure.source_line)):
         return "syntax-error", f"{way}; nothing was evaluated"
-    if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
+    if failure is not None and failure.phase in READING_PHASES and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "nothing was evaluated: correct the code and call again"
     return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
 

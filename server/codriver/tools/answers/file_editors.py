@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileResult
     from codriver.tools.calls.call import Call
 
-MAX_EDIT_BYTES: Final = 2**18
+MAX_RECORDED_TEXT_BYTES: Final = 2**18
 """Maximum size of a text that is recorded with an edit."""
 
 
@@ -37,7 +37,11 @@ def record_written_file(call: Call, who: str, path: Path, display_path: str) -> 
 
 def _text(data: bytes | None) -> str | None:
     """Return the text of a file, an empty string for a missing file, or None for a long one."""
-    return None if data is not None and len(data) > MAX_EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
+    return (
+        None
+        if data is not None and len(data) > MAX_RECORDED_TEXT_BYTES
+        else (data or b"").decode("utf-8-sig", "replace")
+    )
 
 
 async def other_editor(call: Call, who: str, path: Path) -> str:

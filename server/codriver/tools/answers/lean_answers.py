@@ -27,9 +27,9 @@ from codriver.core import reported_evaluations
 from codriver.core.records import dataclass
 from codriver.core.values import UNFINISHED_STATUSES
 from codriver.errors import RefusedError, cut
-from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
-from codriver.repls.contract.reports import FRAME
-from codriver.tools.calls.arguments import UNLISTED, Arguments, Json
+from codriver.repls.contract.adapter_values import NO_MESSAGE_TEXT, WRAPPER_RELATION
+from codriver.repls.contract.reports import FRAME_PATTERN
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, Json
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.session_choice import session_in_use
 
@@ -42,27 +42,29 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 SECOND_FAILURE_PREFIX = "it failed a second time: "
-"""Start of the hint for the second failure of the same code or test, which is never omitted."""
-EVALUATE_IN_FRAMES = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
+"""Start of the hint about a second failure of the same code or test, which is never omitted."""
+FRAMES_HINT = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
 """Hint for a REPL that retains frames."""
 MAX_ACTUAL_CHARACTERS: Final = 500
-"""Maximum characters of a result's message. The stack trace has the rest."""
-SHORT_ACTUAL_CHARACTERS: Final = 100
-"""Maximum characters of the first line of a result's message, for all results but the first."""
-UNINFORMATIVE: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
-"""Matches lines without information in a failure of pytest or hypothesis."""
+"""Maximum characters of a result's message. The stack trace contains the rest."""
+MAX_SHORT_ACTUAL_CHARACTERS: Final = 100
+"""Maximum characters of the first line of a message, for all results except the first."""
+UNINFORMATIVE_LINE_PATTERN: Final = re.compile(
+    r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)"
+)
+"""Matches a line without information in a failure of pytest or hypothesis."""
 MIN_ELAPSED_MS = 100
-"""Duration below which `elapsedMs` is omitted."""
+"""Duration below which an answer omits `elapsedMs`."""
 
 
-VALUE_OF_LOAD: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
+LOAD_VALUE_PATTERN: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
 """Matches the value of a load: the module, or the var that the last form defined."""
 
 
 class Evaluating(Arguments):
     """Arguments of all tools whose answers describe an evaluation."""
 
-    detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
+    detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
     requests_status: ClassVar[bool] = False
     """Whether the caller requests the state of an evaluation, so that the answer always has `status`."""
@@ -145,7 +147,7 @@ def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True)
     unknown_fields = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
         _leave_out_none(unknown_fields)
-    if reader.loads and VALUE_OF_LOAD.match(str(unknown_fields.get("result"))):
+    if reader.loads and LOAD_VALUE_PATTERN.match(str(unknown_fields.get("result"))):
         del unknown_fields["result"]
     return unknown_fields
 
@@ -201,37 +203,37 @@ def _leave_out_none(fields: dict[str, object]) -> None:
 
 MAX_FRAMES = 5
 """Maximum number of frames in an error."""
-HEADER: Final = "Traceback (most recent call last):\n"
+TRACEBACK_HEADER: Final = "Traceback (most recent call last):\n"
 """First line of Python's traceback."""
-BETWEEN: Final = (
+TRACEBACK_SEPARATORS: Final = (
     "\nThe above exception was the direct cause of the following exception:\n\n",
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 )
 """Texts between the tracebacks of chained exceptions. Source: Python's `traceback`."""
 GROUP_HEADER: Final = "  + Exception Group Traceback (most recent call last):\n"
 """First line of the traceback of an exception group."""
-_PRINTED_FRAME: Final = re.compile(
+_FRAME_LINE_PATTERN: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE
 )
 """Matches the line about a frame in a printed traceback."""
-_CLOJURE: Final = re.compile(
+_CLOJURE_REPORT_PATTERN: Final = re.compile(
     r"^(?:Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)\b.*"
     r"\(.*\)\.\n",
     re.MULTILINE,
 )
-"""First line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
-_INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
-"""Parts of the first line of Clojure's report about an interrupted thread."""
-_EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
-"""Codriver's message for `SystemExit`, with the status. See `codriver.repls.worker.basics.error_report`."""
-MAX_LINKS = 5
-"""Maximum number of lines about errors of one kind in a chain."""
+"""Matches the first line of Clojure's error report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+_INTERRUPTION_MARKERS: Final = ("(InterruptedException)", "(ThreadDeath)")
+"""Texts in the first line of Clojure's report that identify an interrupted thread."""
+_EXIT_MESSAGE_PATTERN: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
+"""Matches Codriver's message for `SystemExit`. See `codriver.repls.worker.basics.error_report`."""
+MAX_LINK_LINES = 5
+"""Maximum number of lines about one kind of errors in a chain."""
 MAX_LINK_CHARACTERS = 200
-"""Maximum characters of the message of an error in a chain, and of its data."""
-DATA_CHARACTERS = 500
+"""Maximum characters of the message, and of the data, of an error in a chain."""
+MAX_DATA_CHARACTERS = 500
 """Maximum characters of the data of an error."""
-_CALLED_FUNCTION: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
-"""Matches functions that the sent code called, but not the sent code itself."""
+_CALLED_FUNCTION_PATTERN: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
+"""Matches names of functions that the sent code called, but not those of the sent code itself."""
 _SENT_CODE_PREFIXES: Final = ("<", "REPL", "NO_SOURCE")
 """Prefixes of the pseudo file names of sent code."""
 _INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
@@ -243,13 +245,13 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
 
     Paths are relative to the workspace.
     """
-    frames = [match for text in error.get("trace", ()) if (match := FRAME.match(text))]
+    frames = [match for text in error.get("trace", ()) if (match := FRAME_PATTERN.match(text))]
     project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
     called = [frame for frame in project_frames if not _is_sent(frame)][:MAX_FRAMES]
     gone = {"trace", "chain"}
     short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
     if "data" in short:
-        short["data"] = _cut(short["data"], DATA_CHARACTERS)
+        short["data"] = _cut(short["data"], MAX_DATA_CHARACTERS)
     if "file" in short:
         short["file"] = _relative(short["file"], workspace)
     if short.get("phase") == "execution":
@@ -266,7 +268,7 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
 def innermost_location(error: Mapping[str, Any], workspace: str) -> tuple[str, int] | None:
     """Return the file and line of the innermost frame in the workspace, or None."""
     for text in error.get("trace", ()):
-        frame = FRAME.match(text)
+        frame = FRAME_PATTERN.match(text)
         if frame is not None and _is_in_project(frame["file"], workspace) and not _is_sent(frame):
             return frame["file"], int(frame["line"])
     return None
@@ -277,7 +279,7 @@ def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str,
     lines: dict[str, list[str]] = {}
     for link in chain:
         relation = link["relation"]
-        key = "members" if "member" in relation else "wrappedBy" if relation == AROUND else "causes"
+        key = "members" if "member" in relation else "wrappedBy" if relation == WRAPPER_RELATION else "causes"
         nested = f"{relation}: " if " of " in relation else ""
         lines.setdefault(key, []).append(nested + _link_line(link, workspace))
     return {key: _few(lines_by_relation) for key, lines_by_relation in lines.items()}
@@ -285,8 +287,8 @@ def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str,
 
 def _few(lines: list[str]) -> list[str]:
     """Return the first lines, followed by a line with the number of the others if there are several."""
-    left = len(lines) - MAX_LINKS
-    return [*lines[:MAX_LINKS], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
+    left = len(lines) - MAX_LINK_LINES
+    return [*lines[:MAX_LINK_LINES], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
@@ -296,7 +298,7 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
     message_text = ": ".join(part for part in (link["class"], _cut(link["message"], MAX_LINK_CHARACTERS)) if part)
     data = [_cut(link["data"], MAX_LINK_CHARACTERS)] if "data" in link else []
     notes = [_cut(f"({note})", MAX_LINK_CHARACTERS) for note in link.get("notes", ())]
-    frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
+    frames = [match for text in link.get("trace", ()) if (match := FRAME_PATTERN.match(text))]
     frame = next(
         (candidate for candidate in frames if _is_in_project(candidate["file"], workspace)),
         frames[0] if frames else None,
@@ -308,7 +310,7 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 def _where(frame: re.Match[str], workspace: str) -> str:
     """Return the location of a frame. For sent code that is only the function, unless it is the code itself."""
     if frame["file"].startswith(_SENT_CODE_PREFIXES[1:]):
-        return f"in {frame['function']}" if _CALLED_FUNCTION.match(frame["function"]) else ""
+        return f"in {frame['function']}" if _CALLED_FUNCTION_PATTERN.match(frame["function"]) else ""
     return _line(frame, workspace)
 
 
@@ -321,7 +323,7 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
     """Return stderr without the report of this failure at its end, and the causes named by the report."""
     message_text = f"{error.get('message', '')}".strip()
     if (found := _last_clojure_report(stderr)) is not None and stderr[found.end() :].strip() == (
-        message_text or NO_MESSAGE
+        message_text or NO_MESSAGE_TEXT
     ):
         return stderr[: found.start()], []
     if (begin := _lisp(stderr, error)) is not None:
@@ -347,7 +349,9 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
 def without_interruption(output: str) -> str:
     """Return output without Clojure's report of an interrupted thread at its end."""
     found = _last_clojure_report(output)
-    is_redundant = found and any(name in found[0] for name in _INTERRUPTIONS) and output.count("\n", found.end()) <= 1
+    is_redundant = (
+        found and any(name in found[0] for name in _INTERRUPTION_MARKERS) and output.count("\n", found.end()) <= 1
+    )
     return output[: found.start()] if found and is_redundant else output
 
 
@@ -360,9 +364,9 @@ def without_codriver_traceback(output: str, message: str = "") -> str:
     start = _block(output, len(output))
     if start is None:
         return output
-    report = output[start + len(HEADER) :]
+    report = output[start + len(TRACEBACK_HEADER) :]
     frames = [*itertools.takewhile(lambda line: line.startswith(" "), report.splitlines(keepends=True))]
-    files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line.rstrip("\n")))]
+    files = [match["file"] for line in frames if (match := _FRAME_LINE_PATTERN.match(line.rstrip("\n")))]
     words = report[len("".join(frames)) :].strip()
     message_has_error = bool(words) and message.endswith(words)
     codriver_files = files[-1:] if message_has_error else files
@@ -373,7 +377,12 @@ def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
     """Return the start of the message at the end of a text, which is the whole report of a REPL without traces."""
     message_text = f"{error.get('message', '')}\n"
     begin = len(stderr) - len(message_text)
-    if not message_text.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(message_text):
+    if (
+        not message_text.strip()
+        or error.get("trace")
+        or TRACEBACK_HEADER in stderr
+        or not stderr.endswith(message_text)
+    ):
         return None
     return begin if begin == 0 or stderr[begin - 1] == "\n" else None
 
@@ -381,7 +390,7 @@ def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
 def _words(error: Mapping[str, Any]) -> str:
     """Return the lines with which Python prints an error, without the module of its class."""
     name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
-    if name == "SystemExit" and (exited := _EXITED.match(message)):
+    if name == "SystemExit" and (exited := _EXIT_MESSAGE_PATTERN.match(message)):
         message = exited["status"]
     message_text = "\n".join([message.strip(), *error.get("notes", ())])
     return f"{name}: {message_text}" if message.strip() else f"{name}{message_text}"
@@ -411,7 +420,7 @@ def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | No
         return None
     line = last.rfind("\n", 0, len(last) - len(words)) + 1
     start = _block(stderr, line)
-    frames = stderr[start + len(HEADER) : line].splitlines() if start is not None else [""]
+    frames = stderr[start + len(TRACEBACK_HEADER) : line].splitlines() if start is not None else [""]
     return start if all(text.startswith(" ") for text in frames) else line
 
 
@@ -427,7 +436,7 @@ def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
     """Return the start of the embedded Lisp's report of a failure, if the text ends with it."""
-    if HEADER in stderr:
+    if TRACEBACK_HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_printed_error(link)}\n" for link in error.get("chain", ()))
     if not stderr.endswith(lines):
@@ -451,27 +460,27 @@ def _printed_error(error: Mapping[str, Any]) -> str:
 
 def _last_clojure_report(stderr: str) -> re.Match[str] | None:
     """Return the match for the first line of Clojure's last report, or None."""
-    return next(reversed([*_CLOJURE.finditer(stderr)]), None)
+    return next(reversed([*_CLOJURE_REPORT_PATTERN.finditer(stderr)]), None)
 
 
 def _block(text: str, end: int) -> int | None:
     """Return the start of the last traceback before `end`, if it is at the start of a line."""
-    start = text.rfind(HEADER, 0, end)
+    start = text.rfind(TRACEBACK_HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
 def _end_before(text: str, start: int) -> int | None:
     """Return the end of the traceback before the one at `start`, which is its cause or context."""
-    return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
+    return next((start - len(words) for words in TRACEBACK_SEPARATORS if text.endswith(words, 0, start)), None)
 
 
 def _cause(block: str, workspace: str) -> str | None:
     """Return a cause as one line, or None for one of several lines, which may be followed by other output."""
-    lines = block.removeprefix(HEADER).rstrip("\n").split("\n")
+    lines = block.removeprefix(TRACEBACK_HEADER).rstrip("\n").split("\n")
     words = [line for line in lines if line and not line.startswith(" ")]
     if len(words) != 1 or words[0] != lines[-1]:
         return None
-    frames = [*_PRINTED_FRAME.finditer(block)]
+    frames = [*_FRAME_LINE_PATTERN.finditer(block)]
     project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
     return f"{words[0]} ({_line(project_frames[-1], workspace)})" if project_frames else words[0]
 
@@ -491,7 +500,7 @@ def _is_sent(frame: re.Match[str]) -> bool:
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
-    return _CALLED_FUNCTION.match(frame["function"]) is None
+    return _CALLED_FUNCTION_PATTERN.match(frame["function"]) is None
 
 
 def _is_in_project(file: str, workspace: str) -> bool:
@@ -530,7 +539,7 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     """Return a failed test among others with its name, location and the start of its message."""
     short = {name: value for name, value in row.items() if name != "frames"}
     return (
-        {**short, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL_CHARACTERS)}
+        {**short, "actual": cut(str(row["actual"]).partition("\n")[0], MAX_SHORT_ACTUAL_CHARACTERS)}
         if "actual" in row
         else short
     )
@@ -562,6 +571,6 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
         frame_prefix = f"{file}:{row.get('line')} in "
         result["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(frame_prefix)]
     if "actual" in row:
-        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MAX_ACTUAL_CHARACTERS)
+        result["actual"] = cut(UNINFORMATIVE_LINE_PATTERN.sub("", str(row["actual"])), MAX_ACTUAL_CHARACTERS)
     known = {"frames": not result.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in result.items() if not known.get(name)}

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 START_FIELDS: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
-"""Field with the position at which a stream in an answer begins, unless it is its first character."""
+"""Names of the fields with the position at which a stream begins in an answer, omitted if it is 0."""
 FLOOD_POSITIONS: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
-"""Name of the position up to which a stream was delivered as a flood."""
-NOTHING_NEW: Final = "nothing new was printed"
+"""Names of the positions up to which each stream was delivered as a flood."""
+NOTHING_NEW_MESSAGE: Final = "nothing new was printed"
 
 
 def receiver_key(call: Call, arguments: Arguments) -> Hashable | None:

@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SOURCE: Final = files.FileRules(files.Links.ANY, most_bytes=2 * 2**20)
+SOURCE_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2 * 2**20)
 """Limits for a source file that an answer quotes."""
 
 MAX_LINES: Final = 25
 """Maximum number of lines of a function that is quoted in full."""
-AROUND: Final = 5
-"""Lines before and after the statement in a longer function."""
-LINE_CHARACTERS: Final = 160
+CONTEXT_LINES: Final = 5
+"""Number of quoted lines before and after the statement in a longer function."""
+MAX_LINE_CHARACTERS: Final = 160
 """Maximum characters of a quoted line."""
-CLOSING: Final = (")", "]", "}")
-"""Prefixes of lines that close brackets, which may have any indentation."""
-COMMENT_OR_QUOTE: Final = re.compile(r"#|\"\"\"|'''|\"|'")
+CLOSING_BRACKETS: Final = (")", "]", "}")
+"""Brackets at the start of lines that may have any indentation."""
+COMMENT_OR_QUOTE_PATTERN: Final = re.compile(r"#|\"\"\"|'''|\"|'")
 """Matches the start of a comment or a string."""
-QUOTE_END: Final = {
+STRING_REST_PATTERNS: Final = {
     quote: re.compile(rf"(?:\\.|(?!{quote}).)*?{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
 }
-"""Patterns for the rest of a string, by its opening quote."""
-DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
-"""Matches the start of a docstring at the start of a line."""
-LINE_NUMBER: Final = re.compile(r"^(?P<mark>[ >]) *\d+(?: |$)(?P<first>[ \t]?)", re.MULTILINE)
-"""Matches the number before a line of an excerpt, and the first blank of the line."""
-DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
-"""Matches the start of the definition of a function or class, with its indentation."""
+"""Patterns that match the rest of a string, by its opening quote."""
+DOCSTRING_START_PATTERN: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
+"""Matches a line that starts with a docstring, up to its opening quote."""
+LINE_NUMBER_PATTERN: Final = re.compile(r"^(?P<mark>[ >]) *\d+(?: |$)(?P<first>[ \t]?)", re.MULTILINE)
+"""Matches the number before a line of an excerpt and the line's first blank."""
+DEFINITION_PATTERN: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
+"""Matches the start of the definition of a function or class, including its indentation."""
 
 
 def source_lines(file: Path) -> list[str]:
     """Return the lines of a source file, or an empty list if it cannot be read. Blocks."""
     try:
-        return files.read_text(file, SOURCE).splitlines()
+        return files.read_text(file, SOURCE_FILE_RULES).splitlines()
     except (OSError, ValueError):
         return []
 
@@ -55,7 +55,7 @@ def file_excerpt(
     *,
     is_marked: bool = True,
     most: int = MAX_LINES,
-    around: int = AROUND,
+    around: int = CONTEXT_LINES,
     whole_characters: int = 0,
 ) -> str:
     """Return an excerpt of a file like `excerpt`, or an empty string if the file cannot be read. Blocks."""
@@ -69,7 +69,7 @@ def excerpt(
     *,
     is_marked: bool = True,
     most: int = MAX_LINES,
-    around: int = AROUND,
+    around: int = CONTEXT_LINES,
     whole_characters: int = 0,
     documented_characters: int = 0,
 ) -> str:
@@ -141,7 +141,7 @@ def numbered(
     marked: int | None = None,
     docstring: range = range(0),
     first: int = 1,
-    line_characters: int | None = LINE_CHARACTERS,
+    line_characters: int | None = MAX_LINE_CHARACTERS,
 ) -> str:
     """Return the lines with the given numbers, counted from 1.
 
@@ -162,7 +162,7 @@ def numbered(
 
 def without_numbers(text: str) -> str:
     """Return an excerpt without the numbers of its lines. A marked line starts with `>`."""
-    return LINE_NUMBER.sub(lambda found: ">" if found["mark"] == ">" else found["first"], text)
+    return LINE_NUMBER_PATTERN.sub(lambda found: ">" if found["mark"] == ">" else found["first"], text)
 
 
 def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
@@ -178,7 +178,7 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
         return None
     depth, last = _indent(lines[start]), start
     for below in range(start + 1, len(lines)):
-        if code[below] and _indent(lines[below]) <= depth and not lines[below].lstrip().startswith(CLOSING):
+        if code[below] and _indent(lines[below]) <= depth and not lines[below].lstrip().startswith(CLOSING_BRACKETS):
             break
         if lines[below].strip() and (code[below] or not lines[below].lstrip().startswith("#")):
             last = below
@@ -191,7 +191,7 @@ def _definition_below(lines: Sequence[str], decorator: int) -> int | None:
     """Return the index of the `def` or `class` that a decorator belongs to."""
     depth = _indent(lines[decorator])
     for below in range(decorator + 1, len(lines)):
-        if DEFINITION.match(lines[below]) and _indent(lines[below]) == depth:
+        if DEFINITION_PATTERN.match(lines[below]) and _indent(lines[below]) == depth:
             return below
         if lines[below].strip() and _indent(lines[below]) < depth:
             return None
@@ -200,23 +200,23 @@ def _definition_below(lines: Sequence[str], decorator: int) -> int | None:
 
 def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> int | None:
     """Return the index of the `def` or `class` that contains the line at an index."""
-    if at < 0 or DEFINITION.match(lines[at]):
+    if at < 0 or DEFINITION_PATTERN.match(lines[at]):
         return at if at >= 0 else None
     depth = _indent(lines[at])
-    if lines[at].lstrip().startswith(CLOSING):
+    if lines[at].lstrip().startswith(CLOSING_BRACKETS):
         depth += 1  # the line may close the signature of the function
     for above in range(at - 1, -1, -1):
         text = lines[above]
-        if code[above] and _indent(text) < depth and not text.lstrip().startswith(CLOSING):
+        if code[above] and _indent(text) < depth and not text.lstrip().startswith(CLOSING_BRACKETS):
             depth = _indent(text)
-            if DEFINITION.match(text):
+            if DEFINITION_PATTERN.match(text):
                 return above
     return None
 
 
 def _body_start(lines: Sequence[str], code: Sequence[bool], start: int, last: int) -> int:
     """Return the index of the first line below the signature of the definition between two indexes."""
-    definition = next((at for at in range(start, last) if DEFINITION.match(lines[at])), start)
+    definition = next((at for at in range(start, last) if DEFINITION_PATTERN.match(lines[at])), start)
     for at in range(definition, last):
         if code[at] and lines[at].partition("#")[0].rstrip().endswith(":"):
             return at + 1
@@ -229,7 +229,7 @@ def _docstring(lines: Sequence[str], body: int, last: int) -> range:
     The range is empty for a docstring of one line.
     """
     first = next((number for number in range(body, last + 1) if lines[number - 1].strip()), last)
-    if not DOCSTRING.match(lines[first - 1]):
+    if not DOCSTRING_START_PATTERN.match(lines[first - 1]):
         return range(0)
     inside = _inside_strings(lines)
     end = first
@@ -255,19 +255,19 @@ def _inside_strings(lines: Sequence[str]) -> list[bool]:
         at = 0
         while at < len(text):
             if quote:
-                end = QUOTE_END[quote].match(text, at)
+                end = STRING_REST_PATTERNS[quote].match(text, at)
                 if end is None:
                     break
                 quote, at = "", end.end()
             else:
-                opening = COMMENT_OR_QUOTE.search(text, at)
+                opening = COMMENT_OR_QUOTE_PATTERN.search(text, at)
                 if opening is None or opening[0] == "#":
                     break
                 at = opening.end()
                 if len(opening[0]) == 3:
                     quote = opening[0]
                 else:
-                    closed = QUOTE_END[opening[0]].match(text, at)
+                    closed = STRING_REST_PATTERNS[opening[0]].match(text, at)
                     at = closed.end() if closed else len(text)
     return found
 

@@ -19,11 +19,11 @@ MAX_DIFF_LINES = 2000
 
 The time of a comparison can grow with the product of the numbers of both texts.
 """
-DIFF_CHARACTERS = 8 * 2**20
-"""Maximum characters of texts that are compared, since both are loaded into memory."""
-MATCH_BYTES = 45
+MAX_DIFF_CHARACTERS = 8 * 2**20
+"""Maximum characters of two texts that are compared, because both are loaded into memory."""
+MATCH_OVERHEAD_BYTES = 45
 """Bytes counted for a matching line in addition to its text."""
-LINE_BYTES = 2000
+MAX_LINE_BYTES = 2000
 """Maximum bytes of a matching line."""
 
 
@@ -56,8 +56,8 @@ def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[st
         for number, line in _matching_lines(pattern, transcript.text(part).chunks()):
             count += 1
             if left > 0:
-                line_start = head(line, min(left, LINE_BYTES)).text
-                left -= json_bytes(line_start) + MATCH_BYTES
+                line_start = head(line, min(left, MAX_LINE_BYTES)).text
+                left -= json_bytes(line_start) + MATCH_OVERHEAD_BYTES
                 found.append({"part": part, "line": number, "text": line_start})
     fields: dict[str, object] = {"matches": found, "count": count}
     if count > len(found):
@@ -111,8 +111,8 @@ class _Line:
 
     def add(self, text: str) -> None:
         """Add the next chunk of the line."""
-        if len(self.safe_beginning) < LINE_BYTES:
-            self.safe_beginning += text[: LINE_BYTES - len(self.safe_beginning)]
+        if len(self.safe_beginning) < MAX_LINE_BYTES:
+            self.safe_beginning += text[: MAX_LINE_BYTES - len(self.safe_beginning)]
         if not self.is_found:
             seen = self._end + text
             self.is_found = self._pattern in seen
@@ -151,7 +151,7 @@ def is_same(first: GrowingText, another: GrowingText) -> bool:
 
 def _first_lines(text: GrowingText) -> tuple[list[str], bool]:
     """Return the first stored lines of a text, and whether these are all."""
-    found = text.read(0, text.dropped + DIFF_CHARACTERS)
+    found = text.read(0, text.dropped + MAX_DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:
         return lines[: max(1, min(MAX_DIFF_LINES, len(lines) - 1))], False  # the last line may be incomplete

@@ -40,16 +40,16 @@ class Answer:
     """
 
 
-STRINGS: Final = {"type": "array", "items": {"type": "string"}}
+STRINGS_SCHEMA: Final = {"type": "array", "items": {"type": "string"}}
 """Schema of a list of strings."""
 
 
-ROWS: Final = {"type": "array", "items": {"type": "object"}}
+ROWS_SCHEMA: Final = {"type": "array", "items": {"type": "object"}}
 """Schema of a list of objects."""
 
 
-ANY_ANSWER: Final[Schema] = {"type": "object", "required": ["ok"]}
-"""Schema of every answer."""
+ANY_ANSWER_SCHEMA: Final[Schema] = {"type": "object", "required": ["ok"]}
+"""Schema that every answer has."""
 
 
 def answer_schema(**properties: Schema | str) -> Schema:

@@ -61,17 +61,17 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
 COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
 """Arguments that many tools have. They are listed last."""
 
-HALF_CHARACTER: Final = (
+HALF_CHARACTER_MESSAGE: Final = (
     "it has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or in code its escape "
     "sequence"
 )
-"""The text of the error about such text."""
+"""Message of the error about text with half of a surrogate pair."""
 
-NEAREST: Final = 0.6
+MIN_SUGGESTION_SIMILARITY: Final = 0.6
 """Minimum similarity of a suggested name, from 0 to 1."""
 
-MISSPELT: Final = 0.8
-"""Minimum similarity of a name that is taken for a misspelling, even if another argument is missing."""
+MIN_MISSPELLING_SIMILARITY: Final = 0.8
+"""Minimum similarity of a name that counts as a misspelling even if another argument is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Reader:
         if isinstance(value, str) and not expected.accepts_text:
             value = _from_json(expected, value)
             if _has_half_character(value):
-                self.errors.append(ArgumentError(position, HALF_CHARACTER))
+                self.errors.append(ArgumentError(position, HALF_CHARACTER_MESSAGE))
                 return None
         if expected.item is None and isinstance(value, list) and len(value) == 1:
             value = value[0] if _is_scalar_of(expected, value[0]) else value
@@ -371,12 +371,12 @@ def suggest_argument(model: type[Given], written: str, missing: str | None = Non
     """
     by_small = {name.lower(): name for name in model_fields(model)}
     small = written.lower().replace("_", "").replace("-", "")
-    if misspelt := get_close_matches(small, by_small, n=1, cutoff=MISSPELT):
+    if misspelt := get_close_matches(small, by_small, n=1, cutoff=MIN_MISSPELLING_SIMILARITY):
         return by_small[misspelt[0]]
     if missing is not None:
         return missing
     longer = [name for name in by_small if name.startswith(small) or (len(small) > 1 and name.endswith(small))]
-    found = longer or get_close_matches(small, by_small, n=1, cutoff=NEAREST)
+    found = longer or get_close_matches(small, by_small, n=1, cutoff=MIN_SUGGESTION_SIMILARITY)
     return by_small[found[0]] if found else None
 
 

@@ -17,8 +17,8 @@ Json = Mapping[str, Any]
 Schema = dict[str, Any]
 
 
-UNLISTED: Final = "unlisted"
-"""Key in a model's schema that marks an argument as accepted but not listed, to keep the list short."""
+UNLISTED_KEY: Final = "unlisted"
+"""Key in an argument's schema: the argument is accepted, but not listed, to keep the list short."""
 
 
 class Given(BaseModel):
@@ -38,7 +38,7 @@ class Given(BaseModel):
 class Arguments(Given):
     """The arguments of a tool."""
 
-    who: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    who: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The caller, for `Call.who`. Every tool accepts it, but only `evaluate_code` lists it."""
 
     CHOOSES_SESSION: ClassVar[bool] = False

@@ -8,16 +8,16 @@ from functools import lru_cache
 from codriver.tools.calls.client_traits import find_traits
 
 RESERVED_SLUGS = frozenset({"", "ui", "api", "human", "jupyter"})
-"""Names that callers must not use, because they would hide who acted."""
+"""Slugs that callers must not use, because they would hide who acted."""
 
 
-_WORD_SEPARATORS = re.compile(r"[^a-z0-9]+")
+_WORD_SEPARATOR_PATTERN = re.compile(r"[^a-z0-9]+")
 """Matches characters that do not belong to words."""
 
 
 def slug(text: str) -> str:
     """Convert text to kebab-case: lower-case letters and digits, separated by single hyphens."""
-    return _WORD_SEPARATORS.sub("-", text.lower()).strip("-")[:60].strip("-")
+    return _WORD_SEPARATOR_PATTERN.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 
 @lru_cache(maxsize=64)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 ENVELOPE_BYTES = 1000
-"""Bytes of an answer in addition to its text: other fields, and notes about other callers."""
+"""Size of an answer without its text: other fields, and notes about other callers."""
 
 
-LIFTED_CHARACTERS = 300_000
-"""Characters that Claude Code accepts from a tool with `anthropic/maxResultSizeChars` in its `_meta`."""
+MAX_LIFTED_CHARACTERS = 300_000
+"""Maximum answer that Claude Code accepts from tools with `anthropic/maxResultSizeChars` in `_meta`."""
 
 
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
-"""Tools with which a caller requests more than a usual answer contains."""
+"""Tools whose callers ask for more than a usual answer contains."""
 
 
 MAX_COMMAND_CHARACTERS = 64 * 2**20
@@ -35,7 +35,7 @@ class ClientTraits:
     answer_characters: int = 20_000
     """Longest JSON answer that reaches the model whole. Of longer ones it sees only a part, or a file name."""
     lifts_limit: bool = False
-    """Whether answers of `LIFTED_TOOLS` may have `LIFTED_CHARACTERS`."""
+    """Whether answers of `LIFTED_TOOLS` may have `MAX_LIFTED_CHARACTERS`."""
     has_budget: bool = True
     """Whether the setting `maxTextBytes` limits an answer's text, unless the call requests more."""
     accepts_structure: bool = True
@@ -59,7 +59,7 @@ class ClientTraits:
     """Default `who` of the client's callers. If empty, the client's name in kebab-case is used."""
 
 
-HUMAN_CLIENT: Final = "codriver-human"
+HUMAN_CLIENT_NAME: Final = "codriver-human"
 """Name of a client that a person uses. Its callers are called `human`."""
 
 
@@ -94,8 +94,8 @@ TRAITS: Mapping[str, ClientTraits] = MappingProxyType(
         "@cline/": ClientTraits(accepts_structure=False, who="cline"),
         "factory-cli": ClientTraits(who="droid"),
         "augment-mcp-client": ClientTraits(who="auggie"),
-        HUMAN_CLIENT: ClientTraits(
-            answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"
+        HUMAN_CLIENT_NAME: ClientTraits(
+            answer_characters=MAX_LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"
         ),
         "codriver-": ClientTraits(
             answer_characters=MAX_COMMAND_CHARACTERS,
@@ -119,14 +119,14 @@ _DEFAULT_TRAITS = ClientTraits()
 """Traits of an unknown client."""
 
 
-_SPECIAL = tuple(TRAITS)
-"""Beginnings of the names of known clients."""
+_KNOWN_NAME_PREFIXES = tuple(TRAITS)
+"""Prefixes of the names of known clients."""
 
 
 @lru_cache(maxsize=64)
 def find_traits(client_name: str) -> ClientTraits:
     """Return the traits of a client by its name."""
-    if not client_name.startswith(_SPECIAL):
+    if not client_name.startswith(_KNOWN_NAME_PREFIXES):
         return _DEFAULT_TRAITS
     return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))
 
@@ -135,4 +135,4 @@ def max_answer_bytes(client_name: str, tool: str = "") -> int:
     """Return the maximum bytes of text in an answer of this tool that reach the model, however many are requested."""
     traits = find_traits(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
-    return (LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES
+    return (MAX_LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

@@ -46,14 +46,14 @@ G = TypeVar("G", bound=Given)
 CHECK_INTERVAL_S = 0.02
 """Interval for checking the state that a call waits for, in seconds."""
 MIN_TIMEOUT_MS = 100
-"""Wait for REPLs that is not subtracted from the timeout of a call, and the minimum of the remaining timeout."""
-CONNECTING_S = 2.0
-"""Time for newly found REPLs to connect before one is chosen, in seconds.
+"""Maximum wait for REPLs that does not reduce the timeout of a call, and the minimum of a reduced timeout."""
+CONNECT_TIMEOUT_S = 2.0
+"""Maximum time for newly found REPLs to connect before one is chosen, in seconds.
 
 A port that does not answer takes 5 s.
 """
 PREPARE_INTERVAL_S = 0.1
-SEARCH_S = 10.0
+SEARCH_TIMEOUT_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
 
@@ -75,14 +75,14 @@ def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = 
 
 async def await_languages(core: Core) -> None:
     """Wait until the workspace's files have been inspected, because the listed tools depend on them."""
-    with anyio.move_on_after(SEARCH_S):
+    with anyio.move_on_after(SEARCH_TIMEOUT_S):
         while core.state.languages_of_files is None:
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_search(core: Core) -> None:
     """Wait until the first search for REPLs has finished, because the usable tools depend on it."""
-    with anyio.move_on_after(SEARCH_S):
+    with anyio.move_on_after(SEARCH_TIMEOUT_S):
         while core.state.lifecycle.is_searching:
             await anyio.sleep(CHECK_INTERVAL_S)
 
@@ -100,7 +100,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
 
 async def await_candidates(call: Call, given: Arguments) -> None:
     """Wait a moment for REPLs that connect for the first time, because an application among them may be chosen."""
-    with anyio.move_on_after(CONNECTING_S):
+    with anyio.move_on_after(CONNECT_TIMEOUT_S):
         while is_choice_open(call.state, recent_repls_of(call.state, call.client, call.who(given.who))):
             await anyio.sleep(CHECK_INTERVAL_S)
 
@@ -414,5 +414,5 @@ def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedErro
     )
 
 
-REASONS: Final = frozenset(get_args(Reason))
+BASE_REASONS: Final = frozenset(get_args(Reason))
 """All values that the `reason` of a base tool's answer can have."""

@@ -27,24 +27,24 @@ MAGIC_EQUIVALENTS: Mapping[str, str] = MappingProxyType(
         "%matplotlib": "leave it out, because figures need no setting",
     }
 )
-"""What to do instead of each magic of IPython."""
-_ASSIGNMENT_START = re.compile(r"[^=!%]+=\s*(?=[!%])")
-"""Matches the start of a line that assigns the result of a command of IPython."""
-_STATEMENT_BEFORE = re.compile(r"[^!%]*;\s*(?=[!%])")
-"""Matches statements of a line before a command of IPython."""
-_LOOKUP = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
-"""Matches a name with the question marks that display its documentation or source."""
+"""What to do instead of using each of IPython's magics."""
+_ASSIGNMENT_START_PATTERN = re.compile(r"[^=!%]+=\s*(?=[!%])")
+"""Matches the start of a line that assigns the result of an IPython command."""
+_STATEMENTS_BEFORE_PATTERN = re.compile(r"[^!%]*;\s*(?=[!%])")
+"""Matches the statements before an IPython command in the same line."""
+_LOOKUP_PATTERN = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
+"""Matches a name with question marks before or after it, which display its documentation or source."""
 
 
 def python_equivalent(line: str) -> str | None:
     """Return Python's equivalent of a line with IPython's syntax, or None for any other line."""
     text = line.strip()
     capture_arguments = ""
-    if lookup := _LOOKUP.fullmatch(text):
+    if lookup := _LOOKUP_PATTERN.fullmatch(text):
         return f"{text} is IPython syntax: call symbol_info with the symbol {lookup[1] or lookup[2]!r}"
-    if before := _STATEMENT_BEFORE.match(text):
+    if before := _STATEMENTS_BEFORE_PATTERN.match(text):
         text = text[before.end() :]
-    if assigned := _ASSIGNMENT_START.match(text):
+    if assigned := _ASSIGNMENT_START_PATTERN.match(text):
         text, capture_arguments = text[assigned.end() :], ", capture_output=True, text=True"
     if text.startswith("!"):
         command = text[1:].strip()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MAX_BACKGROUND_EVALUATIONS: Final = 8
-"""Maximum number of a client's evaluations in the background. Each one has a thread and slows the others."""
+"""Maximum number of background evaluations of a client. Each one has a thread and slows the others."""
 
 
 @dataclass(frozen=True, slots=True)

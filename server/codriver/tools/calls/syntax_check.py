@@ -99,11 +99,11 @@ def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozense
     )
 
 
-NO_CODE = frozenset({
+NON_CODE_FILE_NAMES = frozenset({
     "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
     "license", "makefile", "notice", "pipfile", "procfile", "readme",
 })  # fmt: skip
-"""Files without a suffix that have their own format, which might parse as code: `web: app`, `A = 1`."""
+"""Names of files without a suffix that are not code, but might parse as code: `web: app`, `A = 1`."""
 
 
 _MAY_CAUSE_WARNINGS = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
@@ -147,7 +147,7 @@ def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
         features = call.services.hooks.loadable
         is_source = path.suffix in suffixes or any(is_loadable(repl.dialect, path) for is_loadable in features)
     else:
-        is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
+        is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NON_CODE_FILE_NAMES)
     if suffixes and not is_source:
         raise _wrong_language_error(path, repl.key, repl.dialect, suffixes)
 
@@ -238,8 +238,8 @@ def _is_not_newer(version: str) -> bool:
     return (int(major), int(minor)) <= sys.version_info[:2]
 
 
-AT_ONCE_CHARACTERS = 2**15
-"""Maximum length of Lisp code whose brackets are checked at once. Longer code is checked in a thread."""
+MAX_INLINE_CHARACTERS = 2**15
+"""Maximum length of Lisp code whose brackets are checked immediately. Longer code is checked in a thread."""
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
@@ -253,7 +253,7 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
         return ()
     pool = call.services.work.editing
     # Short code does not overtake the long code before it.
-    if len(code) <= AT_ONCE_CHARACTERS and not pool.is_busy(call.client):
+    if len(code) <= MAX_INLINE_CHARACTERS and not pool.is_busy(call.client):
         return _read_lisp_forms(code)
     return await pool.run(call.client, partial(_read_lisp_forms, code))
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic.alias_generators import to_camel
 
 from codriver.core.records import dataclass
-from codriver.tools.calls.answer import ANY_ANSWER, Answer
-from codriver.tools.calls.arguments import UNLISTED, Arguments, Given, Schema
+from codriver.tools.calls.answer import ANY_ANSWER_SCHEMA, Answer
+from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, Given, Schema
 from codriver.tools.calls.call import Call
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
 
-UNLISTED_KEYS: Final = frozenset(
+UNLISTED_SCHEMA_KEYS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
 """Keys of a schema that are not listed, because a refusal explains their effect when necessary."""
@@ -97,7 +97,7 @@ class Tool:
 
         It has to fit every answer, because clients validate answers with it.
         """
-        return self.output if self.lists_output else ANY_ANSWER
+        return self.output if self.lists_output else ANY_ANSWER_SCHEMA
 
     def with_properties(self, properties: Mapping[str, Any]) -> Tool:
         """Return a copy of the tool in whose schema these arguments replace those of the same names."""
@@ -164,11 +164,13 @@ def _plain(schema: Schema) -> Schema:
             typed = next(option for option in options if option != {"type": "null"})
             node = {**typed, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
         named = node.get("properties")
-        plain = {key: visit(value) for key, value in node.items() if key not in UNLISTED_KEYS and key != "properties"}
+        plain = {
+            key: visit(value) for key, value in node.items() if key not in UNLISTED_SCHEMA_KEYS and key != "properties"
+        }
         if plain.get("default", True) in (None, False, 0, [], *_first(plain.get("enum"))):
             del plain["default"]
         if isinstance(named, dict):
-            listed = {name: value for name, value in named.items() if UNLISTED not in value}
+            listed = {name: value for name, value in named.items() if UNLISTED_KEY not in value}
             plain["properties"] = {name: visit(value) for name, value in listed.items()}
         return plain
 

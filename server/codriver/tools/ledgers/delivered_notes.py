@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
 
-COMMANDS: Final = "codriver-cli"
-"""Caller name shared by all commands, which count as one caller although each connects separately."""
-MAX_ENTRIES: Final = 1000
+COMMANDS_CALLER: Final = "codriver-cli"
+"""Caller name of all commands, which count as one caller although each of them connects separately."""
+MAX_RECORD_ENTRIES: Final = 1000
 """Maximum number of entries of one record. The oldest are discarded."""
 
 
@@ -24,7 +24,7 @@ MAX_ENTRIES: Final = 1000
 class DeliveredNotes:
     """Notes that each caller needs once, by their text or subject, for the lifetime of one server."""
 
-    delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MAX_ENTRIES))
+    delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
 
     def is_new(self, caller: Hashable, note: Hashable) -> bool:
         """Return whether the caller has not received this note yet."""
@@ -49,14 +49,14 @@ class ReplNotes:
     They are not repeated after a restart of the REPL.
     """
 
-    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_ENTRIES))
+    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
     """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
-    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_ENTRIES))
+    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
     """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
 
     def record_generation(self, client: str, who: str, repl: Repl) -> bool:
         """Record the generation of a REPL in an answer to a caller, and return whether it has changed."""
-        caller = (None if who == COMMANDS else client, who, repl.id)
+        caller = (None if who == COMMANDS_CALLER else client, who, repl.id)
         before = self.generations.get(caller)
         if before == repl.generation:
             return False
@@ -66,7 +66,7 @@ class ReplNotes:
     @staticmethod
     def client_of(evaluation: Evaluation) -> str | None:
         """Return the client of an evaluation, or None for commands, which count as one client."""
-        return None if evaluation.who == COMMANDS else evaluation.client
+        return None if evaluation.who == COMMANDS_CALLER else evaluation.client
 
     def is_new(self, evaluation: Evaluation, note: str) -> bool:
         """Return whether the answer about this evaluation should have the note.

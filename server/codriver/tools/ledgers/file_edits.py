@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from codriver.core.state import State
 
-MAX_FILES: Final = 100
+MAX_EDITED_FILES: Final = 100
 """Maximum number of files whose edits are remembered."""
-MAX_EDITS: Final = 4
-"""Maximum number of edits remembered for one file."""
+MAX_FILE_EDITS: Final = 4
+"""Maximum number of edits that are remembered for one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class FileEdits:
     def add(self, path: Path, display_path: str, edit: Edit) -> EditedFile:
         """Record an edit, discarding the oldest ones beyond the limits, and return it with the earlier ones."""
         earlier = self.by_file.pop(path, ())
-        self.by_file[path] = (*earlier, edit)[-MAX_EDITS:]
-        while len(self.by_file) > MAX_FILES or sum(map(len, self.by_file.values())) > MAX_FILES:
+        self.by_file[path] = (*earlier, edit)[-MAX_FILE_EDITS:]
+        while len(self.by_file) > MAX_EDITED_FILES or sum(map(len, self.by_file.values())) > MAX_EDITED_FILES:
             del self.by_file[next(iter(self.by_file))]
         return EditedFile(path, display_path, edit, earlier)
 

@@ -24,8 +24,8 @@ from codriver.repls.contract.questions import Difference
 from codriver_lisp.definitions import (
     EXTENDING_HEADS,
     NO_ALIASES,
-    NS_FORM,
-    ONCE,
+    NS_FORM_NAME,
+    ONCE_HEADS,
     REBINDING_HEADS,
     VARLESS_HEADS,
     defines_within,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MAX_DEFINITIONS: Final = 20
-"""Maximum number of recorded definitions of one name: the first, and the most recent ones."""
+"""Maximum number of recorded definitions of one name: the first one and the most recent ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class DefinitionHistory:
     only if the name was defined by the same macro.
     """
 
-    def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE) -> None:
+    def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE_HEADS) -> None:
         self._features = features
         self.once = once
         self._made: dict[tuple[str, str], list[DefinitionMade]] = {}
@@ -201,16 +201,16 @@ def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
     return 0
 
 
-REBOUND: Final = b"rebound"
-"""Stands for the digest of a form that is unknown."""
-REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
-"""Matches code that may change the root of a var without a definition."""
-NO_VAR: Final = ("", None, "", "")
+REBOUND_DIGEST: Final = b"rebound"
+"""Stands for the digest of an unknown form."""
+REBINDING_PATTERN: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
+"""Matches code that may change the root value of a var without defining it."""
+NO_VAR_STATE: Final = ("", None, "", "")
 """State of a definition without a var."""
-NOTHING: Final[Mapping[str, DriftKind]] = MappingProxyType({})
+NO_BROKEN_FILES: Final[Mapping[str, DriftKind]] = MappingProxyType({})
 """No broken files."""
 TIMESTAMP_SLACK_MS: Final = 20
-"""Tolerance for a file's modification time, which the kernel takes from its last tick."""
+"""Tolerance for modification times of files, which the kernel takes from its last tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,11 @@ class LispDrift:
         return ordered
 
     def compare(
-        self, loaded: Loaded, sources: Mapping[str, Source], compared_ms: int, broken: Mapping[str, DriftKind] = NOTHING
+        self,
+        loaded: Loaded,
+        sources: Mapping[str, Source],
+        compared_ms: int,
+        broken: Mapping[str, DriftKind] = NO_BROKEN_FILES,
     ) -> tuple[Difference, ...]:
         """Return the differences between the code loaded at `compared_ms` and the files as read.
 
@@ -377,7 +381,9 @@ class LispDrift:
     def definitions_without_vars(self, namespace: str) -> list[tuple[str, _KnownForm]]:
         """Return the known definitions of a namespace that have no var, by name."""
         return [
-            (name, known) for (space, name), known in self._known.items() if space == namespace and known.var == NO_VAR
+            (name, known)
+            for (space, name), known in self._known.items()
+            if space == namespace and known.var == NO_VAR_STATE
         ]
 
     def is_known(self, namespace: str, home: str) -> bool:
@@ -431,7 +437,7 @@ class _Comparison:
             yield from self._changed_methods(name, self._written[name])
         yield from self._removed_methods()
         if ns_forms := [(form, source) for source in self._sources for form in self._ns_forms(source)]:
-            yield from self._changed_methods(NS_FORM, ns_forms[:1])
+            yield from self._changed_methods(NS_FORM_NAME, ns_forms[:1])
         for name, method in self._drift.ledger.methods(self._loaded.name):
             is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
             if is_unrecorded and not self._drift.is_known(method.definition.namespace, self._loaded.name):
@@ -453,7 +459,7 @@ class _Comparison:
                 yield self._row(name, "unknown")
         elif is_once:
             yield self._row(name, "kept")
-        elif var.file and known.digest != REBOUND and (known.made is None or known.made.file):
+        elif var.file and known.digest != REBOUND_DIGEST and (known.made is None or known.made.file):
             yield self._row(name, "edited")
         else:
             yield self._row(name, "redefined", known.made, evaluated=True)
@@ -503,9 +509,9 @@ class _Comparison:
         is_as_defined = old is not None and old.var[3] == var.stamp and old.var[0] == var.file
         if old is None or not is_as_defined or not var.stamp or old.var[2] == var.root or old.digest is None:
             return None
-        if any(REBINDS.search(source.text()) for _, source in found):
+        if any(REBINDING_PATTERN.search(source.text()) for _, source in found):
             return replace(old, var=_state(var))  # code in the file may rebind it
-        return self._now(var, REBOUND, None)
+        return self._now(var, REBOUND_DIGEST, None)
 
     def _now(self, var: LoadedVar, digest: bytes | None, made: DefinitionMade | None) -> _KnownForm:
         """Return the state of a var with the given digest and definition."""
@@ -524,7 +530,7 @@ class _Comparison:
         key = self._loaded.name, name
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
-        if name == NS_FORM:
+        if name == NS_FORM_NAME:
             # A form like this is often evaluated only to enter the namespace, and removes nothing from it.
             digests = {definition.digest for definition, _ in found}
             makings = tuple(making for making in makings if making.file or making.definition.digest in digests)
@@ -533,16 +539,16 @@ class _Comparison:
         if not is_newer and (self._is_loaded_unseen or not self._loaded.vars):
             definition, source = found[0]
             digest = definition.digest if source.written_ms < self._floor_ms else None
-            known = _KnownForm(NO_VAR, digest, None, self._drift.number)
+            known = _KnownForm(NO_VAR_STATE, digest, None, self._drift.number)
         elif made is not None and (old is None or made.number > old.number):
-            known = _KnownForm(NO_VAR, made.definition.digest if made.is_sure else None, made, self._drift.number)
+            known = _KnownForm(NO_VAR_STATE, made.definition.digest if made.is_sure else None, made, self._drift.number)
         elif old is None:
             return
         else:
             known = old
         self._drift.set_known(key, known)
         if known.digest is not None and known.digest not in {definition.digest for definition, _ in found}:
-            is_evaluated = known.made is not None and not known.made.file and name != NS_FORM
+            is_evaluated = known.made is not None and not known.made.file and name != NS_FORM_NAME
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
 
     def _removed_methods(self) -> Iterator[Difference]:
@@ -554,7 +560,7 @@ class _Comparison:
             protocol = ledger.makings(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
             is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol was redefined
             is_evaluated = known.made is not None and not known.made.file
-            if not (name in self._written or name == NS_FORM or is_undone or is_lost or is_evaluated):
+            if not (name in self._written or name == NS_FORM_NAME or is_undone or is_lost or is_evaluated):
                 yield self._row(name, "gone")
 
     def _unwritten_var(self, var: LoadedVar) -> Iterator[Difference]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from codriver.core.records import Recent
 
-MAX_RUNS: Final = 200
+MAX_REMEMBERED_RUNS: Final = 200
 """Maximum number of runs that are remembered."""
 
 
@@ -18,11 +18,11 @@ class TestsRun:
 
     __test__ = False  # or pytest would collect it as a test
 
-    reverted: Recent[str, bool] = field(default_factory=partial(Recent, MAX_RUNS))
+    reverted: Recent[str, bool] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
     """Runs of code that was tried in a REPL and reverted. They say nothing about the present code."""
-    compared: Recent[str, str] = field(default_factory=partial(Recent, MAX_RUNS))
+    compared: Recent[str, str] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
     """Difference between the calls of failed tests and earlier calls, or an empty string, by run."""
-    unreported: Recent[str, str] = field(default_factory=partial(Recent, MAX_RUNS))
+    unreported: Recent[str, str] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
     """Most recent difference that a caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from codriver.editing.file_changes import Change
 
-MAX_ACTS: Final = 20
+MAX_REMEMBERED_EDITS: Final = 20
 """Maximum number of edits that are remembered."""
-MAX_ACT_BYTES: Final = 2**20
+MAX_EDIT_BYTES: Final = 2**20
 """Maximum size of the contents of an edit that is remembered."""
 
 
@@ -23,12 +23,12 @@ MAX_ACT_BYTES: Final = 2**20
 class RecentEdits:
     """Recent changes of files by `edit_files` and `undo_edit`, for the lifetime of one server."""
 
-    done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_ACTS))
+    done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_REMEMBERED_EDITS))
 
     def add(self, started_ms: int, changes: Iterable[Change]) -> None:
         """Record the changes of an edit that started at this time, unless it is very large."""
         recorded = tuple(changes)
-        if sum(len(change.before.data or b"") + len(change.after or b"") for change in recorded) <= MAX_ACT_BYTES:
+        if sum(len(change.before.data or b"") + len(change.after or b"") for change in recorded) <= MAX_EDIT_BYTES:
             self.done.append((started_ms, recorded))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 MAX_CLIENT_WAITS = 64
-"""Maximum number of waiting queries of one client."""
-MAX_WAITS = 512
+"""Maximum number of queries of one client that wait at the same time."""
+MAX_TOTAL_WAITS = 512
 """Maximum number of waiting queries of all clients."""
-GUARANTEED_WAITS = 8
+GUARANTEED_CLIENT_WAITS = 8
 """Number of queries that each client may always have waiting, however many other clients have."""
 MAX_CLIENT_ROWS = 1_000_000
 """Maximum number of rows remembered for a client, at eight bytes each, to recognise new rows."""
-MAX_ROWS = 8_000_000
+MAX_TOTAL_ROWS = 8_000_000
 """Maximum number of rows remembered for all clients."""
-GUARANTEED_ROWS = 100_000
+GUARANTEED_CLIENT_ROWS = 100_000
 """Number of rows that can always be remembered for each client."""
 
 
@@ -53,7 +53,9 @@ class QueryLimits:
         Raises:
             RefusedError: the query exceeds a limit.
         """
-        _check(self._waits, client, 1, (GUARANTEED_WAITS, MAX_CLIENT_WAITS, MAX_WAITS), "calls of wait_for")
+        _check(
+            self._waits, client, 1, (GUARANTEED_CLIENT_WAITS, MAX_CLIENT_WAITS, MAX_TOTAL_WAITS), "calls of wait_for"
+        )
         with _added(self._waits, client, 1):
             yield
 
@@ -64,7 +66,7 @@ class QueryLimits:
         Raises:
             RefusedError: the rows exceed a limit.
         """
-        _check(self._rows, client, rows, (GUARANTEED_ROWS, MAX_CLIENT_ROWS, MAX_ROWS), "rows of wait_for")
+        _check(self._rows, client, rows, (GUARANTEED_CLIENT_ROWS, MAX_CLIENT_ROWS, MAX_TOTAL_ROWS), "rows of wait_for")
         with _added(self._rows, client, rows):
             yield
 

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from codriver_lisp.reader import Form
 
 
-HOME: Final = r"\b(?:__main__|user\d*)\."
-"""Matches the module of a session in the embedded Python, which precedes the names of classes defined in the session.
-"""
+HOME_MODULE_PATTERN: Final = r"\b(?:__main__|user\d*)\."
+"""Matches the session's module in the embedded Python, which precedes the names of classes defined in it."""
 
 _VARYING_PATTERNS: Final = {
-    "home": HOME,
+    "home": HOME_MODULE_PATTERN,
     "uuid": r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
     "moment": r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?",
     "datetime": r"datetime\.(?:datetime|date|time)\([\d, ]+",
@@ -40,15 +39,15 @@ _VARYING_PATTERNS: Final = {
     "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
     "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
 }
-"""Patterns for the parts of printed values that depend on the time or the process, by name. The first match wins."""
+"""Patterns for the parts of printed values that depend on the time or process, by name. The first match wins."""
 
-_ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING_PATTERNS.items()))
+_ANY_VARYING_PART: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING_PATTERNS.items()))
 """Matches any of the varying parts. The name of the matching group is the name of the pattern."""
-_DAY_DEPENDENT: Final = frozenset({"moment", "datetime", "clock", "epoch"})
+_DAY_DEPENDENT_NAMES: Final = frozenset({"moment", "datetime", "clock", "epoch"})
 """Names of patterns whose matches depend on the day. Such values can be equal on one day and differ on another."""
 _MS_PER_DAY: Final = 86_400_000
 _MAX_SEARCHED_CHARACTERS: Final = 20_000
-"""Length in characters above which a value is not searched for varying parts."""
+"""Length above which a value is not searched for varying parts."""
 _OMISSION_MARK: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
 """Matches the marks that printers use for parts omitted because of length or depth limits."""
 
@@ -142,7 +141,7 @@ def pattern_for_text(text: str) -> str:
 def _parts(text: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a text with the name of the pattern they match, or an empty name for fixed parts."""
     at = 0
-    for found in _ANY.finditer(text):
+    for found in _ANY_VARYING_PART.finditer(text):
         yield "", text[at : found.start()]
         yield str(found.lastgroup), found[0]
         at = found.end()
@@ -158,7 +157,7 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
     for (name, text), (other_name, other) in zip(ones, others, strict=True):
         if name != other_name or (not name and text != other):
             return ""
-        is_open = bool(name) and (text != other or (name in _DAY_DEPENDENT and _is_of(text, time_ms)))
+        is_open = bool(name) and (text != other or (name in _DAY_DEPENDENT_NAMES and _is_of(text, time_ms)))
         varies |= is_open
         patterns.append(_VARYING_PATTERNS[name] if is_open else re.escape(text))
     return "".join(patterns) if varies else ""

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
-"""Maximum number of attempts to get a document that passes.
-
-Each failed one removes an assertion, or everything from a test.
+"""Maximum number of attempts to get a document that passes.  Each failed attempt removes an assertion, or everything
+from a test.
 """
 
 
@@ -78,7 +77,7 @@ def check_format(dialect: str, form: Format) -> None:
     Raises:
         FormatUnknownError: the dialect does not support the format.
     """
-    has_tests = dialect == "python" or dialect in lisp_documents.FRAMEWORKS
+    has_tests = dialect == "python" or dialect in lisp_documents.TEST_LIBRARIES
     if dialect == "unknown" or (form == "notebook" and dialect != "python") or (form == "test" and not has_tests):
         raise FormatUnknownError(dialect, form)
 

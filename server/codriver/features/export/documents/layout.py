@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from codriver.features.export.documents.verification import CheckedStep
 
-NOTHING = frozenset({"None", "nil"})
+SIDE_EFFECT_VALUES = frozenset({"None", "nil"})
 """Values of steps that are evaluated only for their side effects."""
 Format = Literal["test", "notebook"]
 
-WIDTH: Final = 100
+MAX_HEADER_LINE_CHARACTERS: Final = 100
 """Maximum number of characters in a line of a document's header."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
@@ -103,7 +103,7 @@ def _names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str]
         step = check.step
         if step.role == "statement" or (step.role == "assignment" and not _is_constant(check, dialect)):
             rebound |= step.gives
-        is_for_effect = step.role == "expression" and (check.value in NOTHING or check.verdict == "differs")
+        is_for_effect = step.role == "expression" and (check.value in SIDE_EFFECT_VALUES or check.verdict == "differs")
         if step.role == "statement" or is_for_effect:
             changed |= step.needs & known
     imported = {name for check in present if _is_import(check) for name in check.step.gives}
@@ -221,7 +221,7 @@ def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
         f"Exported by Codriver on {origin.day}: session {origin.session}, evaluations {which}.",
-        *wrap(f"Verified in a fresh {origin.repl}: {describe_reproduction(checked)}.", WIDTH),
+        *wrap(f"Verified in a fresh {origin.repl}: {describe_reproduction(checked)}.", MAX_HEADER_LINE_CHARACTERS),
     ]
 
 

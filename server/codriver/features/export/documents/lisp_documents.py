@@ -40,7 +40,7 @@ class TestLibrary:
     """Whether the qualified name of a class can be written as it is."""
 
 
-FRAMEWORKS: Final = {
+TEST_LIBRARIES: Final = {
     "clojure": TestLibrary("clojure.test", "Throwable"),
     "babashka": TestLibrary("clojure.test", "Throwable"),
     "basilisp": TestLibrary("basilisp.test", "python/Exception", prefix="python/", names_classes=False),
@@ -51,22 +51,22 @@ FRAMEWORKS: Final = {
 
 DEFAULT_NAMESPACE: Final = "user"
 """The namespace in which a Lisp REPL starts."""
-LONG: Final = 2000
-"""Length in characters above which only the length of a printed value is asserted, because the value would be
-unreadable.
-"""
+MAX_ASSERTED_CHARACTERS: Final = 2000
+"""Length above which only the length of a printed value is asserted, because the value would be unreadable."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
-_UNREADABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
+_UNREADABLE_PART: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
 """Matches parts of printed values that the reader of the dialect cannot read."""
-_RECORD: Final = re.compile(r"#[\w.]+\{")
+_RECORD_START: Final = re.compile(r"#[\w.]+\{")
 """Matches the beginning of a printed record."""
-_PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(?:[^\"\\]|\\.)*\"|\\\w+", re.DOTALL)
+_UNQUOTED_VALUE: Final = re.compile(
+    r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(?:[^\"\\]|\\.)*\"|\\\w+", re.DOTALL
+)
 """Matches printed values that can be compared without a quote."""
 
 
 def render_test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> DocumentBuilder:
     """Return a test file for the dialect. Forms that cannot run become comments at its end, with the reason."""
-    framework = FRAMEWORKS[dialect]
+    framework = TEST_LIBRARIES[dialect]
     page = DocumentBuilder()
     for line in header_lines(origin, checked):
         page.write(f";; {line}")
@@ -175,13 +175,13 @@ def _asserted(check: CheckedStep, framework: TestLibrary) -> str:
         return code
     if check.verdict == "varies":
         return f"(is (re-matches {_regex(check.pattern)} (pr-str {code})))"
-    if len(value) > LONG:
+    if len(value) > MAX_ASSERTED_CHARACTERS:
         return f"(is (= {len(value)} (count (pr-str {code}))))"
     if value == "nil":
         return code if check.out else f"(is (nil? {code}))"
-    if _RECORD.search(value) or _UNREADABLE.search(value) or not _is_one_form(value):
+    if _RECORD_START.search(value) or _UNREADABLE_PART.search(value) or not _is_one_form(value):
         return f"(is (= {_string(value)} (pr-str {code})))"
-    quoted = value if _PLAIN.fullmatch(value) else f"'{value}"
+    quoted = value if _UNQUOTED_VALUE.fullmatch(value) else f"'{value}"
     return f"(is (= {quoted} {code}))"
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA_URL_PATTERN, images_in, replace_image_data
-from codriver.features.export.documents.comparison import HOME, pattern_for_text, python_literal
+from codriver.features.export.documents.comparison import HOME_MODULE_PATTERN, pattern_for_text, python_literal
 from codriver.features.export.documents.layout import (
     DocumentBuilder,
     comment_out,
@@ -46,12 +46,12 @@ _SIDE_EFFECT_CALL: Final = re.compile(
 _DYNAMIC_NAMES: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
 """Matches code that may read or write the module's names dynamically."""
 _LAST_VALUE_NAMES: Final = frozenset({"_", "__", "___"})
-"""Names that only a Python prompt has: its last three values."""
+"""Names that exist only at a Python prompt: its last three values."""
 _INDENT: Final = "    "
-IPYTHON_NAMES: Final = {"display": "IPython.display", "get_ipython": "IPython"}
-"""Names that kernels provide without an import, and the modules to import them from."""
-LONG: Final = 2000
-"""Length in characters above which a printed value is asserted by its digest, because the value would be unreadable."""
+IPYTHON_MODULES_BY_NAME: Final = {"display": "IPython.display", "get_ipython": "IPython"}
+"""Maps names that kernels provide without an import to the modules from which they can be imported."""
+MAX_ASSERTED_CHARACTERS: Final = 2000
+"""Length above which a printed value is asserted by its digest, because the value would be unreadable."""
 
 
 def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
@@ -134,9 +134,9 @@ def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset
         name
         for check in checked
         if check.verdict != "absent"
-        for name in check.step.uses & IPYTHON_NAMES.keys() - given
+        for name in check.step.uses & IPYTHON_MODULES_BY_NAME.keys() - given
     }
-    lines += [f"from {IPYTHON_NAMES[name]} import {name}" for name in sorted(displayed)]
+    lines += [f"from {IPYTHON_MODULES_BY_NAME[name]} import {name}" for name in sorted(displayed)]
     for namespace in dict.fromkeys(check.of.namespace for check in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
@@ -159,7 +159,7 @@ def _named(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
     value = check.value or ""
     if check.verdict not in {"same", "varies"} or python_literal(value) is not None:
         return check
-    pattern = check.pattern.replace(HOME, r"(?:[\w.<>]+\.)?") or re.escape(value)
+    pattern = check.pattern.replace(HOME_MODULE_PATTERN, r"(?:[\w.<>]+\.)?") or re.escape(value)
     for name in given:
         pattern = re.sub(rf"(?:\w+\\\.)+(?={re.escape(name)}\b)", lambda _found: r"(?:[\w.<>]+\.)?", pattern)
     is_changed = pattern not in (check.pattern, re.escape(value))
@@ -244,7 +244,7 @@ def _value_assertion(check: CheckedStep) -> str:
     if check.value == "None" and _SIDE_EFFECT_CALL.match(expression):
         return code
     literal = python_literal(check.value)
-    if len(check.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
+    if len(check.value) > MAX_ASSERTED_CHARACTERS and not isinstance(literal and literal[0], set | frozenset):
         digest = hashlib.sha256(check.value.encode()).hexdigest()
         return f'{before}assert hashlib.sha256(repr({_argument(expression)}).encode()).hexdigest() == "{digest}"'
     if literal is None:

@@ -13,12 +13,12 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-FORMAT: Final = "codriver-recording"
+FORMAT_NAME: Final = "codriver-recording"
 """The name of the format, in the first line of a recording."""
-VERSION: Final = 1
+FORMAT_VERSION: Final = 1
 """The version of the format."""
-LOADED: Final = "load "
-"""Prefix of a log entry that holds the text of a loaded file, followed by the file's absolute path."""
+LOADED_FILE_PREFIX: Final = "load "
+"""Prefix of a log entry with the text of a loaded file. The file's absolute path follows."""
 
 
 class RecordingError(CodriverError):
@@ -72,9 +72,9 @@ class Recording:
 T = TypeVar("T")
 UNKNOWN_NAME_MESSAGE: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
 """Matches the messages with which REPLs report an unknown name."""
-NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
-FIELDS: Final = {
+NAME_PATTERN: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
+SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
+FIELDS_BY_CATEGORY: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
     "evaluationErrorOutput": "err",
@@ -98,14 +98,18 @@ def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[Rec
             descriptions[name] = text
         elif entry["category"] == "evaluatedCode":
             found[name] = _started(entry, name, descriptions.get(name, ""))
-        elif name in found and (field := FIELDS.get(entry["category"])):
+        elif name in found and (field := FIELDS_BY_CATEGORY.get(entry["category"])):
             found[name] = _with(found[name], field, text)
     return tuple(found.values())
 
 
 def _started(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluation:
     """Return a new evaluation from the log entry that has its code."""
-    file = given.removeprefix(LOADED) if given.startswith((f"{LOADED}/", f"{LOADED}~")) else ""
+    file = (
+        given.removeprefix(LOADED_FILE_PREFIX)
+        if given.startswith((f"{LOADED_FILE_PREFIX}/", f"{LOADED_FILE_PREFIX}~"))
+        else ""
+    )
     return RecordedEvaluation(
         name,
         str(entry["text"]),
@@ -156,7 +160,7 @@ def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int,
         code = evaluations[-number].code
         defined = {name for name in needed if _defines(code, name)}
         if defined:
-            needed, most = needed - defined | set(NAME.findall(code)), number
+            needed, most = needed - defined | set(NAME_PATTERN.findall(code)), number
     return most
 
 
@@ -190,11 +194,11 @@ def to_json_lines(recording: Recording) -> str:
 
     Lines are separated by line feeds only. Unpaired surrogates, which UTF-8 cannot encode, are written as JSON escapes.
     """
-    head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
+    head = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "dialect": recording.dialect, "repl": recording.repl}
     head |= {"cells": True} if recording.is_of_kernel else {}
     rows = [head, *(_row(evaluation) for evaluation in recording.evaluations)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    return SURROGATE_PATTERN.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _row(record: RecordedEvaluation) -> dict[str, Any]:
@@ -235,7 +239,7 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
 
 def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
     """Return the dialect and the REPL from the first line, and whether the REPL was a kernel."""
-    if row["format"] != FORMAT or row["version"] != VERSION:
+    if row["format"] != FORMAT_NAME or row["version"] != FORMAT_VERSION:
         raise RecordingError(f"its format is {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 

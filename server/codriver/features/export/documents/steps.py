@@ -52,7 +52,7 @@ _DEFINING_SYMBOLS: Final = frozenset(
 _METHOD_SYMBOLS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
 _ASSIGNMENT_SYMBOLS: Final = frozenset({"def", "defonce", "setv", "declare"})
 LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
-"""Names that only a Lisp REPL has: its last values and its last error."""
+"""Names that exist only in a Lisp REPL: its last values and its last error."""
 
 
 def split_lisp(code: str) -> tuple[Step, ...]:
@@ -117,7 +117,7 @@ def namespace_of(code: str) -> str:
     return ""
 
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CONSTANT_NODES = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
@@ -255,7 +255,7 @@ def _needed(node: ast.AST) -> Iterator[str]:
     """Yield the names that are read when the statement runs, without those only read when a function is called."""
     if isinstance(node, ast.Name):
         yield node.id
-    if isinstance(node, _FUNCTIONS):
+    if isinstance(node, _FUNCTION_NODES):
         arguments = node.args
         parts: list[ast.AST | None] = [*arguments.defaults, *arguments.kw_defaults]
         parts += [*getattr(node, "decorator_list", ()), getattr(node, "returns", None)]
@@ -270,6 +270,6 @@ def _needed(node: ast.AST) -> Iterator[str]:
 def _contains_await(node: ast.AST) -> bool:
     if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
         return True
-    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+    if isinstance(node, (*_FUNCTION_NODES, ast.ClassDef)):
         return False
     return any(map(_contains_await, ast.iter_child_nodes(node)))

@@ -32,7 +32,7 @@ Delivery = Literal["each", "last", "whole"]
 the fresh REPL is not a kernel, or all outputs of a `whole` cell.
 """
 
-HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
+HIDDEN_PART_MARK: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """Matches the marks that the log stores in place of a secret or of the middle of a long text."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
 """Matches the mark that the log stores in place of a secret. A text compared with it must not be displayed."""
@@ -40,29 +40,28 @@ SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
 _TYPO_ERRORS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
 )
-"""Python exceptions that a typing mistake usually causes."""
+"""Python exceptions that are usually caused by a typing mistake."""
 _TYPO_PHASES: Final = frozenset(
     {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
 )
-"""Phases of Clojure's errors in which only code that cannot be read or compiled fails."""
+"""Phases of Clojure's errors in which code fails only because it cannot be read or compiled."""
 _TYPO_MESSAGES: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
-"""Beginnings of messages for names that do not exist."""
+"""Beginnings of error messages about names that do not exist."""
 _EDIT_LOAD_ENTRY: Final = re.compile(r"edit_files loads ")
 """Matches the log entry for an edit that loaded definitions of a file; the definitions follow."""
 _NO_NAMESPACE_MESSAGE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
 """Matches the messages with which a REPL reports that it evaluated nothing because the namespace does not exist."""
 _IN_NS_FORM: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 """Matches a form that switches to an existing namespace."""
-ENDLESS: Final = "Endless"
+ENDLESS_ERROR: Final = "Endless"
 """Name of the error class that is recorded if code was interrupted because it took too long."""
-REPL_DIED: Final = "ReplDied"
-"""Name of the error class that is recorded if the REPL ended while code was running, such as by a segmentation fault.
-"""
+REPL_DIED_ERROR: Final = "ReplDied"
+"""Name of the error class that is recorded if the REPL ended while code was running, for example by a segfault."""
 _NAMESPACE_SWITCH: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 """Matches a form that changes the current namespace."""
 _MAX_NOTE_CHARACTERS: Final = 400
-"""Maximum length of a text in a note on a difference."""
-REPORT: Final = "Traceback (most recent call last):"
+"""Maximum length of a text in a note about a difference."""
+TRACEBACK_START: Final = "Traceback (most recent call last):"
 """First line of a kernel's report of an exception."""
 INLINE_MAGIC: Final = "%matplotlib"
 """The magic that sets how figures are displayed.
@@ -70,7 +69,7 @@ INLINE_MAGIC: Final = "%matplotlib"
 It is skipped because Codriver's REPLs can display them in only one way.
 """
 NOT_PYTHON_NOTE: Final = "IPython alone can read this"
-"""Note on a step that plain Python cannot parse."""
+"""Note about a step that plain Python cannot parse."""
 _OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
 CLOSE_FIGURES_CODE: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
@@ -171,7 +170,7 @@ class CheckedStep:
 Verifying = Generator[StepRequest, StepResult, tuple[CheckedStep, ...]]
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
-"""Namespaces in which REPLs start, or empty if the log has none."""
+"""Namespaces in which REPLs start. The empty name stands for a log without namespaces."""
 
 
 def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
@@ -194,7 +193,7 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
     for evaluation in evaluations:
         steps = split_steps(evaluation.code, dialect, delivery)
         if reason := _reason_not_to_run(evaluation):
-            is_hidden = HIDDEN.search(evaluation.code) is not None
+            is_hidden = HIDDEN_PART_MARK.search(evaluation.code) is not None
             checked += [
                 CheckedStep(step, evaluation, "absent", note=reason, is_hidden=is_hidden, is_typo=not is_hidden)
                 for step in steps
@@ -211,7 +210,7 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
 
 def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
-    if hidden := HIDDEN.search(evaluation.code):
+    if hidden := HIDDEN_PART_MARK.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
     if not evaluation.values and _NO_NAMESPACE_MESSAGE.search(evaluation.err):
         return f"nothing of it was evaluated: {_last_line(evaluation.err)}"
@@ -273,7 +272,7 @@ def _verify_cell(
     )  # `repr` includes the word
     if observed.raised is not None:
         last_checked = _failed(steps[last], evaluation, observed.raised, ())
-    elif REPORT in evaluation.err and REPORT not in observed.err:
+    elif TRACEBACK_START in evaluation.err and TRACEBACK_START not in observed.err:
         last_checked = _differing_step(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
     else:
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
@@ -313,7 +312,7 @@ def _compare_displays(
     """
     notes, patterns, is_alike = list[str](), list[str](), True
     for recorded, fresh in zip_longest(map(replace_image_data, evaluation.values), map(replace_image_data, displayed)):
-        is_comparable = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
+        is_comparable = recorded is not None and fresh is not None and not HIDDEN_PART_MARK.search(recorded)
         match = match_value(recorded, fresh, dialect, evaluation.time) if is_comparable else None
         is_alike &= match is not None
         notes.append(match.note if match else _difference(recorded or "no such value", fresh or "no such value"))
@@ -422,7 +421,7 @@ def _check_value(
         failed = _last_line(evaluation.err) or "no value"
         return _differing_step(step, evaluation, failed, fresh, observed.out)
     recorded = replace_image_data(values.pop(0))
-    match = None if HIDDEN.search(recorded) else match_value(recorded, fresh, dialect, evaluation.time)
+    match = None if HIDDEN_PART_MARK.search(recorded) else match_value(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differing_step(step, evaluation, recorded, fresh, observed.out)
     note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
@@ -507,9 +506,9 @@ def require_identical_images(check: CheckedStep) -> CheckedStep:
 
 def _failed(step: Step, evaluation: RecordedEvaluation, raised: RaisedError, values: Sequence[str]) -> CheckedStep:
     """Check a step that raised an exception, which ends its evaluation."""
-    if evaluation.ending and raised.type == ENDLESS:
+    if evaluation.ending and raised.type == ENDLESS_ERROR:
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
-    if raised.type == REPL_DIED:
+    if raised.type == REPL_DIED_ERROR:
         return CheckedStep(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
     is_known = re.search(pattern_for_text(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:

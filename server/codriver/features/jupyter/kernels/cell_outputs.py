@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 CellOutput = dict[str, object]
 
 
-MAX_CELLS: Final = 100
+MAX_WAITING_CELLS: Final = 100
 """Maximum number of cells whose outputs wait to be collected."""
-MAX_CHARACTERS: Final = 16 * 2**20
+MAX_OUTPUT_CHARACTERS: Final = 16 * 2**20
 """Maximum number of characters in the outputs of a cell, so that endless printing does not fill the memory or a
 notebook.
 """
@@ -52,7 +52,7 @@ class CellOutputs:
     Consecutive texts of the same stream are one output.
     """
 
-    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+    def __init__(self, max_characters: int = MAX_OUTPUT_CHARACTERS) -> None:
         self._max_characters = max_characters
         self._outputs: list[CellOutput] = []
         self._chunks: list[str] = []
@@ -171,7 +171,7 @@ class CellRuns:
     capabilities: Mapping[str, Capability] = MappingProxyType({})
 
     def __init__(self) -> None:
-        self._outputs: Recent[str, CellOutputs] = Recent(MAX_CELLS)
+        self._outputs: Recent[str, CellOutputs] = Recent(MAX_WAITING_CELLS)
 
     def start(self, evaluation: str) -> CellOutputs:
         """Return the outputs of a cell that starts to run, to be filled."""

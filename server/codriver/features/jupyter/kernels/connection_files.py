@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import FileRules, Links
-from codriver.net.server_record import LARGEST_PORT
+from codriver.net.server_record import MAX_PORT
 from codriver.systems.file_system import HAS_MODES, is_open, is_trusted
 from codriver.wire.untrusted import text_at
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 CODRIVER_PREFIX: Final = "kernel-codriver-"
-"""Start of the names of connection files of kernels that Codriver starts. The process id of the server follows."""
+"""Prefix of the connection files of kernels that Codriver starts. The process id of the server follows."""
 
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
-"""Maximum size of a file."""
+"""Maximum size of a connection file."""
 SHARED_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
 """Rules for files that other users can reach. No other user may read or write them, because they contain keys and
 tokens and determine where code is sent.
@@ -47,12 +47,12 @@ PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
 MAX_FILES: Final = 1000
 """Maximum number of files to read. Killed servers leave files behind, and nothing removes them."""
 
-SETTLED_NS: Final = 10**9
-"""After this time, a change of a directory or file is certain to change its timestamp again."""
+TIMESTAMP_RESOLUTION_NS: Final = 10**9
+"""Time after which another change of a directory or file is certain to change its timestamp again."""
 
-PROBE_S: Final = 0.3
+PROBE_TIMEOUT_S: Final = 0.3
 """Maximum time to wait for a connection to a kernel's port."""
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """Hosts that are this machine."""
 
 
@@ -81,11 +81,11 @@ class ConnectionFile:
         return f"jupyter://{self.path}"
 
     def has_listener(self) -> bool:
-        """Return whether anything listens on the shell port now. Blocks for at most `PROBE_S`."""
+        """Return whether anything listens on the shell port now. Blocks for at most `PROBE_TIMEOUT_S`."""
         if self.transport == "ipc":
             return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket, which is not opened as a file
         try:
-            with socket.create_connection((self.host, self.port), PROBE_S):
+            with socket.create_connection((self.host, self.port), PROBE_TIMEOUT_S):
                 return True
         except OSError:
             return False
@@ -136,7 +136,7 @@ class RuntimeDirectory:
         contents = Contents() if stamp is None else _read_directory(self._directory)
         # Writing to an empty file, or adding a file within the same tick, does not change the directory's timestamp.
         now_ns = time.time_ns()
-        is_settled = status is None or not 0 <= now_ns - status.st_mtime_ns < SETTLED_NS
+        is_settled = status is None or not 0 <= now_ns - status.st_mtime_ns < TIMESTAMP_RESOLUTION_NS
         self._stamp = stamp if is_settled else None
         if contents != self._contents:
             self._contents = contents
@@ -204,7 +204,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     """
     document = _parse_object(data)
     host, port, transport = document.get("ip"), document.get("shell_port"), document.get("transport", "tcp")
-    if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= LARGEST_PORT:
+    if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= MAX_PORT:
         raise ValueError("it has no valid `ip` and `shell_port`")
     return ConnectionFile(
         path,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
 
-SHORT_BYTES: Final = 32 * 1024
+MAX_SHORT_BYTES: Final = 32 * 1024
 """Maximum size of strings and contents that are parsed at once."""
 CHUNK_BYTES: Final = 32 * 1024
 """Number of bytes to process between two pauses."""
@@ -28,16 +28,16 @@ MAX_ELEMENTS: Final = 300_000
 """Maximum number of values and containers in a message's content, as in a notebook. Figures have long lists, but more
 would fill the memory.
 """
-MAX_DEPTH: Final = 100
-"""Maximum nesting of arrays and objects, as in a notebook."""
+MAX_NESTING_DEPTH: Final = 100
+"""Maximum depth of nested arrays and objects, the same as in a notebook."""
 TOKENS_PER_TURN: Final = 500
 """Number of tokens to scan between two pauses."""
-CUT_SEARCH_BYTES: Final = 4096
+MAX_CUT_DISTANCE_BYTES: Final = 4096
 """Maximum distance of a cut from the desired offset."""
 
 _TOKEN: Final = re.compile(rb'["\[\]{},]')
 _STRING_BODY: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_SAFE_CUT: Final = re.compile(
+_SAFE_CUT_OFFSET: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )
 """An offset at which a JSON string can be cut: the first byte of a character that is far from any escape, or a
@@ -67,8 +67,11 @@ def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes:
         return tuple(head)
     head_end, tail_start = _first_chunks(reversed(head)), _first_chunks(tail)
     head_bytes, tail_bytes = b"".join(reversed(head_end)), b"".join(tail_start)
-    cuts = [match.start() for match in _SAFE_CUT.finditer(head_bytes, max(0, len(head_bytes) - CUT_SEARCH_BYTES))]
-    tail_cut = _SAFE_CUT.search(tail_bytes, 0, CUT_SEARCH_BYTES)
+    cuts = [
+        match.start()
+        for match in _SAFE_CUT_OFFSET.finditer(head_bytes, max(0, len(head_bytes) - MAX_CUT_DISTANCE_BYTES))
+    ]
+    tail_cut = _SAFE_CUT_OFFSET.search(tail_bytes, 0, MAX_CUT_DISTANCE_BYTES)
     end, start = cuts[-1] if cuts else len(head_bytes), tail_cut.start() if tail_cut else 0
     mark = json.dumps(left_out_mark(omitted_bytes + len(head_bytes) - end + start))[1:-1]
     return (
@@ -85,7 +88,7 @@ def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
     first: list[bytes] = []
     size = 0
     for chunk in chunks:
-        if size >= 2 * CUT_SEARCH_BYTES:
+        if size >= 2 * MAX_CUT_DISTANCE_BYTES:
             break
         first.append(chunk)
         size += len(chunk)
@@ -112,7 +115,7 @@ def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[Non
         UnreadableError: the content is not a JSON object.
         TooComplexError: the content has too many elements or is nested too deeply.
     """
-    if len(content) <= SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
+    if len(content) <= MAX_SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_NESTING_DEPTH:
         return _parse_object(content)
     strings: dict[str, str] = {}
     without_strings = yield from _without_long_strings(content, strings, placeholder)
@@ -153,7 +156,7 @@ def _without_long_strings(
         offset, symbol = token.end(), token[0]
         if symbol == b'"':
             start, offset = offset, (yield from _end_of_string(content, offset))
-            if offset - start > SHORT_BYTES:
+            if offset - start > MAX_SHORT_BYTES:
                 name = f"{placeholder}-{len(strings)}"
                 strings[name] = yield from _parse_string(content, start, offset - 1)
                 parts += (content[copied:start], name.encode(), b'"')
@@ -163,8 +166,8 @@ def _without_long_strings(
         else:
             elements += 1
             depth += symbol != b","
-        if depth > MAX_DEPTH:
-            raise TooComplexError(f"its arrays and objects are more than {MAX_DEPTH} deep")
+        if depth > MAX_NESTING_DEPTH:
+            raise TooComplexError(f"its arrays and objects are more than {MAX_NESTING_DEPTH} deep")
         if elements > MAX_ELEMENTS or tokens > 4 * MAX_ELEMENTS:
             raise TooComplexError(f"it has more than {MAX_ELEMENTS:,} elements")
     return b"".join((*parts, content[copied:]))
@@ -197,9 +200,9 @@ def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator
         cut = end
         stop = start + CHUNK_BYTES
         while cut == end and stop < end:
-            match = _SAFE_CUT.search(content, max(start + 1, stop - CUT_SEARCH_BYTES), stop)
+            match = _SAFE_CUT_OFFSET.search(content, max(start + 1, stop - MAX_CUT_DISTANCE_BYTES), stop)
             cut = match.start() if match else end
-            stop += CUT_SEARCH_BYTES
+            stop += MAX_CUT_DISTANCE_BYTES
         chunks.append(str(_load(b'"' + content[start:cut] + b'"')))
         start = cut
         yield

@@ -16,13 +16,13 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs, CellRuns
 from codriver.features.jupyter.kernels.execution import (
-    AFTER_INTERRUPT_S,
-    CUT_BY_SERVER,
+    CUT_BY_SERVER_MESSAGE,
+    INTERRUPT_TIMEOUT_S,
     Execution,
     omission_note,
     stop_evaluation,
 )
-from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.features.jupyter.kernels.kernel_failures import (
     KernelError,
     failure_from_error,
@@ -46,30 +46,30 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 
-IDLE_S: Final = 2.0
+IDLE_TIMEOUT_S: Final = 2.0
 """How long to wait for the kernel's `idle` after the reply and the last message of an execution. It may have been
 dropped.
 """
 
-REPLY_S: Final = 10.0
+REPLY_TIMEOUT_S: Final = 10.0
 """How long to wait for the reply of an execution after the kernel's `idle`."""
 
-LATE_VALUE_S: Final = 2.0
-"""Maximum time to wait for a value after a flood of output when the execution has ended."""
+LATE_VALUE_TIMEOUT_S: Final = 2.0
+"""Maximum time to wait for a value after a flood of output, once the execution has ended."""
 
-MAX_ATTEMPTS: Final = 4
+MAX_SEND_ATTEMPTS: Final = 4
 """Maximum number of attempts to send code that the kernel discards without running it."""
 
 END_OF_INPUT: Final = "\x04"
 """The line that ipykernel interprets as the end of the input."""
 
-NO_IDLE: Final = "the kernel replied but did not report that it is idle: some of the output may be missing"
-LOST: Final = (
+NO_IDLE_MESSAGE: Final = "the kernel replied but did not report that it is idle: some of the output may be missing"
+LOST_MESSAGES_TEMPLATE: Final = (
     "{:,} messages of the kernel were lost, because a kernel drops messages when the machine is too busy to receive "
     "them: some of the output is missing"
 )
-NO_REPLY: Final = "the kernel is idle but did not reply: it is not known whether the code ran to its end"
-STILL_RUNS: Final = "the kernel was interrupted, but the code is still running"
+NO_REPLY_MESSAGE: Final = "the kernel is idle but did not reply: it is not known whether the code ran to its end"
+STILL_RUNS_MESSAGE: Final = "the kernel was interrupted, but the code is still running"
 
 
 @dataclass(slots=True, eq=False)
@@ -246,7 +246,7 @@ class Evaluator:
         """Run a form. Return its execution, or None if it was withdrawn before it was sent, and notes."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_SEND_ATTEMPTS):
             with anyio.CancelScope() as turn_scope:
                 evaluation.turn_scope = turn_scope
                 if evaluation.is_stopping:
@@ -282,11 +282,11 @@ class Evaluator:
         metadata: dict[str, object] = {"cellId": request.part} if request.part else {}
         metadata |= self._steps.fields_of(request)
         exchange = Exchange(_message_handler(execution, evaluation.cell))
-        self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
+        self._kernel.post("shell", EXECUTE_TYPE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:
             notes = await self._wait_for_end(exchange, execution)
             if lost := self._kernel.channel.lost_messages - lost_before:
-                notes = (*notes, LOST.format(lost))
+                notes = (*notes, LOST_MESSAGES_TEMPLATE.format(lost))
         finally:
             self._kernel.finish(exchange)
             execution.is_finished = True
@@ -297,17 +297,23 @@ class Evaluator:
         """Wait for the reply and `idle`, in any order. Return notes on a missing one."""
         await exchange.replied_or_idle.wait()
         if exchange.replied.is_set():
-            notes = () if await exchange.wait(exchange.idle, IDLE_S, self._received_bytes) else (NO_IDLE,)
+            notes = (
+                () if await exchange.wait(exchange.idle, IDLE_TIMEOUT_S, self._received_bytes) else (NO_IDLE_MESSAGE,)
+            )
         else:
-            notes = () if await exchange.wait(exchange.replied, REPLY_S, self._received_bytes) else (NO_REPLY,)
+            notes = (
+                ()
+                if await exchange.wait(exchange.replied, REPLY_TIMEOUT_S, self._received_bytes)
+                else (NO_REPLY_MESSAGE,)
+            )
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
         if self._quirks.late_value_s and execution.error is None:
-            with anyio.move_on_after(LATE_VALUE_S):
+            with anyio.move_on_after(LATE_VALUE_TIMEOUT_S):
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
-            notes = (*notes, CUT_BY_SERVER)
+            notes = (*notes, CUT_BY_SERVER_MESSAGE)
         if edited := self._programs.edited_modules(execution.expressions):
             notes = (*notes, *(f"{module}{LOAD_IT_SUFFIX}" for module in edited))
         if execution.omitted_bytes or execution.read_error_cause:
@@ -360,20 +366,20 @@ class Evaluator:
         if request_id is None:
             return Interruption("idle")
         note = await self.interrupt_kernel()
-        if await self._kernel.wait_finished(request_id, AFTER_INTERRUPT_S):
+        if await self._kernel.wait_finished(request_id, INTERRUPT_TIMEOUT_S):
             return Interruption("interrupted")
         return Interruption("requested", note=note)
 
     async def interrupt_kernel(self) -> str:
         """Interrupt the kernel in a way that works for it, and return a note on the limits of that way."""
         quirks, channel = self._quirks, self._kernel.channel
-        note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
+        note = f"{STILL_RUNS_MESSAGE}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
         # A kernel that gets a message may interrupt only itself, and continue to wait for a child process.
         if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
             raise CapabilityMissingError("interrupt", quirks.interrupt_note)
-        await self._kernel.request("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
+        await self._kernel.request("interrupt_request", {}, socket="control", timeout_s=INTERRUPT_TIMEOUT_S)
         return note
 
 

@@ -13,7 +13,7 @@ import anyio
 
 from codriver.features.jupyter.kernels import messages
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, parse_error, strip_escapes
-from codriver.features.jupyter.kernels.messages import RATE_LIMIT
+from codriver.features.jupyter.kernels.messages import RATE_LIMIT_PREFIXES
 from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
 from codriver.wire.untrusted import mapping_at, text_at
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Event
 
 
-PLAIN: Final = "text/plain"
-CUT_BY_SERVER: Final = "the Jupyter Server omitted some of the output, because it exceeded its rate limit"
-AFTER_INTERRUPT_S: Final = 2.0
+PLAIN_TEXT_TYPE: Final = "text/plain"
+CUT_BY_SERVER_MESSAGE: Final = "the Jupyter Server omitted some of the output, because it exceeded its rate limit"
+INTERRUPT_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for the end of code after an interrupt."""
-NOT_SENT: Final = "the code had not been sent, because the kernel was busy with other code"
-DISPLAYS_OMITTED: Final = "[some displays are omitted from here on, because too many were sent at once]\n"
+NOT_SENT_MESSAGE: Final = "the code had not been sent, because the kernel was busy with other code"
+DISPLAYS_OMITTED_MESSAGE: Final = "[some displays are omitted from here on, because too many were sent at once]\n"
 
 
 def omission_note(omitted_bytes: int, cause: str) -> str:
@@ -51,9 +51,9 @@ async def stop_evaluation(
     if turn_scope is not None:
         turn_scope.cancel()
         await finished.wait()
-        return Interruption("interrupted", note=NOT_SENT)
+        return Interruption("interrupted", note=NOT_SENT_MESSAGE)
     note = await interrupt()
-    with anyio.move_on_after(AFTER_INTERRUPT_S):
+    with anyio.move_on_after(INTERRUPT_TIMEOUT_S):
         await finished.wait()
     return Interruption("interrupted") if finished.is_set() else Interruption("requested", note=note)
 
@@ -98,7 +98,7 @@ class Execution:
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
-            case messages.OMITTED:
+            case messages.OMITTED_TYPE:
                 self._mark_omission()
             case "stream":
                 self._report_output(text_at(content, "name"), text_at(content, "text"))
@@ -117,21 +117,21 @@ class Execution:
         """Mark where the first display is missing in the output. A note at the end contains the number of bytes."""
         if not self._has_noted_gap:
             self._has_noted_gap = True
-            self._notify(Output("err", DISPLAYS_OMITTED))
+            self._notify(Output("err", DISPLAYS_OMITTED_MESSAGE))
 
     def _report_output(self, name: str, text: str) -> None:
         if not text:
             return
-        self.is_cut |= name == "stderr" and text.startswith(RATE_LIMIT)
+        self.is_cut |= name == "stderr" and text.startswith(RATE_LIMIT_PREFIXES)
         self._notify(Output("err" if name == "stderr" else "out", text))
 
     def _report_value(self, data: Mapping[str, object]) -> None:
         bundle = {
-            mime_type: strip_escapes(item) if mime_type == PLAIN and isinstance(item, str) else item
+            mime_type: strip_escapes(item) if mime_type == PLAIN_TEXT_TYPE and isinstance(item, str) else item
             for mime_type, item in data.items()
         }
-        text = bundle.get(PLAIN)
-        is_text = set(bundle) <= {PLAIN}
+        text = bundle.get(PLAIN_TEXT_TYPE)
+        is_text = set(bundle) <= {PLAIN_TEXT_TYPE}
         self._notify(
             Value(
                 text if isinstance(text, str) else text_of_bundle(bundle),
@@ -145,7 +145,12 @@ class Execution:
     def _report_display(self, message: Message) -> None:
         data = message.mapping("data")
         is_update = message.type == "update_display_data"
-        if self._quirks.displays_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
+        if (
+            self._quirks.displays_values
+            and PLAIN_TEXT_TYPE in data
+            and not is_update
+            and not data.keys() & set(IMAGE_TYPES)
+        ):
             self._report_value(data)
             return
         display_id = text_at(mapping_at(message.content, "transient"), "display_id")
@@ -158,7 +163,7 @@ class Execution:
             self.error = parse_error(message.content)
         payload = message.content.get("payload")
         for part in payload if isinstance(payload, list) else ():
-            if isinstance(part, dict) and (text := text_at(mapping_at(part, "data"), PLAIN)):
+            if isinstance(part, dict) and (text := text_at(mapping_at(part, "data"), PLAIN_TEXT_TYPE)):
                 self._notify(Output("out", strip_escapes(text) + "\n"))
 
     def _request_input(self, prompt: str) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 MAX_RESPONSE_BYTES: Final = 16 * 2**20
-"""Maximum size of a response, unless the caller sets another one."""
-CHUNK_BYTES: Final = 64 * 1024
+"""Default maximum size of a response."""
+MAX_CHUNK_BYTES: Final = 64 * 1024
 """Maximum number of bytes to read at once."""
 
 
@@ -82,7 +82,7 @@ class HttpExchange:
         from http.client import HTTPException  # noqa: PLC0415  # as above
 
         chunks, size = [], 0
-        while chunk := response.read1(CHUNK_BYTES):
+        while chunk := response.read1(MAX_CHUNK_BYTES):
             chunks.append(chunk)
             size += len(chunk)
             if size > self._max_bytes:

@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 
-MAX_FIRST_BYTES: Final = 4 * 2**20
+MAX_FLOOD_START_BYTES: Final = 4 * 2**20
 """Maximum size of the stored start of a flood."""
-MAX_LAST_BYTES: Final = 8 * 2**20
+MAX_FLOOD_END_BYTES: Final = 8 * 2**20
 """Maximum size of the stored end of a flood. A single message may be larger."""
-MESSAGE_BYTES: Final = 2048
+MESSAGE_OVERHEAD_BYTES: Final = 2048
 """Memory counted for a message in addition to its content: its header and parent as objects."""
-STREAM_NAME_BYTES: Final = 64
+STREAM_NAME_SEARCH_BYTES: Final = 64
 """Number of bytes at the start of the content in which the name of a stream is searched for."""
-DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
+DROPPABLE_TYPES: Final = frozenset(
+    {"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"}
+)
 """Types of messages that may be sent in any number, and that nothing waits for."""
 
 
@@ -44,7 +46,7 @@ class DroppedMessages:
 class Inbox:
     """The queued messages of one socket."""
 
-    def __init__(self, max_first: int = MAX_FIRST_BYTES, max_last: int = MAX_LAST_BYTES) -> None:
+    def __init__(self, max_first: int = MAX_FLOOD_START_BYTES, max_last: int = MAX_FLOOD_END_BYTES) -> None:
         self._max_first = max_first
         self._max_last = max_last
         self._first: deque[ReceivedMessage | DroppedMessages] = deque()
@@ -77,18 +79,18 @@ class Inbox:
             return
         self._last.append(message)
         self._last_bytes += memory_bytes
-        self._droppable += message.type in DROPPABLE
+        self._droppable += message.type in DROPPABLE_TYPES
         while self._last_bytes > self._max_last and self._may_move():
             self._move_oldest()
 
     def _may_move(self) -> bool:
-        return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
+        return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE_TYPES)
 
     def _move_oldest(self) -> None:
         """Remove the oldest of the newest messages. If it is droppable, drop and count it."""
         oldest = self._last.popleft()
         self._last_bytes -= _memory_bytes(oldest)
-        if oldest.type not in DROPPABLE:
+        if oldest.type not in DROPPABLE_TYPES:
             self._first.append(oldest)
             self._first_bytes += _memory_bytes(oldest)
             return
@@ -100,10 +102,10 @@ class Inbox:
             stream,
         ):
             self._first.pop()
-            self._first_bytes -= MESSAGE_BYTES
+            self._first_bytes -= MESSAGE_OVERHEAD_BYTES
             size += previous.size
         self._first.append(DroppedMessages(oldest.parent, stream, size))
-        self._first_bytes += MESSAGE_BYTES
+        self._first_bytes += MESSAGE_OVERHEAD_BYTES
 
     def pop(self) -> ReceivedMessage | DroppedMessages:
         """Remove and return the oldest message. The inbox must not be empty."""
@@ -112,19 +114,19 @@ class Inbox:
             self._first_bytes, self._last_bytes = self._last_bytes, 0
             self._droppable = 0
         oldest = self._first.popleft()
-        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, DroppedMessages) else _memory_bytes(oldest)
+        self._first_bytes -= MESSAGE_OVERHEAD_BYTES if isinstance(oldest, DroppedMessages) else _memory_bytes(oldest)
         return oldest
 
 
 def _memory_bytes(message: ReceivedMessage) -> int:
-    return MESSAGE_BYTES + message.size_bytes
+    return MESSAGE_OVERHEAD_BYTES + message.size_bytes
 
 
 def _stream_name(message: ReceivedMessage) -> str:
     """Return the stream of a message, from the start of its unparsed content."""
     if message.type != "stream":
         return ""
-    return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_BYTES) else "stdout"
+    return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_SEARCH_BYTES) else "stdout"
 
 
 def _message_id(parent: Mapping[str, object]) -> str:

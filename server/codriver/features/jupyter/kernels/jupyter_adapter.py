@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Profile
+from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, TEST_SESSION, Profile
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.foreign_evaluations import ForeignEvaluations
 from codriver.features.jupyter.kernels.kernel import Kernel, delete_subshell, open_kernel
 from codriver.features.jupyter.kernels.kernel_access import KernelAccess
 from codriver.features.jupyter.kernels.kernel_introspection import KernelIntrospection
-from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE, build_profile, supports_expressions
+from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE_HINT, build_profile, supports_expressions
 from codriver.features.jupyter.kernels.kernel_tests import KernelTestRunner
 from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
 from codriver.features.jupyter.kernels.subshell_evaluations import SubshellEvaluations
@@ -143,7 +143,7 @@ class JupyterAdapter(Adapter):
         """Return the profile of the kernel."""
         return self._profile
 
-    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
         """Send code to be run."""
         del limits  # kernels do not support them
         if request.kind == "run-tests":
@@ -186,7 +186,7 @@ class JupyterAdapter(Adapter):
         """Refuse sessions other than the main one, because a kernel has a single namespace."""
         del shares_names
         if name != MAIN_SESSION:
-            raise CapabilityMissingError("sessions", ONE_NAMESPACE)
+            raise CapabilityMissingError("sessions", ONE_NAMESPACE_HINT)
 
     def companion(self, kind: type[T]) -> T | None:
         """Return the companion of this type, or None if the kernel has none."""

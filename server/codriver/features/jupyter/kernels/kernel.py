@@ -41,22 +41,22 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.messages import Message
 
 
-CONNECT_S: Final = 2.5
+CONNECT_TIMEOUT_S: Final = 2.5
 """Maximum time to wait for a kernel's first reply. A busy kernel replies on control."""
 
-RETRY_S: Final = 0.5
+RETRY_INTERVAL_S: Final = 0.5
 """Interval between the first requests."""
-UNSURE_S: Final = 5.0
+FOREIGN_CODE_TIMEOUT_S: Final = 5.0
 """How long to wait for the end of another client's code before the kernel is queried about it."""
 
-SUBSHELL_S: Final = 1.0
+CREATE_SUBSHELL_TIMEOUT_S: Final = 1.0
 """Maximum time to wait for a new subshell. Kernels without subshells may not answer the request."""
 
 MAX_PAST_EXCHANGES: Final = 200
-"""Maximum number of completed exchanges that still get late messages."""
+"""Maximum number of completed exchanges that still receive late messages."""
 
-EXECUTE: Final = "execute_request"
-DELETE_SUBSHELL_S: Final = 0.5
+EXECUTE_TYPE: Final = "execute_request"
+DELETE_SUBSHELL_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays that too."""
 
 
@@ -88,7 +88,7 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 
 @asynccontextmanager
 async def open_kernel(
-    carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_S
+    carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_TIMEOUT_S
 ) -> AsyncIterator[Kernel]:
     """Connect to the kernel at the other end of a channel, and disconnect when the context is left.
 
@@ -175,7 +175,7 @@ class Kernel:
         return ""
 
     def _track_state(self, message: Message) -> None:
-        if message.parent_type != EXECUTE or message.parent_subshell:
+        if message.parent_type != EXECUTE_TYPE or message.parent_subshell:
             return
         if message.state == "busy":
             self._running = {message.parent_id: message}  # the main shell does one thing at a time
@@ -226,7 +226,7 @@ class Kernel:
         probe: Exchange | None = None
         try:
             while self._running and self.cause is None:
-                with anyio.move_on_after(UNSURE_S) as unsure:
+                with anyio.move_on_after(FOREIGN_CODE_TIMEOUT_S) as unsure:
                     await self._changed.wait()
                 if unsure.cancelled_caught and probe is None:
                     probe = self.post("shell", "kernel_info_request", {}, Exchange(self._on_reply_when_free))
@@ -320,7 +320,9 @@ class Kernel:
     async def make_subshell(self) -> str | None:
         """Create a subshell and return its id, or None if the kernel has no subshells."""
         try:
-            reply = await self.request("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
+            reply = await self.request(
+                "create_subshell_request", {}, socket="control", timeout_s=CREATE_SUBSHELL_TIMEOUT_S
+            )
         except OpTimedOutError:
             return None  # the kernel's control thread may be blocked, so the next call tries again
         subshell_id = reply.text("subshell_id") or None
@@ -366,7 +368,7 @@ class Kernel:
                 while not (replies and is_received.is_set()) and self.cause is None:
                     sockets: tuple[Socket, ...] = ("shell", "control") if not exchanges else ("control", "shell")
                     exchanges += [self.post(socket, "kernel_info_request", {}, Exchange(receive)) for socket in sockets]
-                    with anyio.move_on_after(RETRY_S):
+                    with anyio.move_on_after(RETRY_INTERVAL_S):
                         await exchanges[-2].replied.wait()
                         await is_received.wait()
             if not replies:
@@ -467,4 +469,4 @@ async def delete_subshell(kernel: Kernel, subshell: str | None) -> None:
         return
     content = {"subshell_id": subshell}
     with anyio.CancelScope(shield=True), suppress(CodriverError):
-        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=DELETE_SUBSHELL_S)
+        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=DELETE_SUBSHELL_TIMEOUT_S)

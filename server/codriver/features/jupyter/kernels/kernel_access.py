@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
-from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import Output
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Listener
 
 CONNECT_TIMEOUT_S: Final = 0.5
-"""Maximum time that companions may query a kernel while they are created. It may be busy with another client's code."""
-CALL_S: Final = 10.0
-"""Maximum duration of an expression."""
+"""Maximum time that companions may query a kernel during their creation. The kernel may be busy with other code."""
+CALL_TIMEOUT_S: Final = 10.0
+"""Maximum time to evaluate an expression."""
 
 
 class KernelAccess:
@@ -78,7 +78,7 @@ class KernelAccess:
     async def _evaluate(self, code: str, what: str, exchange: Exchange) -> str:
         await self._queries.wait_until_free()
         reply = await self._kernel.request(
-            EXECUTE, silent_request(code), timeout_s=CALL_S, while_busy=True, exchange=exchange
+            EXECUTE_TYPE, silent_request(code), timeout_s=CALL_TIMEOUT_S, while_busy=True, exchange=exchange
         )
         value = expression_value(reply)
         if text_at(value, "status") == "error":

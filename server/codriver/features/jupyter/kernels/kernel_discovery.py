@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
 
 
-POLL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
+SEARCH_INTERVAL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
-FIRST_ATTEMPT_S: Final = 15.0
+FIRST_RETRY_DELAY_S: Final = 15.0
 """Time after which a kernel that was given up and still listens is tried again. It doubles each time."""
-MAX_ATTEMPT_S: Final = 600.0
-"""Maximum time between two such attempts. A kernel with another key prints a warning for each."""
-NOT_INSTALLED: Final = (
+MAX_RETRY_DELAY_S: Final = 600.0
+"""Maximum time between two such attempts. A kernel with another key prints a warning for each attempt."""
+NOT_INSTALLED_MESSAGE: Final = (
     f"it cannot be used because jupyter_client is not installed: {install_extra('jupyter')}, and restart the server"
 )
 
@@ -67,7 +67,7 @@ class KernelDiscovery:
 
     async def run(self) -> None:
         """Search for kernels until cancelled."""
-        poller = Poller(self._search.find, interval_s=POLL_S, may_wait=self._search.may_wait)
+        poller = Poller(self._search.find, interval_s=SEARCH_INTERVAL_S, may_wait=self._search.may_wait)
         while True:
             try:
                 self._reconcile(await poller.next(self._is_changed))
@@ -130,9 +130,9 @@ class KernelDiscovery:
         if repl.phase != "stopped" or find_spec("jupyter_client") is None:
             return False
         now = self._clock()
-        attempt_at, interval_s = self._next_attempts.get(repl.id, (now + FIRST_ATTEMPT_S, FIRST_ATTEMPT_S))
+        attempt_at, interval_s = self._next_attempts.get(repl.id, (now + FIRST_RETRY_DELAY_S, FIRST_RETRY_DELAY_S))
         if is_due := now >= attempt_at:
-            interval_s = min(2 * interval_s, MAX_ATTEMPT_S)
+            interval_s = min(2 * interval_s, MAX_RETRY_DELAY_S)
             attempt_at = now + interval_s
         self._next_attempts[repl.id] = attempt_at, interval_s
         return is_due
@@ -154,7 +154,7 @@ def _kernel_id(address: str) -> str:
 
 
 def _found_action(kernel: DiscoveredKernel, *, rewritten: bool) -> AddRepl:
-    error = NOT_INSTALLED if find_spec("jupyter_client") is None else None
+    error = NOT_INSTALLED_MESSAGE if find_spec("jupyter_client") is None else None
     return AddRepl(
         kernel.identity, kernel.key, kernel.origin, kernel.address, rewritten=rewritten, notebook=kernel.notebook,
         error=error,

@@ -13,41 +13,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
-from codriver.repls.contract.reports import FRAME
+from codriver.repls.contract.reports import FRAME_PATTERN
 from codriver.wire.untrusted import strings_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-NOT_RUN: Final = "not-run"
-"""The type of the failure of code that the kernel discarded without running it."""
+NOT_RUN_TYPE: Final = "not-run"
+"""Type of the failure of code that the kernel discarded without running it."""
 
 WORKER_DIRECTORY: Final = "/codriver/worker/"
-"""The directory of Codriver's modules in tracebacks. Their frames do not belong to the user."""
+"""Directory of Codriver's modules in tracebacks. Frames from it are not the user's."""
 
-TRACE_FRAMES: Final = 10
+MAX_TRACE_FRAMES: Final = 10
 """Maximum number of frames of a failure."""
-LINK_FRAMES: Final = 3
+MAX_CAUSE_FRAMES: Final = 3
 """Maximum number of frames of each cause."""
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
-_FRAME: Final = re.compile(
+_ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CLASS_TEXT: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
+_FRAME_PATTERN: Final = re.compile(
     r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
     r"|File (?P<file>.+?)(?::(?P<at>\d+)|, line (?P<row>\d+)))(?:, in (?P<function>[^\s(]+))?.*$",
     re.MULTILINE,
 )
 """Source: IPython, `core.ultratb`."""
-_CELL_FILE: Final = re.compile(r" \(\d+\.py, line \d+\)$")
-"""The file name, which does not exist, in IPython's message for a syntax error in a cell."""
+_CELL_FILE_SUFFIX: Final = re.compile(r" \(\d+\.py, line \d+\)$")
+"""Matches the nonexistent file name in IPython's message for a syntax error in a cell."""
 _V8_POSITION: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
-_RELATIONS: Final = {
+_RELATIONS_BY_LINE: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-_RELATION_LINES: Final = {relation: line for line, relation in _RELATIONS.items()}
-_RELATION_LINE: Final = re.compile("|".join(f"({re.escape(line)})" for line in _RELATIONS))
+_LINES_BY_RELATION: Final = {relation: line for line, relation in _RELATIONS_BY_LINE.items()}
+_RELATION_PATTERN: Final = re.compile("|".join(f"({re.escape(line)})" for line in _RELATIONS_BY_LINE))
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
 _SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _LIBRARY_FILE: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
@@ -64,13 +64,13 @@ class KernelError:
 
 def strip_escapes(text: str) -> str:
     """Return the text without terminal escape sequences."""
-    return _ANSI.sub("", text) if "\x1b" in text else text
+    return _ANSI_SEQUENCE.sub("", text) if "\x1b" in text else text
 
 
 def parse_error(content: Mapping[str, object]) -> KernelError:
     """Parse the content of an `error` message, or of a reply whose status is `error`."""
     name = text_at(content, "ename")
-    match = _CLASS.fullmatch(name)
+    match = _CLASS_TEXT.fullmatch(name)
     lines = (strip_escapes(line) for line in strings_at(content, "traceback"))
     return KernelError(match[1] if match else name, strip_escapes(text_at(content, "evalue")), "\n".join(lines))
 
@@ -83,7 +83,7 @@ def is_interrupt(error: KernelError) -> bool:
 def not_run_failure() -> Failure:
     """Return the failure of code that the kernel discarded without running it."""
     message = "the kernel discarded this code without running it, because earlier code failed: send it again"
-    return Failure(NOT_RUN, message)
+    return Failure(NOT_RUN_TYPE, message)
 
 
 def failure_from_error(error: KernelError, *, language: str, cell: int | None) -> Failure:
@@ -99,7 +99,7 @@ def failure_from_error(error: KernelError, *, language: str, cell: int | None) -
         error_type,
         error.value.strip() or error.traceback.strip(),
         line=int(position[1]) if position else None,  # the column includes code that the kernel added
-        trace=tuple(line.strip() for line in error.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
+        trace=tuple(line.strip() for line in error.traceback.splitlines()[1 : MAX_TRACE_FRAMES + 1] if line.strip()),
     )
 
 
@@ -109,12 +109,12 @@ def format_report(failure: Failure, *, language: str) -> str:
         return f"{_message_line(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
     for link in reversed(failure.chain):
-        report += f"{_python_report(link)}\n{_RELATION_LINES[link.relation]}\n\n"
+        report += f"{_python_report(link)}\n{_LINES_BY_RELATION[link.relation]}\n\n"
     return report + _python_report(failure)
 
 
 def _python_report(failure: Failure) -> str:
-    frames = [frame for text in reversed(failure.trace) if (frame := FRAME.match(text))]
+    frames = [frame for text in reversed(failure.trace) if (frame := FRAME_PATTERN.match(text))]
     lines = [f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n' for frame in frames]
     return f"Traceback (most recent call last):\n{''.join(lines)}{_message_line(failure)}\n"
 
@@ -125,19 +125,19 @@ def _message_line(failure: Failure) -> str:
 
 def _python_failure(error: KernelError, cell: int | None) -> Failure:
     """Return the failure of the last traceback. The earlier tracebacks are its chain, nearest first."""
-    parts = _RELATION_LINE.split(error.traceback)
-    step = 1 + len(_RELATIONS)
+    parts = _RELATION_PATTERN.split(error.traceback)
+    step = 1 + len(_RELATIONS_BY_LINE)
     tracebacks = parts[::step]
     relations = [next(filter(None, parts[start + 1 : start + step]), "") for start in range(0, len(parts) - 1, step)]
     failure = replace(
-        _with_position(Failure(error.name or "Error", _CELL_FILE.sub("", error.value)), tracebacks[-1], cell),
+        _with_position(Failure(error.name or "Error", _CELL_FILE_SUFFIX.sub("", error.value)), tracebacks[-1], cell),
         phase="read" if error.name in _SYNTAX_ERRORS else "execution",
     )
     chain = [
-        _with_position(replace(_last_line(text), relation=_RELATIONS[relation_text]), text, cell)
+        _with_position(replace(_last_line(text), relation=_RELATIONS_BY_LINE[relation_text]), text, cell)
         for text, relation_text in zip(tracebacks, relations, strict=False)
     ]
-    links = tuple(replace(link, trace=link.trace[:LINK_FRAMES]) for link in reversed(chain))
+    links = tuple(replace(link, trace=link.trace[:MAX_CAUSE_FRAMES]) for link in reversed(chain))
     return replace(failure, chain=links)
 
 
@@ -149,10 +149,10 @@ def _last_line(text: str) -> Failure:
 
 def _with_position(failure: Failure, text: str, cell: int | None) -> Failure:
     """Return the failure with its trace, innermost frame first, and the position of the user's innermost frame."""
-    all_frames = list(_FRAME.finditer(text))[::-1]
+    all_frames = list(_FRAME_PATTERN.finditer(text))[::-1]
     # Outside of Codriver's frames, there is only the cell that calls them.
     frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(WORKER_DIRECTORY), all_frames))
-    trace = tuple(_frame_text(frame) for frame in frames[:TRACE_FRAMES])
+    trace = tuple(_frame_text(frame) for frame in frames[:MAX_TRACE_FRAMES])
     outermost_cell = frames[-1]["cell"] if frames and not frames[-1]["function"] else None
     if outermost_cell is not None:  # concurrent executions may report the same count, but this frame has its own
         cell = int(outermost_cell)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.questions import Query
 
 
-OP_S: Final = 10.0
+QUERY_TIMEOUT_S: Final = 10.0
 """Maximum duration of a query."""
 
 
@@ -39,11 +39,11 @@ class KernelIntrospection:
     """Answers the queries of the adapter contract for one connected kernel."""
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
-        self.queries = KernelQueries(kernel, op_timeout_s=OP_S)
+        self.queries = KernelQueries(kernel, op_timeout_s=QUERY_TIMEOUT_S)
         self.python: PythonQueries | None = None
         """The queries that use expressions, or None for a kernel that evaluates none."""
         if is_python:
-            self.python = PythonQueries(kernel, self.queries, op_timeout_s=OP_S, workspace=workspace)
+            self.python = PythonQueries(kernel, self.queries, op_timeout_s=QUERY_TIMEOUT_S, workspace=workspace)
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:

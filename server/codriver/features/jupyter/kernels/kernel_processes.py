@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-PROCESSES: Final = Path("/proc")
+PROCESSES_DIRECTORY: Final = Path("/proc")
 """The directory with a subdirectory for each process."""
 COMMAND_RULES: Final = FileRules(Links.NEVER, 64 * files.KIBIBYTE)
-"""Limits the size of a command line."""
-PARENT: Final = 1
-GROUP: Final = 2
+"""Limits for reading the command line of a process."""
+PARENT_FIELD: Final = 1
+GROUP_FIELD: Final = 2
 """Indexes of fields in `/proc/PID/stat` after the command's name in parentheses: state, parent, group."""
 
 EXISTING_OPTION: Final = "--existing"
@@ -52,7 +52,7 @@ class KernelProcess:
     def directory(self) -> str | None:
         """Return the kernel's working directory, or None if the system does not show it."""
         try:
-            return str((PROCESSES / str(self.id) / "cwd").readlink())
+            return str((PROCESSES_DIRECTORY / str(self.id) / "cwd").readlink())
         except OSError:
             return None
 
@@ -139,7 +139,7 @@ def _with_bare_name(process_id: int, name: str, paths_by_real_path: Mapping[str,
 
 def _directory_of(process_id: int) -> str:
     with suppress(OSError):
-        return str((PROCESSES / str(process_id) / "cwd").readlink())
+        return str((PROCESSES_DIRECTORY / str(process_id) / "cwd").readlink())
     return os.sep
 
 
@@ -152,8 +152,8 @@ def _kernel_among(candidates: Sequence[int]) -> KernelProcess | None:
     parents_and_groups: dict[int, tuple[int, int]] = {}
     for process_id in candidates:
         with suppress(OSError, ValueError, IndexError):
-            fields = (PROCESSES / str(process_id) / "stat").read_bytes().rpartition(b")")[2].split()
-            parents_and_groups[process_id] = int(fields[PARENT]), int(fields[GROUP])
+            fields = (PROCESSES_DIRECTORY / str(process_id) / "stat").read_bytes().rpartition(b")")[2].split()
+            parents_and_groups[process_id] = int(fields[PARENT_FIELD]), int(fields[GROUP_FIELD])
     listeners = _listeners_among(parents_and_groups)
     parents = {parent for parent, _ in parents_and_groups.values()}
     outermost = [process_id for process_id in listeners if parents_and_groups[process_id][0] not in listeners]
@@ -172,14 +172,17 @@ def _listeners_among(processes: Iterable[int]) -> set[int]:
     listeners = set()
     for process_id in processes:
         with suppress(OSError):
-            if any(str(entry.readlink()) in socket_links for entry in (PROCESSES / str(process_id) / "fd").iterdir()):
+            if any(
+                str(entry.readlink()) in socket_links
+                for entry in (PROCESSES_DIRECTORY / str(process_id) / "fd").iterdir()
+            ):
                 listeners.add(process_id)
     return listeners
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
     """Yield the id of each process and the words of its command."""
-    for directory in PROCESSES.glob("[0-9]*"):
+    for directory in PROCESSES_DIRECTORY.glob("[0-9]*"):
         with suppress(OSError):
             arguments = files.read_head(directory / "cmdline", COMMAND_RULES).split(b"\0")
             yield int(directory.name), [os.fsdecode(word) for word in arguments]

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.kernel import Kernel
 
 
-USAGE_S: Final = 0.5
+PROCESS_ID_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for a kernel's process id. Most kernels do not answer the request."""
 
-PYTHON: Final = "python"
-ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
+PYTHON_LANGUAGE: Final = "python"
+ONE_NAMESPACE_HINT: Final = "a kernel has one namespace: start a second kernel for a second one"
 RESTART_HINT: Final = (
     "restart it where it was started, such as in the notebook. Codriver only restarts kernels that it started"
 )
-MISSING: Final = {
+MISSING_CAPABILITY_HINTS: Final = {
     "complete": "this kernel has no completions",
     "lookup": "this kernel does not describe names",
     "test": "evaluate code that runs the tests: kernels of this language cannot report them",
     "stacktrace": "the error's trace is in the answer of its evaluation",
     "restart": RESTART_HINT,
-    "sessions": ONE_NAMESPACE,
+    "sessions": ONE_NAMESPACE_HINT,
     "print-limits": "a kernel prints its values itself: they are truncated at maxValueBytes",
     "macroexpand": "kernels cannot expand macros",
     "frame": "only Python kernels retain the frames of an error",
@@ -43,26 +43,26 @@ MISSING: Final = {
     "restore": "only Python kernels retain old definitions",
 }
 """What to do instead of using capabilities that most kernels lack."""
-NO_INPUT: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
-PROBE_S: Final = 0.5
-"""Maximum time for an unknown kernel to show that it evaluates Python expressions."""
-EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
+NO_INPUT_NOTE: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
+PROBE_TIMEOUT_S: Final = 0.5
+"""Maximum time for an unknown kernel to show that it can evaluate Python expressions."""
+EXPRESSIONS_CAPABILITY: Final = Capability("user_expressions", adapted=True)
 PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 """Capabilities that are implemented with Python expressions."""
-NO_NAMES: Final = "this kernel does not describe names: evaluate code of its language that does"
-ONLY_PYTHON: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
+NO_NAMES_HINT: Final = "this kernel does not describe names: evaluate code of its language that does"
+ONLY_PYTHON_TESTS_HINT: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
 
 
 async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:
     """Return the profile of a connected kernel. Query it for its process if that is not known."""
     info, channel = kernel.info, kernel.channel
     process_id = channel.process_id or await _reported_process(kernel)
-    is_python = info.language == PYTHON
+    is_python = info.language == PYTHON_LANGUAGE
     capabilities, missing = _protocol_capabilities(kernel, is_python=is_python)
     added_capabilities, added_hints = query_capabilities(kernel, is_python=has_expressions)
     capabilities, missing = {**capabilities, **added_capabilities}, {**missing, **added_hints}
     return Profile(
-        dialect=PYTHON if is_python else "unknown",
+        dialect=PYTHON_LANGUAGE if is_python else "unknown",
         versions={
             info.implementation or "kernel": info.implementation_version,
             info.language or "language": info.language_version,
@@ -88,7 +88,7 @@ def _protocol_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[
         "load-file": Capability("execute_request", adapted=True),
         "cells": Capability("execute_request"),
     }
-    missing = dict(MISSING)
+    missing = dict(MISSING_CAPABILITY_HINTS)
     if kernel.channel.can_restart:
         capabilities["restart"] = Capability("its server's")
         del missing["restart"]
@@ -102,7 +102,7 @@ def _protocol_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[
     if quirks.reads_input:
         capabilities["stdin"] = Capability("input_reply")
     else:
-        missing["stdin"] = NO_INPUT
+        missing["stdin"] = NO_INPUT_NOTE
     if is_python:
         missing["macroexpand"] = "Python has no macros"
     return capabilities, missing
@@ -113,7 +113,7 @@ async def _reported_process(kernel: Kernel) -> int | None:
     if not kernel.info.quirks.reports_process or not kernel.channel.is_local:
         return None
     with suppress(OpTimedOutError):
-        reply = await kernel.request("usage_request", {}, socket="control", timeout_s=USAGE_S)
+        reply = await kernel.request("usage_request", {}, socket="control", timeout_s=PROCESS_ID_TIMEOUT_S)
         process_id = reply.content.get("pid")
         return process_id if isinstance(process_id, int) else None
     return None
@@ -124,7 +124,7 @@ async def supports_expressions(kernel: Kernel) -> bool:
     if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
         return kernel.info.quirks.supports_expressions
     try:
-        value = await evaluate_expression(kernel, "1", timeout_s=PROBE_S)
+        value = await evaluate_expression(kernel, "1", timeout_s=PROBE_TIMEOUT_S)
     except OpTimedOutError:
         return False
     return text_at(mapping_at(value, "data"), "text/plain") == "1"
@@ -138,9 +138,9 @@ def query_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str,
         "stacktrace": Capability("error", adapted=True),
     }
     if is_python:
-        return {**capabilities, **dict.fromkeys(PYTHON_CAPABILITIES, EXPRESSIONS)}, {}
-    missing = {"test": ONLY_PYTHON}
+        return {**capabilities, **dict.fromkeys(PYTHON_CAPABILITIES, EXPRESSIONS_CAPABILITY)}, {}
+    missing = {"test": ONLY_PYTHON_TESTS_HINT}
     if not kernel.info.quirks.supports_inspect:
         del capabilities["lookup"]
-        missing["lookup"] = NO_NAMES
+        missing["lookup"] = NO_NAMES_HINT
     return capabilities, missing

@@ -23,31 +23,39 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.messages import Message
 
 
-BUSY_S: Final = 2.0
+BUSY_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for a busy kernel without a subshell."""
-SYNTAX_CHECK_S: Final = 0.5
+SYNTAX_CHECK_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for a busy kernel before a syntax check. Kernels are busy for a moment after each reply."""
 MAX_CHECKED_CHARACTERS: Final = 2**18
-"""Maximum length of code to check. For longer code, the check takes longer than a failing run."""
+"""Maximum length of code to check. Checking longer code would take longer than running it until it fails."""
 MAX_COMPLETIONS: Final = 500
 """Maximum number of completions to return."""
-TYPES_KEY: Final = "_jupyter_types_experimental"
-"""The key of the metadata with the kinds of the completions, in IPython."""
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
-_OVERPRINTED: Final = re.compile(".\x08")
-"""A character that the next one overprints, as in R's bold titles."""
-_R_NO_HELP: Final = re.compile(r"(?:# Help document:\s*)?No documentation for .* in specified packages and libraries:")
-"""The text of IRkernel for an unknown name."""
-_TITLE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
+COMPLETION_TYPES_KEY: Final = "_jupyter_types_experimental"
+"""The key of IPython's metadata that contains the kinds of the completions."""
+_ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;]*m")
+_OVERPRINTED_CHARACTER: Final = re.compile(".\x08")
+"""Matches a character that the next one overprints, as in R's bold titles."""
+_R_NO_HELP_TEXT: Final = re.compile(
+    r"(?:# Help document:\s*)?No documentation for .* in specified packages and libraries:"
+)
+"""Matches the text that IRkernel returns for an unknown name."""
+_TITLE_LINE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
 _IPYTHON_TITLES: Final = frozenset({
     "Signature", "Init signature", "Call signature", "Docstring", "Class docstring", "Init docstring", "Call docstring",
     "File", "Type", "String form", "Length", "Namespace", "Subclasses", "Source", "Repr", "Base Class",
 })  # fmt: skip
 """The titles in IPython's description of an object. Source: IPython, `core.oinspect`."""
-_NAME_KINDS: Final = {"instance": "variable", "statement": "variable", "param": "variable", "<unknown>": None, "": None}
-"""Kinds of names for which jedi has other words."""
-INCOMPLETE: Final = "the code is incomplete"
-INVALID: Final = "the kernel cannot parse the code"
+_KINDS_BY_JEDI_TYPE: Final = {
+    "instance": "variable",
+    "statement": "variable",
+    "param": "variable",
+    "<unknown>": None,
+    "": None,
+}
+"""Kinds of names by jedi's word for them, if it differs."""
+INCOMPLETE_MESSAGE: Final = "the code is incomplete"
+INVALID_MESSAGE: Final = "the kernel cannot parse the code"
 
 
 class KernelQueries:
@@ -80,7 +88,7 @@ class KernelQueries:
         """
         reliability = self._kernel.info.quirks.syntax_check
         is_checked = reliability in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED_CHARACTERS
-        if not is_checked or not await self._is_free_within(SYNTAX_CHECK_S):
+        if not is_checked or not await self._is_free_within(SYNTAX_CHECK_TIMEOUT_S):
             return None
         try:
             # The blank lines end a block, because nobody continues to type.
@@ -89,8 +97,8 @@ class KernelQueries:
             return None
         status = reply.text("status")
         if status == "incomplete":
-            return SyntaxIssue(INCOMPLETE)
-        return SyntaxIssue(INVALID) if status == "invalid" and reliability == "complete" else None
+            return SyntaxIssue(INCOMPLETE_MESSAGE)
+        return SyntaxIssue(INVALID_MESSAGE) if status == "invalid" and reliability == "complete" else None
 
     async def can_query(self) -> bool:
         """Return whether the kernel would answer a query now."""
@@ -102,7 +110,7 @@ class KernelQueries:
         Raises:
             RefusedError: the kernel remains busy.
         """
-        if await self._is_free_within(BUSY_S):
+        if await self._is_free_within(BUSY_TIMEOUT_S):
             return
         code_owner = "Codriver" if self._kernel.foreign_request_id is None else "another client"
         implementation = self._kernel.info.implementation or "this kernel"
@@ -134,7 +142,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
     """
     start = content.get("cursor_start")
     unchanged_prefix = prefix[:start] if isinstance(start, int) else ""
-    types = mapping_at(content, "metadata").get(TYPES_KEY)
+    types = mapping_at(content, "metadata").get(COMPLETION_TYPES_KEY)
     kinds_by_name = {}
     for row in types if isinstance(types, list) else ():
         if isinstance(row, dict):
@@ -144,14 +152,14 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
         candidate = unchanged_prefix + match
         if candidate.lower().startswith(prefix.lower()):  # others correct the prefix
             kind = kinds_by_name.get(match, "")
-            completions.setdefault(candidate, {"candidate": candidate, "type": _NAME_KINDS.get(kind, kind)})
+            completions.setdefault(candidate, {"candidate": candidate, "type": _KINDS_BY_JEDI_TYPE.get(kind, kind)})
     return list(completions.values())[:MAX_COMPLETIONS]
 
 
 def read_symbol(symbol: str, text: str) -> Mapping[str, object]:
     """Parse the description of a symbol in an `inspect_reply`. Empty if there is none."""
-    plain_text = _OVERPRINTED.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
-    if not plain_text or _R_NO_HELP.match(plain_text):
+    plain_text = _OVERPRINTED_CHARACTER.sub("", _ANSI_SEQUENCE.sub("", text)).replace("\r\n", "\n").strip()
+    if not plain_text or _R_NO_HELP_TEXT.match(plain_text):
         return EMPTY_MAPPING
     parts = _parts_of(plain_text)
     if not parts:
@@ -174,7 +182,7 @@ def _parts_of(text: str) -> dict[str, str]:
     parts: dict[str, list[str]] = {}
     title = ""
     for line in text.split("\n"):
-        match = _TITLE.match(line)
+        match = _TITLE_LINE.match(line)
         if match and match[1] in _IPYTHON_TITLES:
             title = match[1]
             parts[title] = [match[2].strip()]

@@ -55,7 +55,7 @@ class Quirks:
     """Sentences that a user should know."""
 
 
-_IPYTHON: Final = Quirks(
+_IPYTHON_QUIRKS: Final = Quirks(
     survives_signal=True,
     reports_process=True,
     supports_expressions=True,
@@ -63,9 +63,9 @@ _IPYTHON: Final = Quirks(
     has_subshells=True,
 )
 
-QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
+QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
     {
-        "ipython": _IPYTHON,
+        "ipython": _IPYTHON_QUIRKS,
         "xeus-python": Quirks(
             interrupt_by="none",
             interrupt_note="xeus-python cannot be interrupted: the message has no effect, and a signal ends the "
@@ -107,4 +107,4 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
 
 def find_quirks(implementation: str) -> Quirks:
     """Return the known quirks of an implementation."""
-    return QUIRKS.get(implementation, Quirks())
+    return QUIRKS_BY_IMPLEMENTATION.get(implementation, Quirks())

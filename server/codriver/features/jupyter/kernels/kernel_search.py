@@ -38,15 +38,15 @@ from codriver.repls.kinds import session_key_for_kernelspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-QUERY_SERVERS_S: Final = 30.0
+SERVER_QUERY_INTERVAL_S: Final = 30.0
 """Interval between queries of the servers."""
-RETRY_S: Final = 3.0
+CHANGE_QUERY_INTERVAL_S: Final = 3.0
 """The same interval after a change, because a server writes a kernel's file before it lists the session."""
-YOUNG_S: Final = 60.0
-"""Maximum time that a kernel takes to listen after its file was written."""
-PROBE_S: Final = 10.0
-"""Interval between probes of a kernel of the workspace without a listener."""
-UNASSIGNED_PROBE_S: Final = 600.0
+MAX_KERNEL_START_S: Final = 60.0
+"""Maximum time between the writing of a kernel's file and the time when the kernel listens."""
+PROBE_INTERVAL_S: Final = 10.0
+"""Interval between probes of a kernel that belongs to the workspace and does not listen."""
+UNASSIGNED_PROBE_INTERVAL_S: Final = 600.0
 """Interval between probes of files that are not known to belong to the workspace. There may be hundreds of old ones."""
 
 
@@ -156,13 +156,15 @@ class KernelSearch:
         has_changed = self._sessions != tuple(sessions)
         self._sessions = tuple(sessions)
         is_awaited = any(file not in self._assignments and self._is_young(file) for file in self._connection_files())
-        self._next_query_at = now + (RETRY_S if relevant and (is_awaited or has_changed) else QUERY_SERVERS_S)
+        self._next_query_at = now + (
+            CHANGE_QUERY_INTERVAL_S if relevant and (is_awaited or has_changed) else SERVER_QUERY_INTERVAL_S
+        )
 
     def _connection_files(self) -> tuple[ConnectionFile, ...]:
         return self._contents.kernels if self._contents is not None else ()
 
     def _is_young(self, file: ConnectionFile) -> bool:
-        return time.time_ns() - file.written_ns < YOUNG_S * 10**9
+        return time.time_ns() - file.written_ns < MAX_KERNEL_START_S * 10**9
 
     def _probe(self, kernels: Iterable[ConnectionFile], now: float) -> None:
         """Probe files that are not known to have a listener, if it is time."""
@@ -182,7 +184,7 @@ class KernelSearch:
         """Return the interval until the next probe of a file."""
         if self._is_young(file) and not was_alive:
             return 0.0
-        return PROBE_S if file in self._assignments else UNASSIGNED_PROBE_S
+        return PROBE_INTERVAL_S if file in self._assignments else UNASSIGNED_PROBE_INTERVAL_S
 
     def _assign(self, kernels: Iterable[ConnectionFile]) -> None:
         """Determine which kernels belong to the workspace. Working directories are only determined once."""

@@ -14,12 +14,12 @@ import anyio
 
 from codriver.core.values import Failure, Request, TestSelection
 from codriver.features.jupyter.kernels.execution import Execution, stop_evaluation
-from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_refusal
 from codriver.repls.contract.adapter_values import (
-    UNKNOWN_TEST,
+    UNKNOWN_TEST_NAME,
     Display,
     Event,
     Interruption,
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 
-IDLE_S: Final = 2.0
+LAST_OUTPUT_TIMEOUT_S: Final = 2.0
 """How long to wait for the last output of tests after the reply."""
-SUBJECT: Final = "the test run"
-STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
+CALL_SUBJECT: Final = "the test run"
+STOPPED_RUN: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST_NAME, UNKNOWN_TEST_NAME, "error"))
 """The result of a test run that was interrupted."""
 
 
@@ -103,7 +103,7 @@ class KernelTestRunner:
                         if evaluation is not None:
                             await self._end_extras(evaluation, selection.extras)
                 return self._mark_user_frames(read_test_run(reply, selection, "".join(run.printed)))
-            return STOPPED
+            return STOPPED_RUN
         finally:
             self._running.remove(run)
             run.finished.set()
@@ -137,10 +137,10 @@ class _RunningTests:
     async def send(self, expression: str) -> Mapping[str, object]:
         """Send the expression, wait until it is evaluated, and return its result."""
         execution = Execution(self._on_event, self._kernel.info.quirks)
-        exchange = self._kernel.post("shell", EXECUTE, silent_request(expression), Exchange(execution.receive))
+        exchange = self._kernel.post("shell", EXECUTE_TYPE, silent_request(expression), Exchange(execution.receive))
         try:
             await exchange.replied.wait()
-            with anyio.move_on_after(IDLE_S):
+            with anyio.move_on_after(LAST_OUTPUT_TIMEOUT_S):
                 await exchange.idle.wait()
         finally:
             self._kernel.finish(exchange)
@@ -177,13 +177,13 @@ def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed
         EvaluationFailedError: no such test exists, or its module cannot be loaded.
     """
     if text_at(reply, "ename") == "KeyboardInterrupt":
-        return STOPPED
-    answer = parse_printed(SUBJECT, reply)
+        return STOPPED_RUN
+    answer = parse_printed(CALL_SUBJECT, reply)
     if text_at(mapping_at(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
-        return STOPPED
-    data = as_map(answer_data(SUBJECT, answer))
+        return STOPPED_RUN
+    data = as_map(answer_data(CALL_SUBJECT, answer))
     if not data:
-        raise EvaluationFailedError(SUBJECT, Failure("unreadable", "the kernel returned no result"))
+        raise EvaluationFailedError(CALL_SUBJECT, Failure("unreadable", "the kernel returned no result"))
     if data.get("missing"):
         raise missing_namespace_refusal(selection.namespace or "")
     return parse_test_run(data, WORKER_PYTHON, output=printed)

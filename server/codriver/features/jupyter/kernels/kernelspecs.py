@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 SPEC_RULES: Final = FileRules(Links.ANY, 64 * files.KIBIBYTE)
-"""Links are allowed, because environments may consist of them. Another check decides whether the program may be
-started.
+"""Limits for reading a specification. Links are allowed, because environments may consist of them. Another check
+decides whether the program may be started.
 """
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_PYTHON: Final = re.compile(r"python[0-9.]*")
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._-]+")
+_PYTHON_PROGRAM: Final = re.compile(r"python[0-9.]*")
 _PLACEHOLDER: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
 
 
@@ -83,7 +83,7 @@ def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
     Raises:
         KernelSpecError: the kernelspec does not exist or cannot be read.
     """
-    for directory in directories if _NAME.fullmatch(name) else ():
+    for directory in directories if _NAME_PATTERN.fullmatch(name) else ():
         path = directory / name / "kernel.json"
         try:
             data = files.read(path, SPEC_RULES)
@@ -128,7 +128,7 @@ def kernel_command(
 
 
 def _find_program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, str]) -> str:
-    if _PYTHON.fullmatch(program):
+    if _PYTHON_PROGRAM.fullmatch(program):
         return python
     path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])
     executable = shutil.which(program, path=path)

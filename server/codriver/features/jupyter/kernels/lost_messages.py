@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 MAX_SERIES: Final = 64
-"""Maximum number of number series of a kernel and of the processes that it forks."""
-MAX_DIGITS: Final = 18
-"""Maximum length of a message number."""
+"""Maximum number of series of message numbers, from a kernel and the processes that it forks."""
+MAX_NUMBER_DIGITS: Final = 18
+"""Maximum number of digits of a message number."""
 MAX_FOREIGN_REPLIES: Final = 50
-"""Of the messages between two `idle` states, up to this many may be replies to other clients. When a kernel publishes
-too fast, it drops hundreds of messages at once.
+"""Maximum number of messages between two `idle` states that may be replies to other clients. A kernel that publishes
+too fast drops hundreds of messages at once.
 """
-IDLE: Final = b'"idle"'
-STATUS_BYTES: Final = 1024
+IDLE_STATE: Final = b'"idle"'
+STATUS_SEARCH_BYTES: Final = 1024
 """Number of bytes at the start of the content in which the execution state is searched for."""
 
 
@@ -41,7 +41,7 @@ class LostMessageCounter:
     def add(self, message: ReceivedMessage) -> None:
         """Count a signed message of any socket."""
         prefix, _, number = text_at(message.header, "msg_id").rpartition("_")
-        if not prefix or not number.isdecimal() or len(number) > MAX_DIGITS:
+        if not prefix or not number.isdecimal() or len(number) > MAX_NUMBER_DIGITS:
             return
         series, message_number = self._series_by_prefix.get(prefix), int(number)
         if series is None:
@@ -49,7 +49,7 @@ class LostMessageCounter:
         elif message_number > series.last_counted:
             series.received += 1
             series.newest = max(series.newest, message_number)
-        if message.type == "status" and IDLE in message.content_start(STATUS_BYTES):
+        if message.type == "status" and IDLE_STATE in message.content_start(STATUS_SEARCH_BYTES):
             missing = series.newest - series.last_counted - series.received
             self.lost += missing if missing > MAX_FOREIGN_REPLIES else 0
             series.last_counted, series.received = series.newest, 0

@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 Socket = Literal["shell", "control", "stdin", "iopub"]
 """A socket of a kernel. Messages of one socket are ordered, messages of different sockets are not."""
 
-SOCKETS: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
+SOCKET_NAMES: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
 
-VERSION: Final = "5.3"
+PROTOCOL_VERSION: Final = "5.3"
 """The version of the protocol that Codriver's messages declare."""
-RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
-"""How the text starts that a Jupyter Server prints when it omits messages of its kernel.
-
-Source: jupyter_server, `ZMQChannelsWebsocketConnection`.
+RATE_LIMIT_PREFIXES: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
+"""Beginnings of the text that a Jupyter Server prints when it omits messages of its kernel.  Source: jupyter_server,
+`ZMQChannelsWebsocketConnection`.
 """
-OMITTED: Final = "codriver/left-out"
-"""The type of a message that Codriver inserts in place of dropped ones. It is not sent."""
+OMITTED_TYPE: Final = "codriver/left-out"
+"""Type of a message that Codriver inserts in place of dropped ones. It is never sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,6 @@ def new_header(msg_type: str, session: str, subshell: str | None = None) -> dict
     """Return the header of a new message, with a new message id."""
     header: dict[str, object] = {
         "msg_id": uuid4().hex, "msg_type": msg_type, "username": "codriver", "session": session,
-        "date": datetime.now(UTC).isoformat(), "version": VERSION,
+        "date": datetime.now(UTC).isoformat(), "version": PROTOCOL_VERSION,
     }  # fmt: skip
     return {**header, "subshell_id": subshell} if subshell else header

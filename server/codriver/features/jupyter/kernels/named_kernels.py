@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
     from codriver.errors import RefusedError
 
-CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
-"""The variable with the token for a server that is only named on the command line."""
+CLI_TOKEN_VARIABLE: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
+"""Environment variable with the token for a server that is only named on the command line."""
 TOKEN_RULES: Final = FileRules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
-PLAIN_HTTP_REFUSED: Final = (
+PLAIN_HTTP_REFUSED_TEMPLATE: Final = (
     "{base} is not connected, because it is another machine and http is not encrypted: others on the network could "
     "read the token, the code and its results. Use https://, or the local end of a tunnel (ssh -L) on 127.0.0.1. If "
     "the network is safe, set plainHttp = true in its [[kernels]] in your user settings"
 )
-FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
+NAME_FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
 _KEY_AND_LOCATION: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
 _KERNEL_PATH: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
 _PAGE_PATH: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
-"""The pages of a server for people. The base URL of the server is above them."""
-_TOKEN: Final = re.compile(r"[!-~]{1,8192}")
+"""Matches the path of a server's page for people. The base URL of the server precedes it."""
+_TOKEN_PATTERN: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class KernelNameError(ValueError):
@@ -76,7 +76,7 @@ class TokenSource:
             return f"the token is read from {self} for each attempt: put the server's token there"
         return (
             "set tokenFile or tokenEnv in [[kernels]] in your user settings, or start codriver serve with the token in "
-            f"the variable {CLI_TOKEN}"
+            f"the variable {CLI_TOKEN_VARIABLE}"
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
@@ -100,7 +100,7 @@ class TokenSource:
                 raise self._refusal("it is not set in the environment that the server was started with")
         else:
             return None
-        if not _TOKEN.fullmatch(token):
+        if not _TOKEN_PATTERN.fullmatch(token):
             raise self._refusal("it is not a token, which consists of ASCII characters without spaces")
         return token
 
@@ -212,7 +212,7 @@ def parse_url(text: str) -> KernelUrl:
     if parts.username is not None or parts.password is not None or "token" in query or "token=" in parts.fragment:
         raise KernelNameError(
             "a URL must not contain a token or a password, because process lists and logs show it: remove it, and set "
-            f"tokenFile or tokenEnv in [[kernels]] in your user settings, or the variable {CLI_TOKEN}"
+            f"tokenFile or tokenEnv in [[kernels]] in your user settings, or the variable {CLI_TOKEN_VARIABLE}"
         )
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f]", text):
         raise KernelNameError("a kernel's URL has to start with http:// or https:// and a host")
@@ -224,4 +224,4 @@ def parse_url(text: str) -> KernelUrl:
         return KernelUrl(base, notebook=notebook.lstrip("/"))
     if "kernel" in query:
         return KernelUrl(base, spec=query["kernel"], name=parts.fragment)
-    raise KernelNameError(f"it names a server but no kernel. Use {FORMS}")
+    raise KernelNameError(f"it names a server but no kernel. Use {NAME_FORMS}")

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 EDITED_EXPRESSION: Final = "codriver_edited"
 """The name of the expression that returns the edited modules."""
-WORKER_PACKAGE: Final = recipes.WORKER.parent
+WORKER_PACKAGE: Final = recipes.WORKER_PROGRAM.parent
 """The directory of the embedded worker's modules."""
 SOURCE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
 ENTRY_MODULE: Final = "python.kernel_answers"
 """The module that answers queries in a kernel."""
-_IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
-"""An import of a module in the same package, or in another one."""
+_IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
+"""Matches an import of a module in the same package or in another one."""
 
 
 def parse_printed(query: str, answer: Mapping[str, object]) -> object:
@@ -95,7 +95,9 @@ def _module_sources() -> tuple[tuple[str, str], ...]:
             continue
         subpackage, _, module = name.partition(".")
         sources[name] = files.read_text(WORKER_PACKAGE / subpackage / f"{module}.py", SOURCE_RULES)
-        needs[name] = {match["far"] or f"{subpackage}.{match['near']}" for match in _IMPORT.finditer(sources[name])}
+        needs[name] = {
+            match["far"] or f"{subpackage}.{match['near']}" for match in _IMPORT_LINE.finditer(sources[name])
+        }
         pending += needs[name]
     needs[ENTRY_MODULE] |= features
     return tuple((name, sources[name]) for name in TopologicalSorter(needs).static_order())

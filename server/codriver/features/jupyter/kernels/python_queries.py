@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 _DOTTED_NAME: Final = re.compile(r"[\w.]*")
-LOCALS_S: Final = 2.0
+LOCALS_TIMEOUT_S: Final = 2.0
 """Maximum time that an error waits for its local variables."""
 MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
-"""Names of a kernel's only namespace."""
+"""Names that refer to the only namespace of a kernel."""
 
 
 class EvaluateExpression(Protocol):
@@ -101,7 +101,10 @@ class PythonQueries:
         if self._kernel.foreign_request_id is not None:
             return ()
         variables: list[object] = []
-        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is reported without locals then
+        with (
+            anyio.move_on_after(LOCALS_TIMEOUT_S),
+            suppress(CodriverError),
+        ):  # the error is reported without locals then
             await self.load_modules_in_turn()
             code = call_expression("locals", cell=cell)
             value = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)

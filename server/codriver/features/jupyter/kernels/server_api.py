@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.named_kernels import TokenSource
 
-REQUEST_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
 """Maximum duration of a request."""
-START_S: Final = 120.0
+START_TIMEOUT_S: Final = 120.0
 """Maximum duration of a request that starts a process. A gateway responds when its kernel runs, and a cluster may have
 to find resources first.
 """
-EXCERPT_CHARACTERS: Final = 200
+MAX_EXCERPT_CHARACTERS: Final = 200
 """Maximum number of characters of a server's error message to display."""
 OK, REDIRECTS, SERVER_ERRORS = range(200, 300), range(300, 400), range(500, 600)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
-SERVER_NOT_RUNNING: Final = (424, 503)
-"""How a Hub responds if the user's server is not running."""
+SERVER_NOT_RUNNING_STATUSES: Final = (424, 503)
+"""Statuses with which a Hub responds if the user's server is not running."""
 
 
 class ServerAnswerError(RefusedError):
@@ -96,7 +96,7 @@ class ServerApi:
         token: TokenSource,
         environ: Mapping[str, str],
         *,
-        timeout_s: float = REQUEST_S,
+        timeout_s: float = REQUEST_TIMEOUT_S,
         add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
         """`timeout_s` is for requests that start no process. `add_secret` gets the token before it is sent."""
@@ -131,7 +131,7 @@ class ServerApi:
         A gateway only accepts variables in `env` that start with `KERNEL_`, and a Jupyter Server accepts none.
         """
         body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
-        return _parse_kernel(as_map(await self._request("POST", "/api/kernels", body, timeout_s=START_S)))
+        return _parse_kernel(as_map(await self._request("POST", "/api/kernels", body, timeout_s=START_TIMEOUT_S)))
 
     async def interrupt(self, kernel: str) -> None:
         """Interrupt the code that a kernel is running.
@@ -148,7 +148,7 @@ class ServerApi:
             KernelNotFoundError: no kernel has this id.
         """
         try:
-            await self._request("POST", f"{_kernel_path(kernel)}/restart", {}, timeout_s=START_S)
+            await self._request("POST", f"{_kernel_path(kernel)}/restart", {}, timeout_s=START_TIMEOUT_S)
         except ServerAnswerError as error:
             if error.status in SERVER_ERRORS:  # a Jupyter Server responds with 500 if the kernel does not exist
                 await self.kernel(kernel)
@@ -174,7 +174,7 @@ class ServerApi:
 
     def error_from_status(self, status: int, detail: str, path: str) -> ServerAnswerError:
         """Return the error for a response that is not successful."""
-        detail = f" ({escape_to_one_line(detail[:EXCERPT_CHARACTERS])})" if detail else ""
+        detail = f" ({escape_to_one_line(detail[:MAX_EXCERPT_CHARACTERS])})" if detail else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
                 cause = f"does not list its kernels, or requires a different token: HTTP {status}{detail}"
@@ -198,7 +198,7 @@ class ServerApi:
                 hint=f"start the user's server on the Hub. Codriver retries. If it is running, {self._token.hint}",
             )
         hint = "check the URL: use the part before /lab or /tree"
-        if status in SERVER_NOT_RUNNING:
+        if status in SERVER_NOT_RUNNING_STATUSES:
             hint = "a Hub responds so if the user's server is not running: start it on the Hub. Codriver retries"
         return ServerAnswerError(self.base, status, f"refused the request: HTTP {status}{detail}", hint=hint)
 

@@ -25,7 +25,13 @@ import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.kernels.channel import Channel
-from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, parse_message
+from codriver.features.jupyter.kernels.messages import (
+    RATE_LIMIT_PREFIXES,
+    SOCKET_NAMES,
+    Message,
+    new_header,
+    parse_message,
+)
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi, TokenRefusedError
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
 from codriver.features.jupyter.kernels.server_socket import ServerWebSocket, SocketLostError, open_socket
@@ -38,21 +44,21 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.channel import OnMessage
     from codriver.features.jupyter.kernels.messages import Socket
 
-FIRST_MESSAGE_S: Final = 90.0
+FIRST_MESSAGE_TIMEOUT_S: Final = 90.0
 """Maximum time to wait for a kernel's first message. A server accepts connections while its kernel is starting."""
-RETRY_S: Final = 2.0
+RETRY_INTERVAL_S: Final = 2.0
 """Interval between requests until the first message is received."""
-RECONNECT_S: Final = 30.0
+RECONNECT_TIMEOUT_S: Final = 30.0
 """Maximum time for attempts to reconnect while no code is running."""
-RECONNECT_BUSY_S: Final = 600.0
+RECONNECT_BUSY_TIMEOUT_S: Final = 600.0
 """Maximum time for attempts to reconnect while code is running, because the server may be storing its messages."""
 FIRST_RECONNECT_DELAY_S: Final = 0.1
-"""Delay after the first failed attempt to reconnect. It is doubled after each further one."""
+"""Delay after the first failed attempt to reconnect. It is doubled after each further attempt."""
 MAX_RECONNECT_DELAY_S: Final = 5.0
-"""Maximum delay between two attempts."""
-POLL_S: Final = 30.0
-"""Interval between checks whether the kernel exists, because the WebSocket of a deleted kernel remains open."""
-EXECUTE: Final = "execute_request"
+"""Maximum delay between two attempts to reconnect."""
+POLL_INTERVAL_S: Final = 30.0
+"""Interval between checks for whether the kernel exists. The WebSocket of a deleted kernel remains open."""
+EXECUTE_TYPE: Final = "execute_request"
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ class _SentCode:
 
 @asynccontextmanager
 async def open_server_channel(
-    api: ServerApi, kernel: str, on_message: OnMessage, *, first_message_s: float = FIRST_MESSAGE_S
+    api: ServerApi, kernel: str, on_message: OnMessage, *, first_message_s: float = FIRST_MESSAGE_TIMEOUT_S
 ) -> AsyncIterator[Channel]:
     """Open a channel to a kernel of a server, and wait for its first message. See `channel.Carrier`.
 
@@ -184,7 +190,7 @@ class ServerChannel(Channel):
         with anyio.move_on_after(within_s):
             while not self._received.is_set() and self._cause is None:
                 self._post_probe("control")
-                with anyio.move_on_after(RETRY_S):
+                with anyio.move_on_after(RETRY_INTERVAL_S):
                     await self._received.wait()
         if self._cause is not None or not self._received.is_set():
             raise NotAReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
@@ -224,7 +230,7 @@ class ServerChannel(Channel):
             while socket.is_open:
                 if self._outgoing:
                     frame = self._outgoing.popleft()
-                    if frame.header["msg_type"] == EXECUTE and "subshell_id" not in frame.header:
+                    if frame.header["msg_type"] == EXECUTE_TYPE and "subshell_id" not in frame.header:
                         self._unanswered[frame.header["msg_id"]] = _SentCode()
                     await socket.send(frame)
                 else:
@@ -242,7 +248,7 @@ class ServerChannel(Channel):
                 self.end(f"{loss.cause} and could not be reopened: {error}")
             except RefusedError as error:
                 elapsed_s = anyio.current_time() - lost_at
-                if elapsed_s > (RECONNECT_BUSY_S if self._unanswered else RECONNECT_S):
+                if elapsed_s > (RECONNECT_BUSY_TIMEOUT_S if self._unanswered else RECONNECT_TIMEOUT_S):
                     self.end(f"{loss.cause} and could not be reopened within {elapsed_s:.0f} s: {error}")
                 await anyio.sleep(delay_s)
                 delay_s = min(MAX_RECONNECT_DELAY_S, 2 * delay_s)
@@ -265,13 +271,15 @@ class ServerChannel(Channel):
         text = f"[{self._loss}: output that the code printed in the meantime may be missing here]\n"
         for message_id in self._uncertain:
             message = Message("iopub", "stream", content={"name": "stderr", "text": text})
-            self._on_message(replace(message, parent_id=message_id, parent_type=EXECUTE, parent_session=self._session))
+            self._on_message(
+                replace(message, parent_id=message_id, parent_type=EXECUTE_TYPE, parent_session=self._session)
+            )
 
     async def poll(self) -> None:
         """Check whether the kernel still exists, because its WebSocket remains open when it is deleted."""
         while self._cause is None:
             self._poll_now = anyio.Event()
-            with anyio.move_on_after(POLL_S):
+            with anyio.move_on_after(POLL_INTERVAL_S):
                 await self._poll_now.wait()
             try:
                 if (await self._api.kernel(self._kernel)).state == "dead":
@@ -282,7 +290,7 @@ class ServerChannel(Channel):
                 continue  # the WebSocket shows whether the server can be reached
 
     def _on_frame(self, frame: Frame) -> None:
-        if frame.channel not in SOCKETS:
+        if frame.channel not in SOCKET_NAMES:
             return
         message = replace(parse_message(frame.channel, _parts(frame)), read_error=frame.read_error)
         self._received.set()
@@ -344,7 +352,7 @@ def _parts(frame: Frame) -> Mapping[str, object]:
 def _as_server_message(message: Message) -> Message:
     """Return a message that the server created for this session: without a session id, and with a shortened text."""
     message_text = message.text("text")
-    if message.type != "stream" or not message_text.startswith(RATE_LIMIT):
+    if message.type != "stream" or not message_text.startswith(RATE_LIMIT_PREFIXES):
         return replace(message, session="")
     limit = re.search(r"iopub_\w+_limit=\S+ \(\w+/sec\)", message_text)
     limit_note = f" ({limit[0]})" if limit else ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from codriver.errors import PeerError
 from codriver.features.jupyter.kernels.content_reader import (
-    SHORT_BYTES,
+    MAX_SHORT_BYTES,
     TooComplexError,
     UnreadableContentError,
     parse_content,
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
-"""Maximum size of a frame: far above any value that somebody reads, and small enough to be in memory three times."""
-TOO_LONG: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
-MAX_BUFFERS: Final = 1024
+"""Maximum size of a frame: far more than anybody reads, and small enough to be in memory three times."""
+TOO_LONG_MESSAGE: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
+MAX_FRAME_BUFFERS: Final = 1024
 """Maximum number of buffers in a frame."""
 MAX_PART_BYTES: Final = 2**20
 """Maximum size of a header, parent header or metadata, which are small."""
-PLACEHOLDER: Final = "\ufdd0"
+TEXT_PLACEHOLDER: Final = "\ufdd0"
 """Placeholder for short messages, which contain no long strings. It is not a character, so no text contains it by
 accident.
 """
 OFFSET_BYTES: Final = 8
-"""Size of an offset."""
+"""Size of an offset in a frame of the subprotocol."""
 LEGACY_OFFSET_BYTES: Final = 4
-"""Size of an offset without the subprotocol."""
-PARTS: Final = ("header", "parent_header", "metadata", "content")
-FIXED_SEGMENTS: Final = 1 + len(PARTS)
+"""Size of an offset in a frame without the subprotocol."""
+PART_NAMES: Final = ("header", "parent_header", "metadata", "content")
+FIXED_SEGMENT_COUNT: Final = 1 + len(PART_NAMES)
 """Number of segments for the channel's name and the parts."""
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FrameError(PeerError):
@@ -68,9 +68,9 @@ class Frame:
 
     channel: str
     header: Mapping[str, Any]
-    parent_header: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    parent_header: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
+    content: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     buffers: tuple[bytes, ...] = ()
     read_error: str = ""
     """Why the content was not parsed, because it has too many elements, or empty."""
@@ -87,7 +87,7 @@ def encode(frame: Frame) -> bytes:
 
 def decode(data: bytes) -> Frame:
     """Decode a short binary frame. See `decode_in_turns`."""
-    return _run_decoder(decode_in_turns(data, PLACEHOLDER))
+    return _run_decoder(decode_in_turns(data, TEXT_PLACEHOLDER))
 
 
 def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Frame]:
@@ -102,8 +102,8 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
     if len(data) < OFFSET_BYTES:
         raise FrameError(f"it has only {len(data)} bytes, too few for the number of offsets")
     count = int.from_bytes(data[:OFFSET_BYTES], "little")
-    if not FIXED_SEGMENTS + 1 <= count <= FIXED_SEGMENTS + 1 + MAX_BUFFERS:
-        limits = f"{FIXED_SEGMENTS + 1} to {FIXED_SEGMENTS + 1 + MAX_BUFFERS}"
+    if not FIXED_SEGMENT_COUNT + 1 <= count <= FIXED_SEGMENT_COUNT + 1 + MAX_FRAME_BUFFERS:
+        limits = f"{FIXED_SEGMENT_COUNT + 1} to {FIXED_SEGMENT_COUNT + 1 + MAX_FRAME_BUFFERS}"
         raise FrameError(f"it has {count} offsets, and {limits} are allowed")
     if len(data) < OFFSET_BYTES * (1 + count):
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
@@ -139,7 +139,7 @@ def encode_text(frame: Frame) -> str:
 
 def decode_legacy(data: str | bytes) -> Frame:
     """Decode a short frame of a server without the subprotocol. See `decode_legacy_in_turns`."""
-    return _run_decoder(decode_legacy_in_turns(data, PLACEHOLDER))
+    return _run_decoder(decode_legacy_in_turns(data, TEXT_PLACEHOLDER))
 
 
 def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[None, None, Frame]:
@@ -154,8 +154,8 @@ def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[Non
     if len(data) < LEGACY_OFFSET_BYTES:
         raise FrameError(f"it has only {len(data)} bytes, too few for the number of parts")
     count = int.from_bytes(data[:LEGACY_OFFSET_BYTES], "big")
-    if not 1 <= count <= 1 + MAX_BUFFERS:
-        raise FrameError(f"it has {count} parts, and 1 to {1 + MAX_BUFFERS} are allowed")
+    if not 1 <= count <= 1 + MAX_FRAME_BUFFERS:
+        raise FrameError(f"it has {count} parts, and 1 to {1 + MAX_FRAME_BUFFERS} are allowed")
     head_bytes = LEGACY_OFFSET_BYTES * (1 + count)
     if len(data) < head_bytes:
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
@@ -196,7 +196,7 @@ def _decode_json(text: bytes, buffers: tuple[bytes, ...], placeholder: str) -> G
     channel = message.get("channel")
     if not isinstance(channel, str):
         raise FrameError("it has no channel")
-    header, parent, metadata, content = (_as_object(message.get(name)) for name in PARTS)
+    header, parent, metadata, content = (_as_object(message.get(name)) for name in PART_NAMES)
     return Frame(channel, header, parent, metadata, content, buffers)
 
 
@@ -211,7 +211,7 @@ def _parse_small_part(text: bytes) -> Mapping[str, Any]:
 
 def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[str, Any]]:
     """Parse the object in a part that may be long."""
-    if len(text) <= SHORT_BYTES:
+    if len(text) <= MAX_SHORT_BYTES:
         return _parse_small_part(text)
     try:
         return (yield from parse_content(text, placeholder))
@@ -224,7 +224,7 @@ def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[
 def _as_object(value: object) -> Mapping[str, Any]:
     """Return a part as an object. Kernels send `null` for a missing one."""
     if value is None:
-        return NOTHING
+        return EMPTY_MAPPING
     if not isinstance(value, dict):
         raise FrameError(f"a part of it is a JSON {type(value).__name__} instead of an object")
     return cast("dict[str, Any]", value)

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, refused
-from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX, LOOPBACK, RuntimeDirectory
+from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX, LOOPBACK_HOSTS, RuntimeDirectory
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.named_kernels import (
-    PLAIN_HTTP_REFUSED,
+    PLAIN_HTTP_REFUSED_TEMPLATE,
     KernelNameError,
     KernelUrl,
     NamedKernel,
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import AdapterHooks
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
-"""The protocols of kernels of Jupyter Servers, in the address of a REPL."""
+"""Protocols, in the address of a REPL, of kernels that are reached through a Jupyter Server."""
 FILE_PROTOCOL: Final = "jupyter"
-"""The protocol of kernels that are reached by their connection file."""
-DELETE_S: Final = 5.0
+"""Protocol of kernels that are reached by their connection file."""
+DELETE_TIMEOUT_S: Final = 5.0
 """Maximum time to delete a kernel when Codriver's server ends."""
-LOCAL_SERVER_S: Final = 2.0
+LOCAL_SERVER_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for a server on this machine when searching for the one that started a kernel."""
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class ServerKernels:
         if file.name.startswith(CODRIVER_PREFIX) or not file.name.startswith("kernel-"):
             return None
         for base, token in await anyio.to_thread.run_sync(_local_servers, self._environ):
-            api = ServerApi(base, token, self._environ, timeout_s=LOCAL_SERVER_S, add_secret=self._add_secret)
+            api = ServerApi(base, token, self._environ, timeout_s=LOCAL_SERVER_TIMEOUT_S, add_secret=self._add_secret)
             with suppress(CodriverError):
                 await api.kernel(kernel)
                 return api
@@ -156,7 +156,7 @@ class ServerKernels:
         named_by_address = {named.location.address: named for named in kernels if isinstance(named.location, KernelUrl)}
         named = named_by_address.get(url.address) or NamedKernel(url)
         if url.is_unencrypted and not named.is_plain_allowed:
-            warning, _, hint = PLAIN_HTTP_REFUSED.format(base=url.base).partition(". ")
+            warning, _, hint = PLAIN_HTTP_REFUSED_TEMPLATE.format(base=url.base).partition(". ")
             raise refused("repl-unreachable", warning, hint=hint, details={"endpoint": url.base})
         api = ServerApi(url.base, await self._token_source(url, named), self._environ, add_secret=self._add_secret)
         kernel = await self._find_or_start(url, named, api)
@@ -168,7 +168,7 @@ class ServerKernels:
 
     async def _token_source(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
         """Return the source of the token: as named, or else the file of a server of this user on this machine."""
-        if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
+        if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK_HOSTS:
             return named.token
         return await anyio.to_thread.run_sync(_local_token_source, url.base, self._environ)
 
@@ -199,7 +199,7 @@ class ServerKernels:
 
 async def _delete(api: ServerApi, kernel: str) -> None:
     try:
-        with anyio.fail_after(DELETE_S):
+        with anyio.fail_after(DELETE_TIMEOUT_S):
             await api.delete(kernel)
     except (CodriverError, TimeoutError) as error:
         logger.warning(
@@ -214,7 +214,7 @@ def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
     return [
         (server.url.rstrip("/"), TokenSource(str(server.path)) if server.token else TokenSource())
         for server in servers
-        if urlsplit(server.url).hostname in LOOPBACK
+        if urlsplit(server.url).hostname in LOOPBACK_HOSTS
     ]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.connection_files import (
-    LOOPBACK,
+    LOOPBACK_HOSTS,
     NotebookServer,
 )
 from codriver.features.jupyter.kernels.http_exchange import HttpExchange
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-RESPONSE_S: Final = 2.0
+RESPONSE_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for a server's list of sessions."""
-MAX_RESPONSE_BYTES: Final = 1 << 20
-"""Maximum size of this list."""
+MAX_SESSIONS_RESPONSE_BYTES: Final = 1 << 20
+"""Maximum size of a server's list of sessions."""
 
 VSCODE_SUFFIX: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
-"""What VS Code adds to the name of a notebook when it requests a session. Source: vscode-jupyter, `jvscIdentifier`."""
+"""Matches what VS Code appends to the name of a notebook when it requests a session. Source: vscode-jupyter,
+`jvscIdentifier`.
+"""
 
 
 class NotebookServerError(CodriverError):
@@ -68,11 +70,11 @@ def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
     from http.client import FORBIDDEN, OK, UNAUTHORIZED, HTTPException  # noqa: PLC0415  # a fifth of a MB that few servers need
 
     url = urlsplit(server.url)
-    if url.hostname not in LOOPBACK or url.scheme not in ("http", "https"):
+    if url.hostname not in LOOPBACK_HOSTS or url.scheme not in ("http", "https"):
         raise NotebookServerError(f"its URL {server.url} is not a loopback address, so no token is sent there")
     # Certificates for localhost are self-signed, because no authority issues them.
     tls = ssl._create_unverified_context() if url.scheme == "https" else None  # noqa: S323, SLF001  # its public name
-    exchange = HttpExchange(server.url, timeout_s=RESPONSE_S, max_bytes=MAX_RESPONSE_BYTES)
+    exchange = HttpExchange(server.url, timeout_s=RESPONSE_TIMEOUT_S, max_bytes=MAX_SESSIONS_RESPONSE_BYTES)
     authorization = {"Authorization": f"token {server.token}"} if server.token else {}
     try:
         status, data = exchange.run(

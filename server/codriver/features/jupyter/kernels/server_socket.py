@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 import anyio
 
-from codriver.features.jupyter.kernels.content_reader import SHORT_BYTES
+from codriver.features.jupyter.kernels.content_reader import MAX_SHORT_BYTES
 from codriver.features.jupyter.kernels.server_api import ServerApi, describe_error
 from codriver.features.jupyter.kernels.server_frames import (
     MAX_FRAME_BYTES,
     SUBPROTOCOL,
-    TOO_LONG,
+    TOO_LONG_MESSAGE,
     Frame,
     FrameError,
     decode,
@@ -40,30 +40,30 @@ if TYPE_CHECKING:
     from websockets.protocol import Event
 
 
-OPEN_S: Final = 20.0
+OPEN_TIMEOUT_S: Final = 20.0
 """Maximum time to open a WebSocket."""
-PING_S: Final = 10.0
+PING_INTERVAL_S: Final = 10.0
 """Interval between pings."""
-PONG_S: Final = 15.0
+PONG_TIMEOUT_S: Final = 15.0
 """Maximum time to wait for an answer to a ping."""
-FIRST_PONG_S: Final = 75.0
+FIRST_PONG_TIMEOUT_S: Final = 75.0
 """Maximum time to wait for the first answer. A server only reads after its kernel has answered, for which it waits up
 to a minute.
 """
-CLOSE_S: Final = 1.0
+CLOSE_TIMEOUT_S: Final = 1.0
 """Maximum time to close a WebSocket."""
-MESSAGE_TOO_BIG: Final = 1009
+MESSAGE_TOO_BIG_STATUS: Final = 1009
 """The status code with which a receiver closes if a message is too large.
 
 Source: RFC 6455, "Defined Status Codes".
 """
 MAX_QUEUED_FRAMES: Final = 2
 """Maximum number of frames that wait to be read. More frames wait in the system, and then in the server."""
-MAX_PINGS: Final = 100
+MAX_PINGS_PER_SECOND: Final = 100
 """Maximum number of pings from a server within a second. Servers send one every 30 s."""
-CHUNK_BYTES: Final = 4096
-"""Number of bytes to process at once if they may contain more pings than that. Each ping has two bytes and takes some
-10 µs.
+PING_CHUNK_BYTES: Final = 4096
+"""Number of bytes to process at once if they may contain more than `MAX_PINGS_PER_SECOND`. Each ping has two bytes and
+takes some 10 µs.
 """
 PING_FIRST_BYTE: Final = b"\x89"
 """The first byte of a ping. Source: RFC 6455, "Base Framing Protocol"."""
@@ -85,7 +85,7 @@ class PingFloodError(FrameError):
     """Raised if a Jupyter Server sends pings without end, each of which has to be answered."""
 
     def __init__(self) -> None:
-        super().__init__(f"more than {MAX_PINGS} pings were received within a second")
+        super().__init__(f"more than {MAX_PINGS_PER_SECOND} pings were received within a second")
 
 
 class ServerWebSocket:
@@ -125,7 +125,7 @@ class ServerWebSocket:
 
     async def _decode(self, data: str | bytes) -> Frame:
         """Decode a frame, in turns if it is long."""
-        is_short, placeholder = len(data) <= SHORT_BYTES, secrets.token_hex(16)
+        is_short, placeholder = len(data) <= MAX_SHORT_BYTES, secrets.token_hex(16)
         if self._uses_v1 and isinstance(data, bytes):
             return decode(data) if is_short else await run_in_turns(decode_in_turns(data, placeholder))
         return decode_legacy(data) if is_short else await run_in_turns(decode_legacy_in_turns(data, placeholder))
@@ -151,8 +151,8 @@ class ServerWebSocket:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         with suppress(ConnectionClosed):
-            while await self._is_alive(PONG_S if self._has_received else FIRST_PONG_S):
-                await anyio.sleep(PING_S)
+            while await self._is_alive(PONG_TIMEOUT_S if self._has_received else FIRST_PONG_TIMEOUT_S):
+                await anyio.sleep(PING_INTERVAL_S)
             self._is_stalled = True
         self._connection.transport.abort()
 
@@ -169,7 +169,7 @@ class ServerWebSocket:
     async def close(self) -> None:
         """Close the connection. Closing it twice has no effect."""
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(CLOSE_S):
+            with anyio.move_on_after(CLOSE_TIMEOUT_S):
                 await self._connection.close()
             self._connection.transport.abort()
 
@@ -177,8 +177,8 @@ class ServerWebSocket:
         if self._is_stalled:
             return SocketLostError("the connection to the Jupyter Server stalled", is_stalled=True)
         sent, received = getattr(closed, "sent", None), getattr(closed, "rcvd", None)
-        if sent is not None and sent.code == MESSAGE_TOO_BIG:
-            return SocketLostError(f"{TOO_LONG}, so the connection was closed", is_stalled=True)
+        if sent is not None and sent.code == MESSAGE_TOO_BIG_STATUS:
+            return SocketLostError(f"{TOO_LONG_MESSAGE}, so the connection was closed", is_stalled=True)
         if received is None:
             return SocketLostError("the connection to the Jupyter Server was lost")
         reason = f": {received.reason}" if received.reason else ""
@@ -204,10 +204,10 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
     from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
 
     try:
-        with anyio.fail_after(OPEN_S):
+        with anyio.fail_after(OPEN_TIMEOUT_S):
             return ServerWebSocket(await connect(url, additional_headers=headers, ssl=tls))
     except TimeoutError:
-        raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_S:g} s") from None
+        raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_TIMEOUT_S:g} s") from None
     except InvalidStatus as error:
         raise api.error_from_status(error.response.status_code, error.response.reason_phrase, path) from None
     except InvalidHandshake as error:
@@ -231,7 +231,8 @@ def _client_class() -> type[connect]:
             super().__init__(
                 uri, create_connection=connection_class, subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
                 compression=None, logger=silent_logger, open_timeout=None, ping_interval=None,
-                close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES, max_queue=MAX_QUEUED_FRAMES, proxy=None, **options,
+                close_timeout=CLOSE_TIMEOUT_S, max_size=MAX_FRAME_BYTES, max_queue=MAX_QUEUED_FRAMES, proxy=None,
+                **options,
             )  # fmt: skip
 
         def process_redirect(self, exc: Exception) -> Exception | str:
@@ -258,7 +259,7 @@ def _connection_class() -> type[ClientConnection]:
 
         def data_received(self, data: bytes) -> None:
             _acknowledge_immediately(self.transport)
-            chunk_bytes = CHUNK_BYTES if data.count(PING_FIRST_BYTE) > MAX_PINGS else len(data)
+            chunk_bytes = PING_CHUNK_BYTES if data.count(PING_FIRST_BYTE) > MAX_PINGS_PER_SECOND else len(data)
             for start in range(0, len(data), chunk_bytes):
                 if self.is_flooded:
                     return
@@ -271,7 +272,7 @@ def _connection_class() -> type[ClientConnection]:
             second = int(self.loop.time())
             self.pings = self.pings + 1 if second == self.second else 1
             self.second = second
-            if self.pings > MAX_PINGS and not self.is_flooded:
+            if self.pings > MAX_PINGS_PER_SECOND and not self.is_flooded:
                 self.is_flooded = True
                 self.transport.abort()
 

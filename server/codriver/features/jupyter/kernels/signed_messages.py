@@ -25,26 +25,27 @@ if TYPE_CHECKING:
 
 
 DELIMITER: Final = b"<IDS|MSG>"
-"""The part between the identities and the signature."""
+"""The part of a message between the identities and the signature."""
 MAX_CONTENT_BYTES: Final = 12 * 2**20
-"""Maximum size of content that is stored completely. It is far above any value that somebody reads, and small enough to
-be in memory twice.
+"""Maximum size of content that is stored completely: far more than anybody reads, and small enough to be in memory
+twice.
 """
-MAX_HEAD_BYTES: Final = 2 * 2**20
+MAX_CONTENT_HEAD_BYTES: Final = 2 * 2**20
 """Maximum size of the stored head of larger content."""
-MAX_TAIL_BYTES: Final = 2**20
+MAX_CONTENT_TAIL_BYTES: Final = 2**20
 """Maximum size of the stored tail of larger content, which nobody reads completely."""
 MAX_HEADER_BYTES: Final = 64 * 1024
 """Maximum size of a header or parent header."""
 MAX_METADATA_BYTES: Final = 2**20
 """Maximum size of the metadata. Larger metadata is dropped."""
 MAX_SIGNATURES: Final = 8192
-"""Number of newest signatures to remember. A second message with the same signature is a recorded one that is replayed.
+"""Maximum number of latest signatures to remember. A second message with the same signature is a replay of a recorded
+one.
 """
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
 
-_LIMITS: Final = {
+_PART_LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER_BYTES, 0), _PARENT: (MAX_HEADER_BYTES, 0),
     _METADATA: (MAX_METADATA_BYTES, 0), _CONTENT: (MAX_CONTENT_BYTES, 0),
 }  # fmt: skip
@@ -136,7 +137,7 @@ class Assembler:
         data, ends_part, ends_message, part_bytes = chunk
         if self._next <= _CONTENT:
             if part_bytes > MAX_CONTENT_BYTES and self._next == _CONTENT and not self._part.size:
-                self._part = HeadAndTail(MAX_HEAD_BYTES, MAX_TAIL_BYTES)
+                self._part = HeadAndTail(MAX_CONTENT_HEAD_BYTES, MAX_CONTENT_TAIL_BYTES)
             self._part.add(data)
             if self._next > _SIGNATURE and self._signature is not None:
                 self._signature.update(data)
@@ -155,7 +156,7 @@ class Assembler:
             self._next += 1
         elif self._part.head == DELIMITER:
             self._next = _SIGNATURE
-        self._part = HeadAndTail(*_LIMITS.get(self._next, (len(DELIMITER) + 1, 0)))
+        self._part = HeadAndTail(*_PART_LIMITS.get(self._next, (len(DELIMITER) + 1, 0)))
 
     def _finish_message(self) -> ReceivedMessage | None:
         if len(self._parts) <= _CONTENT or not self._is_signed(self._parts[_SIGNATURE].head):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.wire.untrusted import mapping_at, text_at
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MESSAGE_MARK: Final = "\x1e"
-"""The first character of a message from a thread of the kernel, and the whole text of the last one."""
+"""The first character of a message from a thread of the kernel. The last message consists of it alone."""
 
 
 async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
@@ -30,7 +30,9 @@ async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) ->
         OpTimedOutError: the expression was not evaluated in time.
         ReplDisconnectedError: the connection has closed.
     """
-    return expression_value(await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True))
+    return expression_value(
+        await kernel.request(EXECUTE_TYPE, silent_request(code), timeout_s=timeout_s, while_busy=True)
+    )
 
 
 async def evaluate_with_messages(
@@ -53,7 +55,9 @@ async def evaluate_with_messages(
             on_text(text.removeprefix(MESSAGE_MARK))
 
     exchange = Exchange(on_message)
-    reply = await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True, exchange=exchange)
+    reply = await kernel.request(
+        EXECUTE_TYPE, silent_request(code), timeout_s=timeout_s, while_busy=True, exchange=exchange
+    )
     if not is_last:
         kernel.retained[exchange.id] = exchange
     return expression_value(reply)
@@ -66,7 +70,7 @@ async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Ma
         OpTimedOutError: the expression was not evaluated in time.
         ReplDisconnectedError: the connection has closed.
     """
-    exchange = kernel.post("shell", EXECUTE, silent_request(code), Exchange())
+    exchange = kernel.post("shell", EXECUTE_TYPE, silent_request(code), Exchange())
     try:
         with anyio.move_on_after(timeout_s):
             await exchange.replied.wait()
@@ -74,7 +78,7 @@ async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Ma
             return expression_value(exchange.reply)
     finally:
         kernel.finish(exchange)
-    raise OpTimedOutError(EXECUTE, timeout_s)
+    raise OpTimedOutError(EXECUTE_TYPE, timeout_s)
 
 
 def silent_request(code: str) -> dict[str, object]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REPLY_S: Final = 2.0
+REPLY_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for a kernel's reply."""
 
 
@@ -95,7 +95,7 @@ def _request_shutdown(file: Path) -> None:
         client.load_connection_file(str(file))
         client.control_channel.start()
         client.shutdown()
-        client.control_channel.get_msg(timeout=REPLY_S)
+        client.control_channel.get_msg(timeout=REPLY_TIMEOUT_S)
     finally:
         client.stop_channels()
         client.context.destroy(linger=0)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     )
 
 
-MAX_CHARACTERS: Final = 8 * 2**20
+MAX_STORED_CHARACTERS: Final = 8 * 2**20
 """Maximum number of characters stored for all evaluations together. The oldest data is dropped first."""
-MAX_COUNTED: Final = 1000
-"""Number of newest evaluations whose values are counted."""
+MAX_COUNTED_EVALUATIONS: Final = 1000
+"""Maximum number of latest evaluations whose values are counted."""
 
-PART_CHARACTERS: Final = 100_000
-"""Maximum number of characters in a part that is read without a length."""
+DEFAULT_PART_CHARACTERS: Final = 100_000
+"""Maximum number of characters that are read of a part if no length is requested."""
 
 
 class StoredBundles:
@@ -30,10 +30,10 @@ class StoredBundles:
     Images are not stored, because answers contain and number them.
     """
 
-    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+    def __init__(self, max_characters: int = MAX_STORED_CHARACTERS) -> None:
         self._max_characters = max_characters
         self._bundles: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
-        self._counts: Recent[str, int] = Recent(MAX_COUNTED)
+        self._counts: Recent[str, int] = Recent(MAX_COUNTED_EVALUATIONS)
         self._characters = 0
 
     def store(self, evaluation: str, bundle: Bundle) -> None:
@@ -78,7 +78,7 @@ class StoredBundles:
             return f"it has no {mime_type}, or it is no longer stored: {available}"
         text = data_of(bundles[-1], mime_type)
         limits = part.limits
-        length = limits.max_length if limits.is_length_explicit and limits.max_length else PART_CHARACTERS
+        length = limits.max_length if limits.is_length_explicit and limits.max_length else DEFAULT_PART_CHARACTERS
         part_text = text[part.start : part.start + length]
         max_bytes = limits.max_value_bytes
         if max_bytes is not None and len(encoded := part_text.encode()) > max_bytes:

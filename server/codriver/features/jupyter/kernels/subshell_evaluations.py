@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Extra
 
-FEATURE: Final = "kernel subshells"
+SUBSHELLS_FEATURE: Final = "kernel subshells"
 """The name of the feature in a kernel's info. Source: JEP 91."""
-STOP_S: Final = 2.0
+STOP_TIMEOUT_S: Final = 2.0
 """Maximum time for code to end after the exception was raised in its thread."""
 RAISE_INTERVAL_S: Final = 0.25
-"""Interval between further exceptions."""
-NO_SUBSHELL: Final = "this kernel created no subshell, which background evaluations need: omit background"
-ABANDONED: Final = (
+"""Interval at which the exception is raised again."""
+NO_SUBSHELL_MESSAGE: Final = "this kernel created no subshell, which background evaluations need: omit background"
+ABANDONED_MESSAGE: Final = (
     "it was abandoned, because its call blocks outside of Python, where it cannot be interrupted. Its thread, {!r}, "
     "runs until that call returns. Other code is not affected"
 )
-RAISE: Final = (
+RAISE_CODE: Final = (
     "import ctypes, threading; send, this_ident = ctypes.pythonapi.PyThreadState_SetAsyncExc, threading.get_ident()\n"
     "for ident in [thread.ident for thread in threading.enumerate() if thread.name == {!r}]:\n"
     " send(ctypes.c_ulong(ident), ctypes.py_object(KeyboardInterrupt))\n"
@@ -57,7 +57,7 @@ documentation, `PyThreadState_SetAsyncExc`.
 
 def has_subshells(kernel: Kernel) -> bool:
     """Return whether the kernel reports subshells, and its reports are reliable."""
-    return kernel.info.quirks.has_subshells and FEATURE in kernel.info.features
+    return kernel.info.quirks.has_subshells and SUBSHELLS_FEATURE in kernel.info.features
 
 
 class SubshellEvaluations:
@@ -143,7 +143,7 @@ class _SubshellEvaluator(Evaluator):
         if self._subshell is None:
             self._subshell = await self._kernel.make_subshell()
         if self._subshell is None:
-            raise CapabilityMissingError("background", NO_SUBSHELL)
+            raise CapabilityMissingError("background", NO_SUBSHELL_MESSAGE)
         self._kernel.check_open()
         yield
 
@@ -157,16 +157,16 @@ class _SubshellEvaluator(Evaluator):
             return Interruption("idle")
         evaluation.is_stopping = True
         thread_name = f"subshell-{self._subshell}"
-        with anyio.move_on_after(STOP_S):
+        with anyio.move_on_after(STOP_TIMEOUT_S):
             while not evaluation.finished.is_set():
                 with suppress(CodriverError):
                     await evaluate_expression(
-                        self._kernel, f"exec({RAISE.format(thread_name)!r}, {{}})", timeout_s=STOP_S
+                        self._kernel, f"exec({RAISE_CODE.format(thread_name)!r}, {{}})", timeout_s=STOP_TIMEOUT_S
                     )
                 with anyio.move_on_after(RAISE_INTERVAL_S):
                     await evaluation.finished.wait()
         if not evaluation.finished.is_set():
-            note = ABANDONED.format(thread_name)
+            note = ABANDONED_MESSAGE.format(thread_name)
             self.on_abandoned(note)
             return Interruption("interrupted", note=note)
         return Interruption("interrupted")

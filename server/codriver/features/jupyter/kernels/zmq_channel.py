@@ -27,7 +27,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels.channel import Channel
 from codriver.features.jupyter.kernels.connection_files import is_in_private_directory
 from codriver.features.jupyter.kernels.content_reader import (
-    SHORT_BYTES,
+    MAX_SHORT_BYTES,
     UnreadableContentError,
     join_around_gap,
     join_chunks,
@@ -36,9 +36,9 @@ from codriver.features.jupyter.kernels.content_reader import (
 from codriver.features.jupyter.kernels.inbox import DroppedMessages
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess, find_process
 from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
-from codriver.features.jupyter.kernels.messages import OMITTED, SOCKETS, new_header, parse_message
+from codriver.features.jupyter.kernels.messages import OMITTED_TYPE, SOCKET_NAMES, new_header, parse_message
 from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage, Signer
-from codriver.features.jupyter.kernels.zmq_socket import CLOSED, ZmqSocket, open_socket
+from codriver.features.jupyter.kernels.zmq_socket import CLOSED_MESSAGE, ZmqSocket, open_socket
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
 from codriver.files import FileRules, Links
 from codriver.net.cooperative_turns import TurnTimer, run_in_turns
@@ -68,20 +68,20 @@ SHARED_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES, is_gran
 PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES)
 """Rules for a file that no other user can reach, whatever its mode."""
 
-PROBE_S: Final = 1.0
+PROBE_TIMEOUT_S: Final = 1.0
 """Maximum time to wait for the first bytes of a kernel."""
-DRAIN_S: Final = 0.2
+DRAIN_TIMEOUT_S: Final = 0.2
 """How long to wait for a kernel's last messages on the other sockets after one was closed."""
-MAX_DRAIN_S: Final = 10.0
+DELIVERY_TIMEOUT_S: Final = 10.0
 """Maximum time to deliver the messages received until then."""
 
-HEARTBEAT_S: Final = 5.0
+HEARTBEAT_TIMEOUT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat. Busy kernels of some languages have none."""
 
-STREAM_CHARACTERS: Final = 64 * 1024
+MAX_STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
 
-WRONG_KEY: Final = (
+WRONG_KEY_HINT: Final = (
     "its connection file may belong to another kernel than the one that listens there, or the kernel is busy"
 )
 """The usual reason why a kernel does not answer."""
@@ -113,7 +113,7 @@ async def open_zmq(
     try:
         await channel.open()
         async with task_group_cancelled_on_exit() as tasks:
-            for name in SOCKETS:
+            for name in SOCKET_NAMES:
                 tasks.start_soon(channel.read, name)
                 tasks.start_soon(channel.deliver, name)
             if not _is_loopback(connection_info):
@@ -161,7 +161,7 @@ class ZmqChannel(Channel):
             ReplUnreachableError: a socket cannot be connected.
         """
         try:
-            for name in SOCKETS:
+            for name in SOCKET_NAMES:
                 socket_type = "SUB" if name == "iopub" else "DEALER"
                 self._sockets[name] = await self._open_socket(name, socket_type, self._session)
         except OSError as error:
@@ -239,11 +239,11 @@ class ZmqChannel(Channel):
     async def read(self, socket: Socket) -> None:
         """Read one socket until it is closed. Close the channel when all earlier messages were delivered."""
         cause = await self._sockets[socket].read()
-        await anyio.sleep(DRAIN_S)
-        with anyio.move_on_after(MAX_DRAIN_S):
+        await anyio.sleep(DRAIN_TIMEOUT_S)
+        with anyio.move_on_after(DELIVERY_TIMEOUT_S):
             while not all(other_socket.is_read for other_socket in self._sockets.values()):
-                await anyio.sleep(DRAIN_S)
-        is_closed = cause == CLOSED
+                await anyio.sleep(DRAIN_TIMEOUT_S)
+        is_closed = cause == CLOSED_MESSAGE
         self._set_closed("the kernel exited or was restarted" if is_closed else cause)
 
     async def deliver(self, socket: Socket) -> None:
@@ -276,7 +276,7 @@ class ZmqChannel(Channel):
         """Return the likely reason why the kernel does not answer. See `Channel.silence_reason`."""
         if any(socket.unsigned for socket in self._sockets.values()):
             return "its connection file belongs to another kernel: the one that listens there signs with another key"
-        return WRONG_KEY
+        return WRONG_KEY_HINT
 
     async def interrupt(self) -> bool:
         """Send SIGINT to the kernel's process group, if its process is known. Return whether that worked."""
@@ -307,7 +307,9 @@ class ZmqChannel(Channel):
             if heartbeat is not None and heartbeat.received_bytes > received:
                 received, missed_s = heartbeat.received_bytes, 0.0
                 heartbeat.send((b"", b"ping"))
-            if missed_s >= HEARTBEAT_S and (self._is_idle or await _receive_greeting(self._connection_info) is None):
+            if missed_s >= HEARTBEAT_TIMEOUT_S and (
+                self._is_idle or await _receive_greeting(self._connection_info) is None
+            ):
                 self._set_closed(f"the kernel has had no heartbeat for {missed_s:g} s")
                 return
             await anyio.sleep(1)
@@ -336,7 +338,7 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
 
 async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
     """Join and parse the content of a message, in turns."""
-    if received.size_bytes <= SHORT_BYTES and not received.omitted_bytes:
+    if received.size_bytes <= MAX_SHORT_BYTES and not received.omitted_bytes:
         return await _read_object(b"".join(received.head))
     chunks = join_around_gap(received.head, received.tail, received.omitted_bytes)
     return await _read_object(await run_in_turns(join_chunks(chunks)))
@@ -358,7 +360,7 @@ async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
 def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
     """Return a message in place of dropped ones. For a stream, it prints a mark, as if the program had printed it."""
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
-    msg_type = "stream" if dropped.stream else OMITTED
+    msg_type = "stream" if dropped.stream else OMITTED_TYPE
     parts = {"header": {"msg_type": msg_type}, "parent_header": dropped.parent, "content": content}
     return replace(parse_message(socket, parts), omitted_bytes=dropped.size)
 
@@ -366,11 +368,11 @@ def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
 def _split_long_text(message: Message) -> Iterator[Message]:
     """Yield the message. If a program printed a long text, split it into several messages."""
     text = message.text("text") if message.type == "stream" else ""
-    if len(text) <= STREAM_CHARACTERS:
+    if len(text) <= MAX_STREAM_CHARACTERS:
         yield message
         return
-    for start in range(0, len(text), STREAM_CHARACTERS):
-        content = {**message.content, "text": text[start : start + STREAM_CHARACTERS]}
+    for start in range(0, len(text), MAX_STREAM_CHARACTERS):
+        content = {**message.content, "text": text[start : start + MAX_STREAM_CHARACTERS]}
         yield replace(message, content=content, omitted_bytes=0 if start else message.omitted_bytes)
 
 
@@ -404,7 +406,10 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
     if greeting is None:
         raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
     if not greeting:
-        cause = f"it sent nothing within {PROBE_S:g} s: it is a kernel that is too busy, or another program on its port"
+        cause = (
+            f"it sent nothing within {PROBE_TIMEOUT_S:g} s: it is a kernel that is too busy, or another "
+            "program on its port"
+        )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
     if not is_greeting(greeting):
         cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
@@ -419,7 +424,7 @@ async def _receive_greeting(connection_info: Mapping[str, object], found_by: Pat
     """
     host, port = text_at(connection_info, "ip"), cast("int", connection_info["shell_port"])
     greeting = b""
-    with anyio.move_on_after(PROBE_S):
+    with anyio.move_on_after(PROBE_TIMEOUT_S):
         try:
             if text_at(connection_info, "transport") == "ipc":
                 stream: anyio.abc.ByteStream = await anyio.connect_unix(f"{host}-{port}")

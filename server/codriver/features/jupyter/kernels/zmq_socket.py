@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
 
 
-CLOSED: Final = "the kernel closed the connection"
-OPEN_S: Final = 2.0
+CLOSED_MESSAGE: Final = "the kernel closed the connection"
+OPEN_TIMEOUT_S: Final = 2.0
 """Maximum time to connect to a kernel that is starting."""
-RETRY_S: Final = 0.02
+RETRY_INTERVAL_S: Final = 0.02
 """Interval between attempts to connect, because a starting kernel does not listen on all sockets yet."""
-BACKLOG_BYTES: Final = 16 * 1024
+MAX_BACKLOG_BYTES: Final = 16 * 1024
 """Maximum number of bytes that wait to be decoded, apart from the last read. More bytes wait in the system, and then in
 the kernel.
 """
-PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
+MAX_PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
 """Maximum number of published bytes that wait to be decoded, enough for some 20,000 printed lines. The kernel would
 drop them if they were not received.
 """
-BUFFER_BYTES: Final = 4 * 2**20
+RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
 """Requested size of the system's buffer for published bytes, for times when this process does not run. With ten times
 as many processes as processors, that can take seconds. By default, Linux starts with a thirtieth of this size.
 """
-CHUNK_BYTES: Final = 64 * 1024
-"""Size up to which queued reads are joined. Otherwise each small read would occupy a page of memory."""
+MAX_JOINED_BYTES: Final = 64 * 1024
+"""Maximum size up to which queued reads are joined. Otherwise each small read would occupy a page of memory."""
 SLICE_BYTES: Final = 2 * 1024
-"""Number of bytes to decode between two checks of the time, for small parts."""
+"""Number of bytes of small parts to decode between two checks of the time."""
 LONG_SLICE_BYTES: Final = 64 * 1024
-"""Number of bytes to decode between two checks of the time, within a long part."""
+"""Number of bytes of a long part to decode between two checks of the time."""
 
 
 class ZmqSocket:
@@ -71,7 +71,7 @@ class ZmqSocket:
         self._inbox = Inbox()
         self._backlog: deque[bytearray] = deque()
         self._backlog_bytes = 0
-        self._max_backlog = PUBLISHED_BACKLOG_BYTES if socket_type == "SUB" else BACKLOG_BYTES
+        self._max_backlog = MAX_PUBLISHED_BACKLOG_BYTES if socket_type == "SUB" else MAX_BACKLOG_BYTES
         self._close_cause: str | None = None
         """Why no more bytes will be received."""
         self._has_bytes = anyio.Event()
@@ -132,7 +132,7 @@ class ZmqSocket:
 
     def _on_data(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        if self._backlog and len(self._backlog[-1]) + len(data) <= CHUNK_BYTES:
+        if self._backlog and len(self._backlog[-1]) + len(data) <= MAX_JOINED_BYTES:
             self._backlog[-1] += data
         else:
             self._backlog.append(bytearray(data))
@@ -143,7 +143,7 @@ class ZmqSocket:
         self._has_bytes.set()
 
     def _on_closed(self, error: Exception | None) -> None:
-        self._close_cause = f"the connection was lost ({error})" if error else CLOSED
+        self._close_cause = f"the connection was lost ({error})" if error else CLOSED_MESSAGE
         self._has_bytes.set()
 
     async def _decode(self, data: bytes, turns: TurnTimer) -> None:
@@ -197,9 +197,9 @@ async def open_socket(
     """Return a socket of this ZeroMQ type that is connected to the kernel's socket `name`.
 
     Raises:
-        OSError: nothing listens there within `OPEN_S`.
+        OSError: nothing listens there within `OPEN_TIMEOUT_S`.
     """
-    deadline = anyio.current_time() + OPEN_S
+    deadline = anyio.current_time() + OPEN_TIMEOUT_S
     while True:
         try:
             transport = await _connect(connection_info, name, has_large_buffer=socket_type == "SUB")
@@ -207,7 +207,7 @@ async def open_socket(
         except OSError:
             if anyio.current_time() >= deadline:
                 raise
-        await anyio.sleep(RETRY_S)
+        await anyio.sleep(RETRY_INTERVAL_S)
 
 
 async def _connect(connection_info: Mapping[str, object], name: str, *, has_large_buffer: bool) -> TcpTransport:
@@ -222,7 +222,7 @@ async def _connect(connection_info: Mapping[str, object], name: str, *, has_larg
     try:
         raw_socket.setblocking(False)  # noqa: FBT003  # the standard library's signature
         if has_large_buffer and _supports_large_buffers(family):
-            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         await loop.sock_connect(raw_socket, address)
         _, transport = await loop.create_connection(TcpTransport, sock=raw_socket)
     except BaseException:
@@ -234,6 +234,6 @@ async def _connect(connection_info: Mapping[str, object], name: str, *, has_larg
 def _supports_large_buffers(family: int) -> bool:
     """Return whether the system grants the requested buffer. If it grants less, the size can never grow later."""
     with socket.socket(family, socket.SOCK_STREAM) as raw_socket, suppress(OSError):
-        raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        return raw_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_BYTES
+        raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        return raw_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= RECEIVE_BUFFER_BYTES
     return False

@@ -29,9 +29,9 @@ MAX_COMMAND_BYTES: Final = 8 * 1024
 """Maximum size of a command, which consists of a name and a few properties."""
 
 _MORE, _LONG, _COMMAND = 1, 2, 4
-_SHORT_HEAD: Final = 2
-_LONG_HEAD: Final = 9
-_SHORT_BYTES: Final = 255
+_SHORT_HEAD_BYTES: Final = 2
+_LONG_HEAD_BYTES: Final = 9
+_MAX_SHORT_BYTES: Final = 255
 _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 
@@ -78,7 +78,7 @@ def encode(parts: Sequence[bytes]) -> bytes:
 
 
 def _frame(body: bytes, flags: int) -> bytes:
-    if len(body) > _SHORT_BYTES:
+    if len(body) > _MAX_SHORT_BYTES:
         return bytes((flags | _LONG,)) + len(body).to_bytes(8, "big") + body
     return bytes((flags, len(body))) + body
 
@@ -151,7 +151,7 @@ class Decoder:
     def _start_frame(self, data: bytes, offset: int, chunks: list[PartChunk]) -> int:
         """Decode a frame's header or a complete command, and return the offset after it, or -1 if bytes are missing."""
         flags = data[offset]
-        header_bytes = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
+        header_bytes = _LONG_HEAD_BYTES if flags & _LONG else _SHORT_HEAD_BYTES
         start = offset + header_bytes
         if len(data) < start:
             return -1

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 directory: str
 """The directory of this file, passed by `sitecustomize`."""
-WORKER = "_codriver_worker"
+WORKER_MODULE = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 PAUSE_OBJECTS, PAUSE_S = 20_000, 0.001
 """After how many objects other threads of the program may run, and for how long. Checking them takes 2 ms."""
 MAX_APPLICATIONS = 20
 """Maximum number of applications to report."""
-APPLICATIONS = (
+APPLICATION_CLASSES = (
     ("flask.app", "Flask", "Flask"),
     ("fastapi.applications", "FastAPI", "FastAPI"),
     ("starlette.applications", "Starlette", "Starlette"),
@@ -74,15 +74,15 @@ def _connect(run: str, name: str) -> socket.socket:
 
 
 def _load() -> Any:
-    if WORKER not in sys.modules:
+    if WORKER_MODULE not in sys.modules:
         worker_directory = os.path.join(directory, "worker")  # noqa: F821  # see above
-        loading: dict[str, Any] = {"__name__": WORKER + ".loading"}
+        loading: dict[str, Any] = {"__name__": WORKER_MODULE + ".loading"}
         with open(os.path.join(worker_directory, "loading.py"), "rb") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)
-        loading["load"](worker_directory, WORKER)
+        loading["load"](worker_directory, WORKER_MODULE)
     import importlib
 
-    return importlib.import_module(WORKER + ".serving.embedded")
+    return importlib.import_module(WORKER_MODULE + ".serving.embedded")
 
 
 def applications() -> list[str]:
@@ -93,7 +93,7 @@ def applications() -> list[str]:
     objects.
     """
     kinds: dict[type, str] = {}
-    for name, kind, title in APPLICATIONS:
+    for name, kind, title in APPLICATION_CLASSES:
         found = vars(sys.modules[name]).get(kind) if name in sys.modules else None
         if isinstance(found, type):
             kinds[found] = title

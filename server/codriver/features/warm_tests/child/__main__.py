@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 
-BASE = set(
+BASE_MODULES = set(
     sys.modules
 )  # A new interpreter has already loaded these; only parts of them are imported before the recording starts.
 """Modules that a new interpreter has already loaded. Only parts of them are imported before the recording starts."""
@@ -33,8 +33,8 @@ NEEDS_PLAIN_STATUS = 250
 """Exit status of a child whose run has to start again in a plain process."""
 MIN_PYTHON_VERSION = (3, 11)
 MAX_RESTARTS = 10
-"""Maximum number of restarts. Each restart excludes all unsuitable modules found so far."""
-RESTARTS_EXHAUSTED = "the modules that must not be preloaded do not settle"
+"""Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
+RESTARTS_EXHAUSTED_REASON = "the modules that must not be preloaded do not settle"
 """Reason for not being suitable after the maximum number of restarts."""
 
 if not TYPE_CHECKING:
@@ -46,7 +46,7 @@ from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
 from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
 
-for _name in [name for name in sys.modules if name not in BASE]:
+for _name in [name for name in sys.modules if name not in BASE_MODULES]:
     del sys.modules[_name]
 
 
@@ -95,10 +95,10 @@ class Forker:
 
         Return the reason why the process is unsuitable, or an empty string.
         """
-        base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE - {"__main__"}]
+        base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
         # The plan has the other ones, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
-        self.preloader = preloader = Preloader(BASE, (standard,), {}, {})
+        self.preloader = preloader = Preloader(BASE_MODULES, (standard,), {}, {})
         with preloader.recording(self.outputs):
             with open(self.plan_path, encoding="ascii") as file:
                 self.plan = eval(file.read(), {})
@@ -156,7 +156,7 @@ class Forker:
             return
         restarts = self.plan.get("restarts", 0) + 1
         if restarts > MAX_RESTARTS:
-            self.send({"problem": RESTARTS_EXHAUSTED})
+            self.send({"problem": RESTARTS_EXHAUSTED_REASON})
             os._exit(1)
         known = {**self.plan.get("registries", {})}
         for name, paths in registries.items():
@@ -230,7 +230,7 @@ class Forker:
         os.environ.clear()
         os.environ.update(run["environment"])
         sys.path_importer_cache.clear()
-        record = RunRecord(run["record"], BASE, is_warm=True)
+        record = RunRecord(run["record"], BASE_MODULES, is_warm=True)
         load_private_module("atexit").register(record.write)
         for generator in self.preloader.generators:
             generator.seed()

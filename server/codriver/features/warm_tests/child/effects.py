@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Effect = tuple[str, Any]
 
 
-MISSING = object()
-"""The value of an attribute that does not exist."""
+MISSING_VALUE = object()
+"""Stands for the value of an attribute that does not exist."""
 
 
 def current_effects() -> dict[tuple[str, Any], Effect]:
@@ -96,7 +96,7 @@ def set_attribute(owner: Any, path: str, value: Any) -> None:
     """Set or delete an attribute of a module or of a class in it."""
     class_, _, name = path.rpartition(".")
     holder = getattr(owner, class_) if class_ else owner
-    if value is MISSING:
+    if value is MISSING_VALUE:
         delattr(holder, name)
     else:
         setattr(holder, name, value)

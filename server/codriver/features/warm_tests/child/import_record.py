@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NATIVE_VARIABLES = tuple(
+NATIVE_VARIABLE_PREFIXES = tuple(
     b"OMP_ GOMP_ KMP_ OPENBLAS_ GOTO_ BLIS_ MKL_ VECLIB_ NUMEXPR_ NUMBA_ NPY_ TF_ XLA_ JAX_ CUDA_ NVIDIA_ NCCL_ TORCH_ "
     b"PYTORCH_ ATEN_ DNNL_ ONEDNN_ MKLDNN_ POLARS_ RAYON_ ARROW_ GRPC_ OPENCV_ HDF5_ GDAL_ PROJ_ QT_ GEVENT_ MALLOC_ "
     b"OPENSSL_ SSL_ LC_ LANG TZ".split()
@@ -51,7 +51,7 @@ class ImportRecord:
 
 def native_variables(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
     """Return the environment variables that native code reads."""
-    return {name: value for name, value in environment.items() if name.startswith(NATIVE_VARIABLES)}
+    return {name: value for name, value in environment.items() if name.startswith(NATIVE_VARIABLE_PREFIXES)}
 
 
 def current_environment() -> dict[bytes, bytes]:

@@ -11,7 +11,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from .effects import MISSING, RecordedCall, current_effects, warning_filters, withdraw_effect
+from .effects import MISSING_VALUE, RecordedCall, current_effects, warning_filters, withdraw_effect
 from .import_record import ImportRecord, current_environment, native_variables
 from .process_state import (
     TRIAL_FORK_FILE,
@@ -42,16 +42,16 @@ PATCHABLE_MODULES = (
 Modules that imported the functions earlier still have the original ones.
 """
 REDRAWN_MODULES = ("random", "multiprocessing.process", "numpy.random")
-"""Modules that draw random numbers during import, with their submodules. `draw_again` draws them again on a reveal."""
+"""Modules that, like their submodules, draw random numbers during import. `draw_again` repeats it on a reveal."""
 KEY_DRAWING_MODULES = frozenset({"opentelemetry.context"})
-"""Modules that draw random numbers only for names of keys that are not visible outside of the process."""
-KERNEL_PATHS = ("/proc/", "/dev/", "/sys/")
-"""Directories of files whose content the kernel generates. Reading them is not recorded."""
+"""Modules that draw random numbers only for the names of keys that are not visible outside of the process."""
+KERNEL_FILE_PREFIXES = ("/proc/", "/dev/", "/sys/")
+"""Directories with files whose content the kernel generates. Reading them is not recorded."""
 FACT_FINDING_MODULES = frozenset({"ctypes.util", "platform"})
-"""Modules that start processes to determine facts about the machine that runs do not change."""
-PID = os.getpid()
+"""Modules that start processes to determine facts about the machine that do not change between runs."""
+WARM_PROCESS_ID = os.getpid()
 """Process id of the warm process, which differs in its children."""
-WRITING = frozenset("wax+")
+WRITE_MODE_CHARACTERS = frozenset("wax+")
 """Characters in the mode of a file that is opened for writing."""
 real_os_open = os.open
 
@@ -252,7 +252,7 @@ class Preloader:
             mine.imports[other] = None
         if mine.loader == "ExtensionFileLoader":
             self._record_native(name, module)
-        if pid_names := [key for key, value in vars(module).items() if type(value) is int and value == PID]:
+        if pid_names := [key for key, value in vars(module).items() if type(value) is int and value == WARM_PROCESS_ID]:
             mine.effects.append(("process id", (module, pid_names)))
         for key, effect in (current_effects() | warning_filters(self._always)).items():
             if key not in present and key not in self._attributed:
@@ -327,7 +327,7 @@ class Preloader:
             if owner in self._contents and (module := sys.modules.get(owner)) is not None:
                 previous, present = self._contents[owner], module_contents(module)
                 for attribute in attributes:
-                    old, new = previous.get(attribute, MISSING), present.get(attribute, MISSING)
+                    old, new = previous.get(attribute, MISSING_VALUE), present.get(attribute, MISSING_VALUE)
                     if old is not new:
                         previous[attribute] = new
                         if owner.partition(".")[0] == name.partition(".")[0]:
@@ -548,9 +548,13 @@ class RecordingFileFunction:
                 full = ""
             # The stat of a library file only shows that it exists. What matters is what is read from it.
             is_counted = self.real is not real_stat and not full.endswith((".py", ".pyc"))
-            if full and not full.startswith(KERNEL_PATHS) and (is_counted or not self.preloader.is_library(full)):
+            if (
+                full
+                and not full.startswith(KERNEL_FILE_PREFIXES)
+                and (is_counted or not self.preloader.is_library(full))
+            ):
                 current.files.setdefault(full, file_stat(full))
-            if self.is_writing(arguments, options) and not full.startswith(KERNEL_PATHS):
+            if self.is_writing(arguments, options) and not full.startswith(KERNEL_FILE_PREFIXES):
                 self.preloader.add_current_obstacle(f"writes {full}")
         return self.real(path, *arguments, **options)
 
@@ -560,7 +564,11 @@ class RecordingFileFunction:
             flags = arguments[0] if arguments else options.get("flags", 0)
             return bool(flags & (os.O_WRONLY | os.O_RDWR))
         mode = arguments[0] if arguments else options.get("mode", "")
-        return getattr(self.real, "__name__", "") == "open" and isinstance(mode, str) and not WRITING.isdisjoint(mode)
+        return (
+            getattr(self.real, "__name__", "") == "open"
+            and isinstance(mode, str)
+            and not WRITE_MODE_CHARACTERS.isdisjoint(mode)
+        )
 
 
 class RefusedCall:
@@ -650,12 +658,12 @@ def module_contents(module: Any) -> dict[str, Any]:
         found[key] = value
         if type(value) is type and value.__module__ == name:
             for attribute, function in list(vars(value).items()):
-                if isinstance(function, FUNCTIONS):
+                if isinstance(function, FUNCTION_TYPES):
                     found[f"{key}.{attribute}"] = function
     return found
 
 
-FUNCTIONS = (type(module_contents), classmethod, staticmethod, property)
+FUNCTION_TYPES = (type(module_contents), classmethod, staticmethod, property)
 """Types of the functions in a class."""
 
 
@@ -663,7 +671,7 @@ def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> lis
     """Return the functions and classes that were replaced or added since `previous`."""
     changed = []
     for key, value in present.items():
-        is_replaced = issubclass(type(value), (*FUNCTIONS, type)) and previous.get(key, value) is not value
+        is_replaced = issubclass(type(value), (*FUNCTION_TYPES, type)) and previous.get(key, value) is not value
         is_added = "." in key and key not in previous and key.partition(".")[0] in previous
         if is_replaced or is_added:
             changed.append(key)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
-"""Names of threads that survive a fork. Pyarrow's allocator restarts its thread in the child."""
+"""Names of threads that survive a fork. PyArrow's allocator restarts its thread in the child."""
 
 real_stat = os.stat
 real_fork: Any = getattr(os, "fork", None)  # missing on Windows, where nothing is forked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-BASE = set(sys.modules)
+BASE_MODULES = set(sys.modules)
 """Modules that a new interpreter has already loaded."""
 
 import os  # noqa: E402
@@ -15,7 +15,7 @@ if not TYPE_CHECKING:
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
 
-for _name in [name for name in sys.modules if name not in BASE]:
+for _name in [name for name in sys.modules if name not in BASE_MODULES]:
     del sys.modules[_name]
 
 
@@ -23,10 +23,10 @@ def start_record(path: str) -> RunRecord:
     """Return a record that is written when the process exits, after all other exit handlers."""
     import atexit
 
-    run = RunRecord(path, BASE)
+    run = RunRecord(path, BASE_MODULES)
     atexit.register(run.write)
     run.watch()
-    if "atexit" not in BASE:
+    if "atexit" not in BASE_MODULES:
         del sys.modules["atexit"]
     return run
 

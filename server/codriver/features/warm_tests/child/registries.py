@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     Containers = dict[str, tuple[Any, Any]]
     """Containers and copies of them, by path."""
 
-KINDS = (dict, list, set)
+CONTAINER_TYPES = (dict, list, set)
 """Types of the containers that are compared."""
-MAX_ENTRIES = 2000
-"""Maximum number of entries of a container that is copied. Larger ones are assumed to be tables."""
+MAX_COPIED_ENTRIES = 2000
+"""Maximum number of entries of a container that is copied. Larger containers are assumed to be tables."""
 INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
@@ -43,7 +43,7 @@ def copy_containers(module: Any) -> Containers:
     for key, value in list(getattr(module, "__dict__", {}).items()):
         if not key.startswith("__"):
             for path, registry in find_containers(key, value, name):
-                if "cache" not in path.lower() and len(registry) <= MAX_ENTRIES:
+                if "cache" not in path.lower() and len(registry) <= MAX_COPIED_ENTRIES:
                     found[path] = registry, type(registry)(registry)
     return found
 
@@ -51,7 +51,7 @@ def copy_containers(module: Any) -> Containers:
 def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
     """Yield the containers of a module's attribute by path: the attribute itself, or those of a class or an object."""
     kind = type(value)
-    if kind in KINDS:
+    if kind in CONTAINER_TYPES:
         yield path, value
         yield from nested_containers(path, value)
         return
@@ -60,16 +60,16 @@ def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, A
         return
     holder = type.__dict__["__dict__"].__get__(value) if is_class else instance_attributes(value)
     for name, registry in list(holder.items()):
-        if isinstance(name, str) and not name.startswith("__") and type(registry) in KINDS:
+        if isinstance(name, str) and not name.startswith("__") and type(registry) in CONTAINER_TYPES:
             yield f"{path}.{name}", registry
             yield from nested_containers(f"{path}.{name}", registry)
 
 
 def nested_containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the containers that are values of a dict."""
-    if type(value) is dict and len(value) <= MAX_ENTRIES:
+    if type(value) is dict and len(value) <= MAX_COPIED_ENTRIES:
         for key, registry in list(value.items()):
-            if type(key) is str and type(registry) in KINDS:
+            if type(key) is str and type(registry) in CONTAINER_TYPES:
                 yield f"{path}[{key!r}]", registry
 
 

@@ -293,7 +293,7 @@ def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
             waiting += [*value, *value.values()]
         elif kind in (list, tuple, set, frozenset):
             waiting += value
-        elif kind is FUNCTION and value.__module__ == module.__name__:
+        elif kind is FUNCTION_TYPE and value.__module__ == module.__name__:
             waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
             waiting += [content for cell in value.__closure__ or () for content in closure_cell_contents(cell)]
         elif kind in (staticmethod, classmethod):
@@ -305,7 +305,7 @@ def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
     return False
 
 
-FUNCTION = type(refers_to_any)
+FUNCTION_TYPE = type(refers_to_any)
 """The type of Python functions."""
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-INTERNAL = "<frozen importlib._bootstrap>"
+IMPORTLIB_FILE_NAME = "<frozen importlib._bootstrap>"
 """File name that makes frames count as part of importlib.
 
 Tracebacks, and warnings with a `stacklevel`, skip such frames.
@@ -19,7 +19,7 @@ Tracebacks, and warnings with a `stacklevel`, skip such frames.
 
 def hide_frames(function: Any) -> Any:
     """Make the frames of a function count as part of importlib."""
-    function.__code__ = function.__code__.replace(co_filename=INTERNAL)
+    function.__code__ = function.__code__.replace(co_filename=IMPORTLIB_FILE_NAME)
     return function
 
 

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
             """Read `size` bytes, or fewer at the end of the file."""
 
 
-START_THREAD = threading.Thread.start
-"""The original `Thread.start`, because a wrapper that tracks the evaluation of user threads replaces it."""
+ORIGINAL_START_THREAD = threading.Thread.start
+"""The original `Thread.start`, because a wrapper that tracks which evaluation starts a thread replaces it."""
 THREAD_NAME = "codriver"
 """The name of all threads that belong to the worker."""
 
 
 def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
     """Run `target` in a thread of the worker that debuggers and coverage tools ignore."""
-    START_THREAD(threading.Thread(target=_run_untraced, args=(target,), name=name, daemon=True))
+    ORIGINAL_START_THREAD(threading.Thread(target=_run_untraced, args=(target,), name=name, daemon=True))
 
 
 def _run_untraced(target: Callable[[], object]) -> None:
@@ -55,9 +55,9 @@ def _run_untraced(target: Callable[[], object]) -> None:
 MAX_QUEUED_BYTES = 8 * 2**20
 """Maximum number of bytes queued for a slow client. Beyond it, code that prints must wait."""
 MAX_QUEUED_EVENT_BYTES = 2**18
-"""Maximum number of bytes queued for a client. Beyond it, events are withheld."""
-STALLED_S = 10.0
-"""Seconds after which a client that reads nothing is disconnected, so that others can evaluate."""
+"""Maximum number of bytes queued for a client while it still receives events. Beyond it, events are withheld."""
+STALLED_TIMEOUT_S = 10.0
+"""Seconds after which a client that reads nothing is disconnected, so that other clients can evaluate."""
 
 
 class Connection:
@@ -140,9 +140,9 @@ class Connection:
         return push
 
     def wait_for_space(self) -> None:
-        """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_S`."""
+        """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_TIMEOUT_S`."""
         while self.is_open and self.waiting_bytes > MAX_QUEUED_BYTES:
-            if monotonic() > self._moved_at + STALLED_S:
+            if monotonic() > self._moved_at + STALLED_TIMEOUT_S:
                 self.drop()
             sleep(0.005)
 
@@ -187,7 +187,7 @@ def pack(message: Message, fields: Mapping[str, object]) -> bytes:
     return encode(reply)
 
 
-MAX_DEPTH = 64
+MAX_VALUE_DEPTH = 64
 """Maximum nesting of a value."""
 MAX_STRING_BYTES = 256 * 2**20
 """Maximum length of a string."""
@@ -221,7 +221,7 @@ def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> An
     head = first or file.read(1)
     if not head:
         return None
-    if depth > MAX_DEPTH:
+    if depth > MAX_VALUE_DEPTH:
         raise BencodeError("values are nested too deeply")
     if head == b"i":
         return int(_read_digits(file, b"e"))

@@ -7,7 +7,7 @@ import types
 
 from .error_report import locals_of, plain_locals_of
 from .held_definitions import UndoRecords
-from .plain_values import PYTHON
+from .plain_values import PYTHON_PRINTER
 from .printing import NoSuchPartError, StoredValues, display_of, send_value, shows
 
 TYPE_CHECKING = False
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from .jobs import Job
 
-COMPLETIONS = 500
-"""Maximum number of completions."""
+MAX_COMPLETIONS = 500
+"""Maximum number of completions in an answer."""
 
 
-LISTED = 50
+MAX_LISTED_NAMES = 50
 """Maximum number of names in a list of names."""
 
 
@@ -43,7 +43,7 @@ class Dialect:
     has_hooks = False
     """Whether `sys.excepthook` decides how errors are displayed."""
     is_lisp = False
-    plain_printer = PYTHON
+    plain_printer = PYTHON_PRINTER
     """Prints plain values in the language's notation."""
     home: Any
     """The namespace of the first session."""
@@ -191,8 +191,9 @@ class Dialect:
         """Return the public names of the namespace `pattern`, or the names and namespaces that match one with `*`.
 
         Each of the `rows` has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most
-        `LISTED`, and `omitted` is the number left out. `private` is the number of private names that are not listed, if
-        any. A `*` matches any number of characters, and case is ignored. Returns None if the namespace does not exist.
+        `MAX_LISTED_NAMES`, and `omitted` is the number left out. `private` is the number of private names that are not
+        listed, if any. A `*` matches any number of characters, and case is ignored. Returns None if the namespace does
+        not exist.
         """
         raise NotImplementedError
 

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-MAX_TEXT = 2000
-"""Maximum length of a text that replaces a value."""
-MAX_HTML = 20 * MAX_TEXT
-"""Maximum length of HTML that is parsed for its text."""
-BARE = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
+MAX_TEXT_CHARACTERS = 2000
+"""Maximum length of a text that is displayed instead of a value."""
+MAX_HTML_CHARACTERS = 20 * MAX_TEXT_CHARACTERS
+"""Maximum length of HTML from which text is extracted."""
+BARE_OBJECT_PATTERN = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
 """Matches the text of an object that names only its class. IPython's own display objects omit the address."""
 BUNDLE, PRETTY = "_repr_mimebundle_", "_repr_pretty_"
 PLAIN, MARKDOWN, LATEX, HTML = "text/plain", "text/markdown", "text/latex", "text/html"
-METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}
+DISPLAY_METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}
 
 
 def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
@@ -34,9 +34,11 @@ def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
     `to_text` converts the parts that a pretty printer prints.
     """
     kind = type(value)
-    if isinstance(value, type) or not any(hasattr(kind, method) for method in (BUNDLE, PRETTY, *METHODS.values())):
+    if isinstance(value, type) or not any(
+        hasattr(kind, method) for method in (BUNDLE, PRETTY, *DISPLAY_METHODS.values())
+    ):
         return text
-    return (_display(value, to_text) or text) if BARE.fullmatch(text) else text
+    return (_display(value, to_text) or text) if BARE_OBJECT_PATTERN.fullmatch(text) else text
 
 
 def pretty_text_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
@@ -44,7 +46,7 @@ def pretty_text_of(value: object, text: str, to_text: Callable[[Any], str]) -> s
 
     Other displays are not used, because they may return whole pages, and the value may be part of a collection.
     """
-    if not hasattr(type(value), PRETTY) or isinstance(value, type) or not BARE.fullmatch(text):
+    if not hasattr(type(value), PRETTY) or isinstance(value, type) or not BARE_OBJECT_PATTERN.fullmatch(text):
         return text
     return _pretty(value, to_text) or text
 
@@ -57,11 +59,11 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
         with contextlib.suppress(Exception):
             found = getattr(value, BUNDLE)(include=None, exclude=None)
             bundle.update(found[0] if isinstance(found, tuple) else found)
-    if (plain := _clean(bundle.get(PLAIN))) and not BARE.fullmatch(plain):
+    if (plain := _clean(bundle.get(PLAIN))) and not BARE_OBJECT_PATTERN.fullmatch(plain):
         return plain
     if pretty := _pretty(value, to_text):
         return pretty
-    for media, method in METHODS.items():
+    for media, method in DISPLAY_METHODS.items():
         found = bundle.get(media)
         if not found and hasattr(kind, method):
             with contextlib.suppress(Exception):
@@ -76,10 +78,14 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Return a text cut to `MAX_TEXT` characters, or None if it is blank or not a string."""
+    """Return a text cut to `MAX_TEXT_CHARACTERS` characters, or None if it is blank or not a string."""
     if not isinstance(text, str) or not text.strip():
         return None
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}... ({len(text) - MAX_TEXT} more characters)"
+    return (
+        text
+        if len(text) <= MAX_TEXT_CHARACTERS
+        else f"{text[:MAX_TEXT_CHARACTERS]}... ({len(text) - MAX_TEXT_CHARACTERS} more characters)"
+    )
 
 
 def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
@@ -166,5 +172,5 @@ def _text_of_html(page: str) -> str:
     chunks: list[str] = []
     parser = TextParser()
     with contextlib.suppress(Exception):
-        parser.feed(page[:MAX_HTML])
-    return " ".join(" ".join(chunks).split())[:MAX_TEXT]
+        parser.feed(page[:MAX_HTML_CHARACTERS])
+    return " ".join(" ".join(chunks).split())[:MAX_TEXT_CHARACTERS]

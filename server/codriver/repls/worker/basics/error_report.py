@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 
-from .plain_values import SECRET
+from .plain_values import SECRET_NAME_PATTERN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-LIBRARY = os.path.dirname(os.__file__) + os.sep
+STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.__file__) + os.sep
 """The directory of the standard library."""
-FRAMES = 50
+MAX_TEXT_FRAMES = 50
 """Maximum number of frames in the text of a failure."""
-MAX_FRAMES = 2000
+MAX_REPORTED_FRAMES = 2000
 """Maximum number of frames in the report of a failure.
 
 It exceeds Python's recursion limit, because the server folds repeated frames.
 """
-LINK_FRAMES = 200
+MAX_LINK_FRAMES = 200
 """Maximum number of frames of each error that is linked to a failure."""
-LINKS = 10
-"""Maximum number of errors that are reported with a failure because they are linked to it or are in its group."""
-MAX_LINKS = 1000
+MAX_REPORTED_LINKS = 10
+"""Maximum number of errors that are reported with a failure because it links to them or groups them."""
+MAX_COUNTED_LINKS = 1000
 """Maximum number of linked errors that are counted."""
 MAX_NOTES_PER_ERROR = 10
 """Maximum number of notes that are reported for an error."""
 MAX_NOTE_CHARACTERS = 1000
 """Maximum length of a note."""
-PHASE = "codriver_phase"
+PHASE_ATTRIBUTE = "codriver_phase"
 """The attribute of an error that contains its phase. Errors of running code have none."""
 
 
@@ -59,10 +59,16 @@ def common_error_fields(error: BaseException, words: Words | None = None) -> tup
     """
     describe = words or words_of
     frames = user_frames_of(traceback.extract_tb(error.__traceback__))
-    parts = {**describe(error), "phase": getattr(error, PHASE, "execution"), "trace": _lines(frames)[:MAX_FRAMES]}
+    parts = {
+        **describe(error),
+        "phase": getattr(error, PHASE_ATTRIBUTE, "execution"),
+        "trace": _lines(frames)[:MAX_REPORTED_FRAMES],
+    }
     if parts["phase"] in ("execution", "print"):
-        chain = [_link(relation, other, describe) for relation, other in itertools.islice(linked(error), LINKS)]
-        left = sum(1 for _ in itertools.islice(linked(error), LINKS, MAX_LINKS))
+        chain = [
+            _link(relation, other, describe) for relation, other in itertools.islice(linked(error), MAX_REPORTED_LINKS)
+        ]
+        left = sum(1 for _ in itertools.islice(linked(error), MAX_REPORTED_LINKS, MAX_COUNTED_LINKS))
         if left:
             chain.append({"relation": "omitted", "type": "…", "message": f"{left} more errors are left out"})
         if chain:
@@ -127,7 +133,7 @@ def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
     except Exception as failure:  # the message may come from user code
         parts = {"type": type(error).__name__, "message": "its message cannot be displayed: " + type(failure).__name__}
     frames = user_frames_of(traceback.extract_tb(error.__traceback__))
-    return {"relation": relation, **parts, "trace": _lines(frames)[:LINK_FRAMES]}
+    return {"relation": relation, **parts, "trace": _lines(frames)[:MAX_LINK_FRAMES]}
 
 
 def _lines(frames: Frames) -> list[str]:
@@ -153,7 +159,7 @@ def format_trace(frames: Frames) -> list[str]:
 
 def set_phase(error: BaseException, phase: str) -> None:
     """Set the phase of an error."""
-    setattr(error, PHASE, phase)
+    setattr(error, PHASE_ATTRIBUTE, phase)
 
 
 def store_error(error: BaseException) -> None:
@@ -193,7 +199,7 @@ def is_worker(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to the standard library or an installed package."""
-    return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
+    return file.startswith((STANDARD_LIBRARY_DIRECTORY, "<frozen")) or "-packages" + os.sep in file
 
 
 def is_worker_or_loop(file: str) -> bool:
@@ -201,9 +207,9 @@ def is_worker_or_loop(file: str) -> bool:
     return is_worker(file) or ("asyncio" in file and is_library(file))
 
 
-FRAMES_WITH_LOCALS = 20
+MAX_FRAMES_WITH_LOCALS = 20
 """Maximum number of frames of each error whose locals are reported."""
-NAMES = 20
+MAX_LOCALS = 20
 """Maximum number of locals that are reported for a frame. Arguments come first."""
 AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
 """The number and maximum length of locals that are reported with an error without being requested."""
@@ -219,12 +225,12 @@ def locals_of(
     returns the name of a variable in the source, or "" if the user did not write it.
     """
     parts: list[dict[str, Any]] = []
-    errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), LINKS)))
+    errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), MAX_REPORTED_LINKS)))
     for number, one in enumerate(errors):
         report: dict[str, dict[str, str]] = {}
         for text, values in _frames(one):
-            if text not in report and len(report) < FRAMES_WITH_LOCALS:
-                report[text] = dict(itertools.islice(_locals(values, most, printer, name), NAMES))
+            if text not in report and len(report) < MAX_FRAMES_WITH_LOCALS:
+                report[text] = dict(itertools.islice(_locals(values, most, printer, name), MAX_LOCALS))
         parts += [{"error": number, "frame": text, "locals": found} for text, found in report.items() if found]
     return parts
 
@@ -232,7 +238,9 @@ def locals_of(
 def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
     """Return the first plain locals of the user's innermost frame, each complete, as `name=value`."""
     for _, values in _frames(error)[:1]:
-        named = ((report, key) for key in list(values) if (report := name(key)) and not SECRET.search(report))
+        named = (
+            (report, key) for key in list(values) if (report := name(key)) and not SECRET_NAME_PATTERN.search(report)
+        )
         parts = (
             f"{report}={text}" for report, key in named if (text := printer.whole(values[key], AT_ONCE_CHARACTERS))
         )
@@ -259,5 +267,5 @@ def _locals(
     """Yield the names and printed values of variables that the user wrote."""
     for key in list(values):
         report = name(key)
-        if report and not SECRET.search(report):
+        if report and not SECRET_NAME_PATTERN.search(report):
             yield report, printer.text(values[key], most)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .dialect import Dialect
     from .jobs import Job, Session
 
-_PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0] + ".features"
-_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
+_FEATURES_PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0] + ".features"
+_FEATURES_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 
 
 class WorkerFeature:
@@ -52,7 +52,9 @@ def found() -> "list[WorkerFeature]":
     In a kernel, which has no directory of features, they are found among the modules that are already installed.
     """
     try:
-        names = [name[:-3] for name in os.listdir(_DIRECTORY) if name.endswith(".py") and name != "__init__.py"]
+        names = [
+            name[:-3] for name in os.listdir(_FEATURES_DIRECTORY) if name.endswith(".py") and name != "__init__.py"
+        ]
     except OSError:
-        names = [full.rpartition(".")[2] for full in sys.modules if full.startswith(_PACKAGE + ".")]
-    return [importlib.import_module(_PACKAGE + "." + name).FEATURE for name in sorted(names)]
+        names = [full.rpartition(".")[2] for full in sys.modules if full.startswith(_FEATURES_PACKAGE + ".")]
+    return [importlib.import_module(_FEATURES_PACKAGE + "." + name).FEATURE for name in sorted(names)]

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ABSENT = object()
-FRAME = "codriver/frame"
+FRAME_OP = "codriver/frame"
 """The op that evaluates in the frame with the number `frame`. With `test`, it is a frame of the last failed test."""
-FAILED_TEST = "_codriver_red_test"
+FAILED_TEST_MODULE = "_codriver_red_test"
 """The module in which the program that runs tests stores the frames of the last failure."""
-NO_CLASS = "super() needs arguments here, because the code is not part of the method: pass the class and the object"
-NO_AWAIT = "await is not possible in a frame, because its event loop no longer runs: evaluate the code without frame"
+NO_CLASS_MESSAGE = (
+    "super() needs arguments here, because the code is not part of the method: pass the class and the object"
+)
+NO_AWAIT_MESSAGE = (
+    "await is not possible in a frame, because its event loop no longer runs: evaluate the code without frame"
+)
 
 
 class FrameError(Exception):
@@ -131,7 +135,7 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
 
 def failed_test_frames(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
     """Return the frames of the first failed test of the last run, and their namespaces for the session `owner`."""
-    stored: Any = sys.modules.get(FAILED_TEST)
+    stored: Any = sys.modules.get(FAILED_TEST_MODULE)
     frames: list[types.FrameType] = getattr(stored, "frames", [])
     spaces: dict[str, FrameSpaces] = getattr(stored, "spaces", {})
     return frames, spaces.setdefault(owner, FrameSpaces())
@@ -146,9 +150,9 @@ def check(tree: ast.AST) -> None:
     for node in _nodes_outside_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args:
-                raise FrameError(NO_CLASS)
+                raise FrameError(NO_CLASS_MESSAGE)
         elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) or getattr(node, "is_async", False):
-            raise FrameError(NO_AWAIT)
+            raise FrameError(NO_AWAIT_MESSAGE)
 
 
 def _nodes_outside_functions(tree: ast.AST) -> Iterator[ast.AST]:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-INSTALLED = ("site-packages", "dist-packages")
+INSTALLED_DIRECTORIES = ("site-packages", "dist-packages")
 """Directories of installed packages, which do not belong to the project."""
-MAX_WRAPPERS = 20
+MAX_UNWRAPPED_DECORATORS = 20
 """Maximum number of nested decorators that are unwrapped."""
 ABSENT = object()
-MAX_RECORDS = 8
-"""Maximum number of records that are retained."""
+MAX_UNDO_RECORDS = 8
+"""Maximum number of undo records that are retained."""
 
 
 def is_class(value: object) -> bool:
@@ -59,7 +59,7 @@ def function_in(value: Any) -> object:
 
 def unwrap_functions(value: object) -> Iterator[types.FunctionType]:
     """Yield the functions in a decorated function, outermost first, without running user code."""
-    for _ in range(MAX_WRAPPERS):
+    for _ in range(MAX_UNWRAPPED_DECORATORS):
         if type(value) is types.FunctionType:
             yield value
         if is_class(value):
@@ -169,7 +169,7 @@ class UndoRecord:
         """Return whether a file belongs to the project and not to an installed package."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
-        return within and not any(part in INSTALLED for part in parts)
+        return within and not any(part in INSTALLED_DIRECTORIES for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
         """Return whether a module belongs to the project, or does not exist and did not exist before the load."""
@@ -221,7 +221,7 @@ class Snapshot:
 
 
 class UndoRecords:
-    """The undo records by the id of their batch. The oldest are dropped beyond `MAX_RECORDS`."""
+    """The undo records by the id of their batch. The oldest are dropped beyond `MAX_UNDO_RECORDS`."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
@@ -240,7 +240,7 @@ class UndoRecords:
             return UndoRecord([], is_recording=False)
         if batch not in self._records:
             self._records[batch] = self.make()
-            if len(self._records) > MAX_RECORDS:
+            if len(self._records) > MAX_UNDO_RECORDS:
                 del self._records[next(iter(self._records))]
         return self._records[batch]
 

@@ -16,7 +16,7 @@ import threading
 import traceback
 from time import monotonic, sleep
 
-from .connections import MAX_QUEUED_BYTES, STALLED_S, pack
+from .connections import MAX_QUEUED_BYTES, STALLED_TIMEOUT_S, pack
 from .frame_spaces import FrameSpaces
 from .stacks import TaskOrigins
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from .connections import Connection, Message
 
-CHUNK_CHARACTERS = 256 * 1024
-"""Maximum length of text in one output message."""
+MAX_CHUNK_CHARACTERS = 256 * 1024
+"""Maximum length of the text in one output message."""
 
 
 class Session:
@@ -143,7 +143,7 @@ class Job:
         with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
-            if len(self._packed[-1]) > CHUNK_CHARACTERS:
+            if len(self._packed[-1]) > MAX_CHUNK_CHARACTERS:
                 self._push()
             else:
                 self._touch()
@@ -169,7 +169,7 @@ class Job:
 
     def _wait_for_space(self) -> None:
         self._touch()
-        patience = monotonic() + STALLED_S
+        patience = monotonic() + STALLED_TIMEOUT_S
         while self._size > MAX_QUEUED_BYTES and monotonic() < patience:
             sleep(0.002)
         self.connection.wait_for_space()
@@ -194,15 +194,15 @@ class Job:
         self._size = 0
         for stream, group in itertools.groupby(chunks, key=operator.itemgetter(0)):
             text = "".join(text for _, text in group)
-            for start in range(0, len(text), CHUNK_CHARACTERS):
-                self._packed.append(pack(self.message, {stream: text[start : start + CHUNK_CHARACTERS]}))
+            for start in range(0, len(text), MAX_CHUNK_CHARACTERS):
+                self._packed.append(pack(self.message, {stream: text[start : start + MAX_CHUNK_CHARACTERS]}))
 
 
-ABANDONED = (
+ABANDONED_MESSAGE = (
     "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread lives until "
     "that call returns; further code is evaluated in another thread"
 )
-INTERRUPT_S = 2.0
+INTERRUPT_TIMEOUT_S = 2.0
 """Seconds that an interrupted evaluation gets to end before the interrupt is answered anyway."""
 SIGNAL_INTERVAL_S = 0.5
 """Seconds between repeated interrupts, because finalizers and code that catches everything may swallow one."""
@@ -252,11 +252,11 @@ class Interrupts:
         return None
 
     def stop(self, job: Job) -> bool:
-        """Interrupt a job repeatedly for `INTERRUPT_S`, and return whether it ended.
+        """Interrupt a job repeatedly for `INTERRUPT_TIMEOUT_S`, and return whether it ended.
 
         Call this on another thread than the main thread.
         """
-        patience = monotonic() + INTERRUPT_S
+        patience = monotonic() + INTERRUPT_TIMEOUT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
                 self._target, self._is_sent = job, True

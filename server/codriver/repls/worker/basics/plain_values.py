@@ -22,25 +22,32 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-PARTS = 10
-"""Maximum number of elements of a collection whose elements are printed. Others are described by their size."""
-LEVELS = 2
+MAX_PARTS = 10
+"""Maximum size of a collection whose elements are printed. Of a larger one, only the size is described."""
+MAX_LEVELS = 2
 """Maximum nesting of collections whose elements are printed."""
-BITS = 400
+MAX_INTEGER_BITS = 400
 """Maximum number of bits of an integer that is printed."""
-SECRET = re.compile(
+SECRET_NAME_PATTERN = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
     re.IGNORECASE,
 )
 """Matches names of variables and keys whose values may be secret."""
-COUNTED = (collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, bytearray, range)
-"""Classes whose instances are described by their size if they are too long."""
-OF_FACTORY = re.compile(r"\b(dataclasses|reprlib|collections[/\\]__init__)\.py$")
+COUNTED_TYPES = (
+    collections.deque,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.Counter,
+    bytearray,
+    range,
+)
+"""Types whose instances are described by their size if they are too long."""
+REPR_FACTORY_FILE_PATTERN = re.compile(r"\b(dataclasses|reprlib|collections[/\\]__init__)\.py$")
 """Matches the files that create the `__repr__` of dataclasses and named tuples."""
-PATTERNS = (type(re.compile("")), type(re.match("", "")))
+REGEX_TYPES = (type(re.compile("")), type(re.match("", "")))
 MISSING = object()
-LIBRARY_VALUES = {
+LIBRARY_VALUE_CLASSES = {
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
     "decimal": ("Decimal",),
     "fractions": ("Fraction",),
@@ -78,7 +85,7 @@ class PlainPrinter:
         A string in a collection is printed completely or not at all, because half of a secret could not be recognized.
         """
         kind = type(value)
-        if kind is int and value.bit_length() > BITS:
+        if kind is int and value.bit_length() > MAX_INTEGER_BITS:
             return f"int of {value.bit_length()} bits"
         if kind in (str, bytes) and len(value) > most:
             return f"{name_of(kind)} of {len(value)}" if level else self._atoms[kind](value[:most])[:most]
@@ -92,7 +99,7 @@ class PlainPrinter:
         if named := self._with_parts(value, most, level):
             return named
         text = title_of(value) or _library_text(value, most)
-        return text or (f"{name_of(kind)} of {len(value)}" if kind in COUNTED else f"<{name_of(kind)}>")
+        return text or (f"{name_of(kind)} of {len(value)}" if kind in COUNTED_TYPES else f"<{name_of(kind)}>")
 
     def whole(self, value: Any, most: int) -> str:
         """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
@@ -113,10 +120,10 @@ class PlainPrinter:
             if found is None:
                 return False
             parts = [part for _, part in found[1]]
-        return len(parts) <= PARTS and level < LEVELS and all(self._is_plain(part, level + 1) for part in parts)
+        return len(parts) <= MAX_PARTS and level < MAX_LEVELS and all(self._is_plain(part, level + 1) for part in parts)
 
     def _collection(self, value: Any, kind: type, most: int, level: int) -> str:
-        if len(value) > PARTS or (level >= LEVELS and len(value)):
+        if len(value) > MAX_PARTS or (level >= MAX_LEVELS and len(value)):
             return f"{name_of(kind)} of {len(value)}"
         before, after = self._brackets[kind]
         comma, colon = self._between
@@ -133,7 +140,7 @@ class PlainPrinter:
     def _with_parts(self, value: Any, most: int, level: int) -> str:
         """Print an exception, dataclass or similar value with its parts, or return an empty string for any other."""
         found = _parts_of(value)
-        if found is None or level > LEVELS or len(found[1]) > PARTS:
+        if found is None or level > MAX_LEVELS or len(found[1]) > MAX_PARTS:
             return ""
         before, parts, after = found
         words = [
@@ -146,10 +153,10 @@ class PlainPrinter:
     def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:
         """Print the value of a key, or replace it if the key names a secret."""
         named = key if type(key) is str else self.text(key, most, level + 1)
-        return "<not shown>" if SECRET.search(named) else self.text(part, most, level + 1)
+        return "<not shown>" if SECRET_NAME_PATTERN.search(named) else self.text(part, most, level + 1)
 
 
-PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str, bytes), repr), BRACKETS)
+PYTHON_PRINTER = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str, bytes), repr), BRACKETS)
 """The printer of plain Python values."""
 
 
@@ -162,7 +169,7 @@ def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
     kind = type(value)
     name = name_of(kind)
     if kind is collections.deque:
-        return f"{name}([", [("", part) for part in itertools.islice(value, PARTS + 1)], "])"
+        return f"{name}([", [("", part) for part in itertools.islice(value, MAX_PARTS + 1)], "])"
     if kind in (collections.Counter, collections.OrderedDict):
         return f"{name}(", [("", dict(value))], ")"
     if kind is types.SimpleNamespace:
@@ -172,7 +179,7 @@ def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
         return f"{name}(", [("", part) for part in arguments], ")"
     represent = _of_class(kind, "__repr__")
     code = getattr(represent, "__code__", None) if type(represent) is types.FunctionType else None
-    if code is None or OF_FACTORY.search(code.co_filename) is None:
+    if code is None or REPR_FACTORY_FILE_PATTERN.search(code.co_filename) is None:
         return None
     if issubclass(kind, tuple) and type(names := _of_class(kind, "_fields")) is tuple:
         return f"{name}(", list(zip(names, tuple.__iter__(value))), ")"
@@ -212,12 +219,12 @@ def _library_text(value: Any, most: int) -> str:
     if type(kind) is enum.EnumMeta:
         name = object.__getattribute__(value, "__dict__").get("_name_")
         return f"{name_of(kind)}.{name}" if type(name) is str else ""
-    is_pattern = kind in PATTERNS and type(value.pattern if kind is PATTERNS[0] else value.string) in (str, bytes)
+    is_pattern = kind in REGEX_TYPES and type(value.pattern if kind is REGEX_TYPES[0] else value.string) in (str, bytes)
     if is_pattern or kind in (range, bytearray):
         text = repr(value) if is_pattern or len(value) <= most or kind is range else ""
         return text if len(text) <= most else ""
     name = name_of(kind)
-    module = next((module for module, names in LIBRARY_VALUES.items() if name in names), "")
+    module = next((module for module, names in LIBRARY_VALUE_CLASSES.items() if name in names), "")
     if not module or sys.modules.get(module) is None or vars(sys.modules[module]).get(name) is not kind:
         return ""
     # The class of a time zone may belong to the user.

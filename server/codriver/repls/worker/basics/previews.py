@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-ROWS = 25
-"""Number of rows printed if the caller does not request a number."""
-COLUMNS = 10
-"""Maximum number of columns described in one line."""
-MAX_ROWS = 1000
+DEFAULT_ROWS = 25
+"""Number of rows that are printed if the caller does not request a number."""
+MAX_GLIMPSE_COLUMNS = 10
+"""Maximum number of columns that are described in one line."""
+MAX_PRINTED_ROWS = 1000
 """Maximum number of rows printed, even if the library's own limit is higher."""
-MAX_ELEMENTS = 10_000
-"""Maximum number of elements to print of a value whose library would print all of them. Answers cannot hold more."""
-INDEX_ITEMS = 10
+MAX_PRINTED_ELEMENTS = 10_000
+"""Maximum number of elements that are printed if the library would print all. Answers cannot hold more."""
+INDEX_END_ITEMS = 10
 """Number of elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
 """Number of rows and columns of a table that polars prints by default.
@@ -75,12 +75,12 @@ def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str,
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
     if not start and requested_rows is None:
-        with _bounded(MAX_ROWS, MAX_ELEMENTS):
+        with _bounded(MAX_PRINTED_ROWS, MAX_PRINTED_ELEMENTS):
             return repr(value), _describe_omitted(value)
     count, size = len(value), 1
     for axis in value.shape:
         size *= int(axis)
-    most_rows = requested_rows if requested_rows is not None else ROWS
+    most_rows = requested_rows if requested_rows is not None else DEFAULT_ROWS
     rows = most_rows if is_table(value) else max(1, most_rows // max(1, size // max(1, count)))
     part = value[start : start + rows]
     with _bounded(sys.maxsize, sys.maxsize, is_whole=True):
@@ -114,7 +114,7 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
             options.threshold = elements if is_whole else min(options.threshold, elements)
         polars = sys.modules.get("polars")
         if is_whole and polars is not None and hasattr(polars, "Config"):
-            stack.enter_context(polars.Config(tbl_rows=-1, tbl_cols=-1, fmt_str_lengths=WHOLE_CHARACTERS))
+            stack.enter_context(polars.Config(tbl_rows=-1, tbl_cols=-1, fmt_str_lengths=MAX_WHOLE_CHARACTERS))
         yield
 
 
@@ -145,9 +145,9 @@ def _visible_rows(value: Any) -> int:
         return min(count, edges) if size > _max_full_elements(value) else count
     get = sys.modules["pandas"].get_option
     if _is_instance_of(value, "pandas", "Index"):
-        most = min(get("display.max_seq_items") or MAX_ELEMENTS, MAX_ELEMENTS)
-        return count if count <= most else min(most, 2 * INDEX_ITEMS)
-    most = min(get("display.max_rows") or MAX_ROWS, MAX_ROWS)
+        most = min(get("display.max_seq_items") or MAX_PRINTED_ELEMENTS, MAX_PRINTED_ELEMENTS)
+        return count if count <= most else min(most, 2 * INDEX_END_ITEMS)
+    most = min(get("display.max_rows") or MAX_PRINTED_ROWS, MAX_PRINTED_ROWS)
     return count if count <= most else min(most, get("display.min_rows") or most)
 
 
@@ -175,7 +175,7 @@ def _print_options(value: Any) -> tuple[int, int]:
 
 def _max_full_elements(value: Any) -> int:
     """Return the number of elements up to which an array is printed in full."""
-    return min(_print_options(value)[0], MAX_ELEMENTS)
+    return min(_print_options(value)[0], MAX_PRINTED_ELEMENTS)
 
 
 def _shape(value: Any) -> str:
@@ -197,20 +197,20 @@ def rows_of(value: Any, step: object) -> list[Any] | None:
 
 
 MAX_GLIMPSE_ELEMENTS = 10
-"""Maximum number of elements that are printed of a collection in one line."""
-LEVELS = 3
+"""Maximum number of elements of a collection that are printed in one line."""
+MAX_GLIMPSE_LEVELS = 3
 """Maximum nesting of a collection that is printed in one line."""
 MAX_GLIMPSE_BITS = 2000
 """Maximum number of bits of an integer that is printed in one line."""
-TEXT_CHARACTERS = 60
-"""Maximum length of a string within a collection."""
-WHOLE_CHARACTERS = 2000
-"""Maximum length of a string by itself."""
-AROUND: dict[type, tuple[str, str]] = {
+MAX_NESTED_CHARACTERS = 60
+"""Maximum length of a string inside a collection."""
+MAX_WHOLE_CHARACTERS = 2000
+"""Maximum length of a string that is not inside a collection."""
+BRACKETS_BY_TYPE: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})"),
     collections.deque: ("deque([", "])"),
 }  # fmt: skip
-"""The brackets of a collection, by its class."""
+"""The brackets of a collection, by its type."""
 
 
 def glimpse_of(value: Any) -> dict[str, str]:
@@ -219,12 +219,12 @@ def glimpse_of(value: Any) -> dict[str, str]:
     found = {"class": class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):
         found["shape"] = _shape(value)
-        kinds = zip(value.columns[:COLUMNS], value.dtypes[:COLUMNS]) if is_table(value) else ()
+        kinds = zip(value.columns[:MAX_GLIMPSE_COLUMNS], value.dtypes[:MAX_GLIMPSE_COLUMNS]) if is_table(value) else ()
         found["value"] = ", ".join(f"{name} {one}" for name, one in kinds) or str(value.dtype)
         return found
-    if kind in AROUND:
+    if kind in BRACKETS_BY_TYPE:
         found["count"] = str(len(value))
-    text = _in_line(value, LEVELS, is_whole=True)
+    text = _in_line(value, MAX_GLIMPSE_LEVELS, is_whole=True)
     return found if text == f"<{found['class']}>" else {**found, "value": text}
 
 
@@ -239,16 +239,16 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     if kind is int and value.bit_length() > MAX_GLIMPSE_BITS:
         return f"<int of {value.bit_length()} bits>"
     if kind in (str, bytes):
-        if len(value) > (WHOLE_CHARACTERS if is_whole else TEXT_CHARACTERS):
-            return repr(value[:WHOLE_CHARACTERS]) if is_whole else f"<{kind.__name__} of {len(value)}>"
+        if len(value) > (MAX_WHOLE_CHARACTERS if is_whole else MAX_NESTED_CHARACTERS):
+            return repr(value[:MAX_WHOLE_CHARACTERS]) if is_whole else f"<{kind.__name__} of {len(value)}>"
         return repr(value)
     if kind in (int, float, complex, bool, type(None)):
         return repr(value)
-    if kind not in AROUND or not levels:
+    if kind not in BRACKETS_BY_TYPE or not levels:
         return f"<{class_name(kind)}>"
     if not value and kind not in (list, tuple, dict):
         return f"{kind.__name__}()"
-    before, after = AROUND[kind]
+    before, after = BRACKETS_BY_TYPE[kind]
     visible = itertools.islice(value.items() if kind is dict else value, MAX_GLIMPSE_ELEMENTS)
     if kind is dict:
         parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in visible]

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     Path = tuple[object, ...]
 
 
-OPTION = "nrepl.middleware.print/"
+OPTION_PREFIX = "nrepl.middleware.print/"
 """The prefix of the print options in a request. Source: nREPL, print middleware."""
-OPTIONS = OPTION + "options"
-QUOTA = OPTION + "quota"
+OPTIONS_FIELD = OPTION_PREFIX + "options"
+QUOTA_FIELD = OPTION_PREFIX + "quota"
 """The field with the maximum size of a printed value."""
 MAX_NESTED_CHARACTERS = 1000
-"""Maximum length of a string inside a collection. A string by itself is never cut."""
+"""Maximum length of a string inside a collection. Other strings are never cut."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -53,9 +53,9 @@ BRACKETS: dict[type, tuple[str, str]] = {
 }
 INDEXED_TYPES = (list, tuple, collections.deque, collections.UserList, array.array)
 """Collections whose elements are addressed by position."""
-MAPPINGS = (dict, types.MappingProxyType)
-ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), type, types.FunctionType, types.ModuleType})
-"""Classes whose instances have no parts."""
+MAPPING_TYPES = (dict, types.MappingProxyType)
+ATOM_TYPES = frozenset({int, str, float, bool, bytes, complex, type(None), type, types.FunctionType, types.ModuleType})
+"""Types whose instances have no parts."""
 
 
 class Shape:
@@ -172,7 +172,7 @@ def step_for_json(step: object) -> object:
 
 def shape_of(value: Any) -> Shape | None:
     """Return the parts of a value that Python prints in its standard way, or None for any other value."""
-    if type(value) in ATOMS:
+    if type(value) in ATOM_TYPES:
         return None
     repr_method: Any = type(value).__repr__
     for kind, (before, after) in BRACKETS.items():
@@ -194,13 +194,13 @@ def shape_of(value: Any) -> Shape | None:
     return Shape(title + "(", ")", len(names), lambda: ((name, getattr(value, name)) for name in names), keys="=")
 
 
-NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
+NAMED_TYPES = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
 """Types that print the name of a subclass, and omit the brackets if empty."""
 
 
 def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
     """Return the parts of a collection in the brackets `before` and `after`, or None if it is printed without any."""
-    if kind in NAMED:
+    if kind in NAMED_TYPES:
         if not value:
             return None
         if type(value) is not kind:
@@ -209,7 +209,7 @@ def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
                 before, after = type(value).__name__ + "({", "})"
     if kind is collections.deque and value.maxlen is not None:
         after = f"], maxlen={value.maxlen})"
-    if not isinstance(value, MAPPINGS):
+    if not isinstance(value, MAPPING_TYPES):
         return Shape(before, after, len(value), lambda: enumerate(value), keys="")
     if kind is collections.Counter:
         # The most common elements come first, but sorting very many takes too long.
@@ -236,12 +236,12 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
         ]
     if made_in.startswith("<attrs generated") and hasattr(value, "__attrs_attrs__"):
         return [attr.name for attr in value.__attrs_attrs__ if attr.repr is True and hasattr(value, attr.name)]
-    if isinstance(value, tuple) and hasattr(value, "_fields") and made_in == _NAMED:
+    if isinstance(value, tuple) and hasattr(value, "_fields") and made_in == _COLLECTIONS_FILE:
         return list(value._fields)
     return None
 
 
-_NAMED = collections.UserDict.__repr__.__code__.co_filename
+_COLLECTIONS_FILE = collections.UserDict.__repr__.__code__.co_filename
 """The file of the `collections` module, which contains the methods of named tuples."""
 
 
@@ -296,11 +296,11 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
 
 def add_print_limits(message: Message, session: Session) -> Message:
     """Return an evaluation request with the session's print limits. A request with `for-session` sets those limits."""
-    options = message.get(OPTIONS)
-    if message["op"] == "eval" and options is None and QUOTA not in message:
+    options = message.get(OPTIONS_FIELD)
+    if message["op"] == "eval" and options is None and QUOTA_FIELD not in message:
         return {**session.print_fields, **message}
     if isinstance(options, dict) and options.get("for-session"):
-        session.print_fields = {OPTIONS: options, QUOTA: message.get(QUOTA)}
+        session.print_fields = {OPTIONS_FIELD: options, QUOTA_FIELD: message.get(QUOTA_FIELD)}
     return message
 
 
@@ -315,7 +315,7 @@ def requested_print_limits(job: Job) -> tuple[int | None, int | None]:
 
 
 def _limit(job: Job, *names: str) -> int | None:
-    options = job.message.get(OPTIONS)
+    options = job.message.get(OPTIONS_FIELD)
     found = [options.get(name) for name in names] if isinstance(options, dict) else []
     return next((given for given in found if isinstance(given, int) and given > 0), None)
 
@@ -323,23 +323,23 @@ def _limit(job: Job, *names: str) -> int | None:
 def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
     """Send a printed value, cut to the quota of the request. `cut` describes what print limits left out."""
     check()
-    quota = job.message.get(QUOTA)
+    quota = job.message.get(QUOTA_FIELD)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
         text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
     fields: dict[str, object] = {"value": text, "ns": namespace}
     if is_cut:
-        fields["status"] = [OPTION + "truncated"]
+        fields["status"] = [OPTION_PREFIX + "truncated"]
     if cut:
         fields["codriver/cut"] = cut
     job.answer_soon(fields)
 
 
-MAX_VALUES = 8
+MAX_STORED_VALUES = 8
 """Maximum number of values that are stored because they were not printed completely."""
 DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
 """The method for each kind of display of a value, by MIME type. Source: IPython's display protocol."""
-REMEMBERED = 200
-"""Maximum number of further values to which weak references are stored, while the program keeps the values alive."""
+MAX_REMEMBERED_VALUES = 200
+"""Maximum number of further values that are referenced weakly, so only while the program keeps them alive."""
 
 
 def shows(value: Any, kind: object) -> bool:
@@ -372,7 +372,7 @@ class StoredValues:
     def __init__(self) -> None:
         self._counts: collections.OrderedDict[str, int] = collections.OrderedDict()
         """The number of values sent, by evaluation."""
-        self._values: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=MAX_VALUES)
+        self._values: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=MAX_STORED_VALUES)
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
@@ -380,7 +380,7 @@ class StoredValues:
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
-            if len(self._counts) > REMEMBERED:
+            if len(self._counts) > MAX_REMEMBERED_VALUES:
                 self._counts.popitem(last=False)
             if cut or shows(value, None):
                 self._store((evaluation, number), job.session.id, value)
@@ -392,7 +392,7 @@ class StoredValues:
             self._alive[key] = weakref.ref(value)
         except TypeError:
             return
-        if len(self._alive) > REMEMBERED:
+        if len(self._alive) > MAX_REMEMBERED_VALUES:
             self._alive.popitem(last=False)
 
     def drop(self, session: str) -> None:
@@ -411,7 +411,7 @@ class StoredValues:
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
         if not numbers:
             raise NoSuchPartError(
-                f"the REPL no longer has the value: it stores only the {MAX_VALUES} newest shortened values"
+                f"the REPL no longer has the value: it stores only the {MAX_STORED_VALUES} newest shortened values"
             )
         chosen = max(numbers) if number is None else number
         for key, _, value in self._values:

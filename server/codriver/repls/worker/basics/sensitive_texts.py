@@ -11,7 +11,7 @@ import sys
 import threading
 from time import monotonic
 
-from .connections import START_THREAD, pack, start_thread
+from .connections import ORIGINAL_START_THREAD, pack, start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .jobs import Session
 
 
-SENSITIVE = "codriver/sensitive"
+SENSITIVE_OP = "codriver/sensitive"
 """The op with which a client requests the values at sensitive paths, and the field that contains them."""
-AGAIN_S = 0.01
+MIN_CHECK_INTERVAL_S = 0.01
 """Minimum number of seconds between checks of the state while something is printed."""
 CHECK_TIME_DIVISOR = 20
 """Checks take at most 1 / `CHECK_TIME_DIVISOR` of the time while something is printed."""
@@ -44,7 +44,7 @@ def check_with_timeout() -> None:
     """Like `check`, but wait at most `CHECK_TIMEOUT_S`, because a getter may never return."""
     if installed() is not None:
         thread = threading.Thread(target=check, daemon=True)
-        START_THREAD(thread)
+        ORIGINAL_START_THREAD(thread)
         thread.join(CHECK_TIMEOUT_S)
 
 
@@ -56,12 +56,12 @@ class SeamChecks:
 
     def check(self) -> None:
         """Check the values at sensitive paths, unless the last check was a moment ago."""
-        if NAME not in sys.modules or (now := monotonic()) < self._next:
+        if SEAM_PACKAGE not in sys.modules or (now := monotonic()) < self._next:
             return
-        self._next = now + AGAIN_S
+        self._next = now + MIN_CHECK_INTERVAL_S
         check()
         after = monotonic()
-        self._next = after + max(AGAIN_S, CHECK_TIME_DIVISOR * (after - now))
+        self._next = after + max(MIN_CHECK_INTERVAL_S, CHECK_TIME_DIVISOR * (after - now))
 
 
 class checking:  # noqa: N801  # it is used like a function
@@ -105,7 +105,7 @@ class SensitiveUpdates:
             return b""
         new = [[name, chunk] for name, text in found if text not in self._sent for chunk in _chunks(text)]
         self._version, self._sent = version, frozenset([text for _, text in found])
-        return pack({}, {SENSITIVE: new}) if new else b""
+        return pack({}, {SENSITIVE_OP: new}) if new else b""
 
 
 def _chunks(text: str) -> list[str]:
@@ -116,10 +116,10 @@ def _chunks(text: str) -> list[str]:
     return [text[start : start + CHUNK_CHARACTERS] for start in [*range(0, last, CHUNK_CHARACTERS), last]]
 
 
-NAME = "codriver_seam"
+SEAM_PACKAGE = "codriver_seam"
 """The name of the seam's package."""
-FILE = os.path.join(NAME, "__init__.py")
-SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
+SEAM_RELATIVE_FILE = os.path.join(SEAM_PACKAGE, "__init__.py")
+SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), SEAM_RELATIVE_FILE)
 """The file of the seam next to the package of this module."""
 
 
@@ -130,7 +130,7 @@ class _SeamFinder:
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
         """Implement `importlib.abc.MetaPathFinder.find_spec`."""
         del path, target
-        if name != NAME or not os.path.isfile(SEAM_FILE):
+        if name != SEAM_PACKAGE or not os.path.isfile(SEAM_FILE):
             return None
         import importlib.util
 
@@ -144,7 +144,7 @@ def offer() -> None:
 
 def installed() -> Any:
     """Return the module of the seam if the application has enabled it, or None."""
-    module = sys.modules.get(NAME)
+    module = sys.modules.get(SEAM_PACKAGE)
     return module if getattr(module, "session_id", None) else None
 
 

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-MAX_BYTES = 2**24
-"""Maximum size in bytes of a file in which a definition is looked up. Loading a file has the same limit."""
+MAX_FILE_BYTES = 2**24
+"""Maximum size of a file in which a definition is looked up. Loading a file has the same limit."""
 
 
 NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 """Flags for opening files without blocking. Opening a pipe without them would wait for a writer."""
 
 
-MAX_SOURCES = 2000
+MAX_EVALUATED_TEXTS = 2000
 """Maximum number of evaluated texts that are retained."""
 
 
 class Sources:
-    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_SOURCES`."""
+    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_EVALUATED_TEXTS`."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
@@ -45,11 +45,11 @@ class Sources:
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             self._files.append(file)
-            if len(self._files) > MAX_SOURCES:
+            if len(self._files) > MAX_EVALUATED_TEXTS:
                 linecache.cache.pop(self._files.popleft(), None)
 
 
-def read_regular_file(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result, bytes] | None:
+def read_regular_file(file: str, most: int = MAX_FILE_BYTES) -> tuple[os.stat_result, bytes] | None:
     """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:
@@ -66,7 +66,7 @@ def read_regular_file(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result,
         os.close(number)
 
 
-def read_source(file: str, most: int = MAX_BYTES) -> str | None:
+def read_source(file: str, most: int = MAX_FILE_BYTES) -> str | None:
     """Return the text of a Python file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:

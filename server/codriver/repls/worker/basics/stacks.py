@@ -15,7 +15,7 @@ import weakref
 from functools import partial
 
 from .connections import THREAD_NAME
-from .error_report import FRAMES, is_library, is_worker
+from .error_report import MAX_TEXT_FRAMES, is_library, is_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, Callable
 
-MAX_TASKS = 50
+MAX_DUMPED_TASKS = 50
 """Maximum number of tasks in a dump. Further tasks at the same position are only counted."""
 MAX_TASK_FRAMES = 5
 """Maximum number of frames per task, counted from the innermost."""
-MESSAGE_CHARACTERS = 200
+MAX_MESSAGE_CHARACTERS = 200
 """Maximum length of an error message."""
 AWAIT_ATTRIBUTES = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 """The attributes with the frame of a coroutine or generator, and with the object that it awaits.
 
 Source: `inspect`, "Types and members".
 """
-TASK_SETS = ("_all_tasks", "_scheduled_tasks")
+TASK_SET_NAMES = ("_all_tasks", "_scheduled_tasks")
 """The sets in which `asyncio.tasks` stores tasks, including finished ones: up to Python 3.11, and in 3.12 and 3.13."""
 
 
@@ -94,7 +94,9 @@ def stacks(made: Iterable[TaskOrigins] = ()) -> str:
         first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
         user_frames = [one for one in frames[first:] if not is_worker(one.filename)]
         if user_frames:
-            dumps.append(names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(user_frames)[-FRAMES:]))
+            dumps.append(
+                names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(user_frames)[-MAX_TEXT_FRAMES:])
+            )
     if "asyncio" not in sys.modules:
         return "\n".join(dumps)
     evaluations = {task: evaluation for one in made for task, evaluation in one.evaluations().items()}
@@ -115,7 +117,7 @@ def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
             found.setdefault(key, []).append((_name(task), evaluations.get(id(task), "")))
     return [
         f"ended with an error: {_describe_tasks(tasks, 'like it')}: {words}\n{lines}"
-        for (words, lines), tasks in list(found.items())[:MAX_TASKS]
+        for (words, lines), tasks in list(found.items())[:MAX_DUMPED_TASKS]
     ]
 
 
@@ -123,7 +125,7 @@ def _existing_tasks() -> list[Any]:
     """Return the tasks that exist, including finished ones."""
     import asyncio
 
-    for name in TASK_SETS:
+    for name in TASK_SET_NAMES:
         known = getattr(asyncio.tasks, name, None)
         if known is not None and sys.version_info < (3, 14):
             return _copy_weak(partial(iter, known))
@@ -136,7 +138,7 @@ def _words_of(error: BaseException) -> str:
     kind = type(error)
     is_plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
     overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
-    message = "" if overrides_str or not is_plain else str(error)[:MESSAGE_CHARACTERS].replace("\n", " ")
+    message = "" if overrides_str or not is_plain else str(error)[:MAX_MESSAGE_CHARACTERS].replace("\n", " ")
     return f"{kind.__name__}: {message}" if message else kind.__name__
 
 
@@ -167,7 +169,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
             stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
             if stack:
                 groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
-    user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_TASKS]
+    user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_DUMPED_TASKS]
     return [f"task {_describe_tasks(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
 
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ..basics.dialect import Dialect
     from ..basics.jobs import Job, Session
 
-SEAM = "codriver/seam"
+SEAM_OP = "codriver/seam"
 """The op that calls an accessor of the seam, and the field with the session id of the seam."""
-EVENTS = "codriver/app-events"
+EVENTS_FIELD = "codriver/app-events"
 """The field with a frame of events. Frames are sent with the id of the request that subscribed to them."""
-ORIGIN = "codriver/origin"
+ORIGIN_FIELD = "codriver/origin"
 """The field of a request that identifies its caller in the application's events."""
 
 
 def seam_field() -> dict[str, str]:
     """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
     module = installed()
-    return {SEAM: str(module.session_id)} if module else {}
+    return {SEAM_OP: str(module.session_id)} if module else {}
 
 
 class attributed_events:  # noqa: N801  # it is used like a function
@@ -37,7 +37,7 @@ class attributed_events:  # noqa: N801  # it is used like a function
     __slots__ = ("_origin", "_token", "_variable")
 
     def __init__(self, job: Job, _dialect: Dialect) -> None:
-        origin = job.message.get(ORIGIN)
+        origin = job.message.get(ORIGIN_FIELD)
         self._origin = origin if isinstance(origin, dict) else None
         self._variable: Any = None
 
@@ -60,7 +60,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
         try:
             if name == "subscribe":
                 # Frames are sent with the id of this message until the client disconnects.
-                push = connection.pusher(message, EVENTS)
+                push = connection.pusher(message, EVENTS_FIELD)
                 found = subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
             else:
                 found = answer(name, arguments, "null")
@@ -102,4 +102,4 @@ def operations(_changed_ms: Callable[..., int]) -> Mapping[str, Callable[..., An
     return {}
 
 
-FEATURE = WorkerFeature((ORIGIN,), attributed_events, operations, {SEAM: call_seam}, seam_field)
+FEATURE = WorkerFeature((ORIGIN_FIELD,), attributed_events, operations, {SEAM_OP: call_seam}, seam_field)

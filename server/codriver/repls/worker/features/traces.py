@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from ..basics.dialect import Dialect
     from ..basics.jobs import Job, Session
 
-TRACE = "codriver/trace"
+TRACE_FIELD = "codriver/trace"
 """The field of a request that starts a recording. It lists names, or is empty for all of the project's functions."""
-RUN = "codriver/run"
+RUN_FIELD = "codriver/run"
 """The field of a reply with the recording as JSON. See `Recording.report`.
 
 If recording was not possible, it only has `refused` with the reason.
 """
 
 
-PROFILE = "codriver/profile"
+PROFILE_FIELD = "codriver/profile"
 """The field of a request for the slowest functions."""
-WATCH = "codriver/watch-calls"
+WATCH_OP = "codriver/watch-calls"
 """The op that starts or ends a watch.
 
 Its field `watch` is an id that the client chooses, and `args` an object in JSON. That has `function`, `condition` and
 `limit`, or is empty to end the watch. The reply has `answer`, an object in JSON.
 """
-WATCHED = "codriver/watched-calls"
-"""The field with calls of a watched function as JSON. It is sent with the id of the request that started the watch."""
-STREAM_MISSING = "watch_calls needs ipykernel, because this kernel cannot send messages while it runs no code"
+WATCHED_CALLS_FIELD = "codriver/watched-calls"
+"""The field with calls of a watched function as JSON, sent with the id of the request that started the watch."""
+STREAM_MISSING_MESSAGE = "watch_calls needs ipykernel, because this kernel cannot send messages while it runs no code"
 MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""
 
@@ -61,15 +61,15 @@ class recorded:  # noqa: N801  # it is used like a function
 
     def __enter__(self) -> None:
         message = self._job.message
-        names = message.get(TRACE)
-        if names is not None or PROFILE in message:
-            dialect, profiles = self._dialect, PROFILE in message
+        names = message.get(TRACE_FIELD)
+        if names is not None or PROFILE_FIELD in message:
+            dialect, profiles = self._dialect, PROFILE_FIELD in message
             self._live = LiveRecording(dialect.roots, names, dialect, profiles=profiles, changed_ms=dialect.changed_ms)
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             with self._job.shield:  # the recording must always end
-                self._job.answer_soon({RUN: json.dumps(self._live.end())})
+                self._job.answer_soon({RUN_FIELD: json.dumps(self._live.end())})
 
 
 class LiveRecording:
@@ -150,10 +150,10 @@ def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Ca
     def recorded_calls() -> dict[str, Any] | None:
         return running.pop().end() if running else None
 
-    return {"record": record, "recorded": recorded_calls, WATCH: watch_calls_in_kernel}
+    return {"record": record, "recorded": recorded_calls, WATCH_OP: watch_calls_in_kernel}
 
 
-WATCHES = CallWatches()
+PROCESS_WATCHES = CallWatches()
 """The watches of this process. Creating them has no effect on the program."""
 
 
@@ -165,12 +165,12 @@ class ClientWatches:
 
     def add(self, identity: str) -> None:
         """Add a watch, and drop those that have ended."""
-        self._identities = {*self._identities & WATCHES.identities(), identity}
+        self._identities = {*self._identities & PROCESS_WATCHES.identities(), identity}
 
     def __call__(self) -> None:
         """End all of them."""
         for identity in self._identities:
-            WATCHES.stop(identity, "disconnected")
+            PROCESS_WATCHES.stop(identity, "disconnected")
 
 
 def watches_of_client(connection: Connection) -> ClientWatches:
@@ -187,7 +187,7 @@ def watch_calls(message: Message, connection: Connection, session: Session) -> N
     """Start or end a watch, on the thread of the connection, so that it does not wait for running code."""
     identity = message.get("watch") or ""
     try:
-        client = Client(connection.pusher(message, WATCHED))
+        client = Client(connection.pusher(message, WATCHED_CALLS_FIELD))
         answer = start_or_end_watch(identity, message.get("args") or "{}", client, session.namespace)
         watches_of_client(connection).add(identity)
     except Exception as error:
@@ -204,10 +204,10 @@ def start_or_end_watch(identity: str, text: str, client: Client, home: types.Mod
     try:
         arguments = json.loads(text)
         if not arguments:
-            return json.dumps({"existed": WATCHES.stop(identity, "stopped")})
+            return json.dumps({"existed": PROCESS_WATCHES.stop(identity, "stopped")})
         limit = int(arguments.get("limit") or DEFAULT_LIMIT)
         condition, target = str(arguments.get("condition") or ""), Target(str(arguments.get("function") or ""), home)
-        watch = WATCHES.start(identity, target, condition, limit, client)
+        watch = PROCESS_WATCHES.start(identity, target, condition, limit, client)
     except WatchRefusedError as error:
         return json.dumps({"refused": error.kind, "message": str(error)})
     name, code = watch.target.function.__qualname__, watch.code
@@ -246,13 +246,13 @@ def _is_running(process: int) -> bool:
 def watch_calls_in_kernel(client: int, watch: str, args: str = "{}") -> str:
     """Start or end a watch in a kernel for the client with this process id."""
     try:
-        stream = KernelStream(WATCHED)
+        stream = KernelStream(WATCHED_CALLS_FIELD)
     except LookupError:
-        return json.dumps({"refused": "capability-missing", "message": STREAM_MISSING})
+        return json.dumps({"refused": "capability-missing", "message": STREAM_MISSING_MESSAGE})
     answer = start_or_end_watch(watch, args, KernelClient(stream, client), sys.modules["__main__"])
-    if watch not in WATCHES.identities():
+    if watch not in PROCESS_WATCHES.identities():
         stream.end()
     return answer
 
 
-FEATURE = WorkerFeature((TRACE, PROFILE), recorded, operations, {WATCH: watch_calls})
+FEATURE = WorkerFeature((TRACE_FIELD, PROFILE_FIELD), recorded, operations, {WATCH_OP: watch_calls})

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BEHAVIOUR_FLAGS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
-"""The flags for arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
-OPTIMIZED = 0x1
-"""The flag `CO_OPTIMIZED`, which the code of functions has. Source: `inspect`."""
-HAS_DOCSTRING = 0x4000000
+"""The code flags that describe arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
+OPTIMIZED_FLAG = 0x1
+"""The flag `CO_OPTIMIZED`, which is set in the code of functions. Source: `inspect`."""
+HAS_DOCSTRING_FLAG = 0x4000000
 """The flag of functions whose first constant is a docstring, from Python 3.14 on. Source: `Include/cpython/code.h`."""
-CODES = 4096
+MAX_CACHED_DIGESTS = 4096
 """Maximum number of code objects whose digests are cached."""
 
 _EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
 _IGNORED_INSTRUCTIONS = frozenset(
     opcode.opmap[name] for name in ("CACHE", "NOP", "PUSH_NULL", "PRECALL") if name in opcode.opmap
 )
-_JUMPS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
-_ATTRIBUTES = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
-_CALLS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
+_JUMP_INSTRUCTIONS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
+_ATTRIBUTE_INSTRUCTIONS = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
+_CALL_INSTRUCTIONS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
 _ATTRIBUTE_SHIFT = 1 if "LOAD_METHOD" not in opcode.opmap or opcode.opmap["LOAD_METHOD"] > 255 else 0
 """From Python 3.12 on, the lowest bit of an attribute's index shows whether the attribute is called."""
 
@@ -40,7 +40,7 @@ _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
 """From Python 3.11 on, the lowest bit of a global's index shows whether NULL is pushed for a call."""
 
 
-@functools.lru_cache(maxsize=CODES)
+@functools.lru_cache(maxsize=MAX_CACHED_DIGESTS)
 def code_digest(code: types.CodeType) -> str:
     """Return a digest of the instructions, names and constants of code, without docstrings and line numbers."""
     head = (
@@ -76,23 +76,23 @@ def _steps(data: bytes) -> Iterator[tuple[int, int]]:
         extended = 0
         if operation in _IGNORED_INSTRUCTIONS:
             continue
-        if operation in _ATTRIBUTES:
+        if operation in _ATTRIBUTE_INSTRUCTIONS:
             yield -1, argument >> _ATTRIBUTE_SHIFT
         elif operation == _LOAD_GLOBAL:
             yield operation, argument >> _GLOBAL_SHIFT
-        elif operation in _CALLS:
+        elif operation in _CALL_INSTRUCTIONS:
             yield -2, argument
         else:
-            yield operation, 0 if operation in _JUMPS else argument
+            yield operation, 0 if operation in _JUMP_INSTRUCTIONS else argument
 
 
 def _constants(code: types.CodeType) -> tuple[object, ...]:
     constants = code.co_consts
-    if not constants or type(constants[0]) is not str or not code.co_flags & OPTIMIZED or code.co_name[:1] == "<":
+    if not constants or type(constants[0]) is not str or not code.co_flags & OPTIMIZED_FLAG or code.co_name[:1] == "<":
         return constants
     # Before Python 3.14, the first constant of a function is its docstring or None.
     is_marked = opcode.opmap.get("LOAD_SMALL_INT") is not None
-    return constants[1:] if not is_marked or code.co_flags & HAS_DOCSTRING else constants
+    return constants[1:] if not is_marked or code.co_flags & HAS_DOCSTRING_FLAG else constants
 
 
 def _constant(value: object) -> str:

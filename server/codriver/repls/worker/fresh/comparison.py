@@ -19,7 +19,7 @@ from .code_texts import code_digest
 from .filled_caches import filled_caches, is_project_file, outdated_caches
 from .import_process import HASH_SEEDS, ImportProcess
 from .leaf_rules import OTHER, changed, compared, is_below_any, outermost, stale
-from .leaves import UNKNOWN, Shapes, root_of, space_of_module, undoable_names
+from .leaves import UNKNOWN_TEXT, Shapes, root_of, space_of_module, undoable_names
 from .previous_code import previous_code
 
 TYPE_CHECKING = False
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     Rows = List[Dict[str, str]]
     Finding = Dict[str, Any]
 
-PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
+IMPORT_PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 """The program that imports modules in another process."""
-CHECK_S = 0.004
-"""The processor time for describing a module during a load, in seconds. Remaining names are described in idle time."""
-MAX_CHECKED = 1500
+LOAD_CHECK_TIME_S = 0.004
+"""Processor time for describing a module during a load, in seconds. Other names are described in idle time."""
+MAX_CHECKED_LEAVES = 1500
 """Maximum number of leaves of one name that are described during a load."""
-IDLE_CHECK_S = 0.03
-"""The processor time for describing modules in idle time, in seconds."""
-CHILD_CHECK_S = 0.08
-"""The processor time for describing modules in each importing process, in seconds."""
-DEMANDED_CHECK_S = 2.0
-"""The processor time for describing modules if a client requested the comparison, in seconds."""
-IMPORT_S = 15.0
+IDLE_CHECK_TIME_S = 0.03
+"""Processor time for describing modules in idle time, in seconds."""
+CHILD_CHECK_TIME_S = 0.08
+"""Processor time for describing modules in each importing process, in seconds."""
+REQUESTED_CHECK_TIME_S = 2.0
+"""Processor time for describing modules in a comparison that a client requested, in seconds."""
+IMPORT_TIMEOUT_S = 15.0
 """Seconds after which an import for an automatic comparison fails."""
-DEMANDED_IMPORT_S = 60.0
+REQUESTED_IMPORT_TIMEOUT_S = 60.0
 """Seconds after which an import for a comparison that a client requested fails."""
-IDLE_S = 1.0
+IDLE_TIMEOUT_S = 1.0
 """Seconds that a requested comparison waits for a running evaluation to end."""
 MAX_ROWS = 5
 """Maximum number of findings that an automatic comparison reports."""
@@ -60,8 +60,8 @@ MAX_REQUESTED_ROWS = 20
 MAX_WATCHED_PATHS = 2000
 """Maximum number of paths changed by loads that are compared."""
 MAX_ERROR_MESSAGE_CHARACTERS = 200
-"""Maximum number of characters that are reported of an internal error."""
-NATIVE_CLIENTS = frozenset(
+"""Maximum number of characters of an internal error's message that are reported."""
+NATIVE_CLIENT_LIBRARIES = frozenset(
     (
         "psycopg", "psycopg_c", "psycopg2", "pymssql", "pyodbc", "MySQLdb", "mysql.connector", "oracledb", "cx_Oracle",
         "ibm_db", "grpc", "pycurl", "zmq", "confluent_kafka", "pymemcache", "pylibmc", "cassandra", "couchbase",
@@ -70,7 +70,7 @@ NATIVE_CLIENTS = frozenset(
     )
 )  # fmt: skip
 """Libraries with native code that connects or writes without raising audit events."""
-CODE_MARK = "\0"
+CODE_NUMBER_PREFIX = "\0"
 """The prefix of the number of a code object in the text of a leaf, until its digest is needed."""
 
 
@@ -100,7 +100,7 @@ class Edit:
         codes, self.codes = self.codes, {}
 
         def text_of(text: str) -> str:
-            head, mark, number = text.partition(CODE_MARK)
+            head, mark, number = text.partition(CODE_NUMBER_PREFIX)
             return head + code_digest(codes[mark + number]) if mark else text
 
         if codes and self.before is not None and self.after is not None:
@@ -215,13 +215,13 @@ class Comparison:
         """Return the leaves of a module, with code objects replaced by numbers, and add the code objects to `codes`."""
 
         def mark(code: types.CodeType) -> str:
-            text = f"{CODE_MARK}{id(code)}"
+            text = f"{CODE_NUMBER_PREFIX}{id(code)}"
             codes[text] = code  # keep the object alive so that its id is not reused
             return text
 
         started = thread_time()
         with _gc_disabled():
-            found = Shapes((name,), CHECK_S, mark, MAX_CHECKED).of_module(name, undoable_names(name))
+            found = Shapes((name,), LOAD_CHECK_TIME_S, mark, MAX_CHECKED_LEAVES).of_module(name, undoable_names(name))
         self.paused_s += thread_time() - started
         return found
 
@@ -269,7 +269,7 @@ class Comparison:
         """
         with self._condition:
             # An evaluation counts as running for a moment after its answer was sent.
-            if not self._condition.wait_for(lambda: not self._running, IDLE_S):
+            if not self._condition.wait_for(lambda: not self._running, IDLE_TIMEOUT_S):
                 return {"rows": [], "more": 0, "why": "an evaluation runs: ask again when it is over"}
             edits = _merged(self._first, self._pending)
         if not edits:
@@ -341,7 +341,7 @@ class Comparison:
         leaf_rows: list[Row] = []
         if is_demanded or self._may_import():
             why, fresh, leaf_rows = self._imported(edits, previous, is_requested, started, is_demanded=is_demanded)
-            if why == NO_LONGER_NEEDED:
+            if why == NO_LONGER_NEEDED_REASON:
                 return None
         roots = {root_of(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
         rows += [
@@ -397,7 +397,9 @@ class Comparison:
         answer = self._fresh(spec, is_requested, is_demanded=is_demanded)
         if answer is None:
             return (
-                NO_LONGER_NEEDED if not is_requested() else f"the import of {', '.join(edits)} did not end in time",
+                NO_LONGER_NEEDED_REASON
+                if not is_requested()
+                else f"the import of {', '.join(edits)} did not end in time",
                 {},
                 [],
             )
@@ -420,7 +422,7 @@ class Comparison:
             leaves = (again or {}).get("leaves")
             if leaves is None:
                 return (
-                    NO_LONGER_NEEDED
+                    NO_LONGER_NEEDED_REASON
                     if not is_requested()
                     else f"the second import of {', '.join(edits)} did not succeed",
                     {},
@@ -447,7 +449,7 @@ class Comparison:
         for name, edit in edits.items():
             edited = {edit.file: previous[edit.file]} if edit.file in previous else {}
             why, found, some = self._imported({name: edit}, edited, is_requested, started, is_demanded=is_demanded)
-            if why == NO_LONGER_NEEDED:
+            if why == NO_LONGER_NEEDED_REASON:
                 return why, {}, []
             reasons += [why] if why else []
             fresh.update(found)
@@ -480,7 +482,7 @@ class Comparison:
             return []
         started_s = thread_time()
         with _gc_disabled():
-            shapes = Shapes(tuple(edits), IDLE_CHECK_S)
+            shapes = Shapes(tuple(edits), IDLE_CHECK_TIME_S)
             for module, names in roots.items():
                 found = shapes.of_module(module, names)
                 after.update(found)
@@ -510,13 +512,13 @@ class Comparison:
         """Run one importing process and return its result, or None if it was ended early."""
         if not self._idle(is_requested):
             return None
-        process = ImportProcess(PROGRAM, hash_seed)
+        process = ImportProcess(IMPORT_PROGRAM, hash_seed)
         with self._condition:
             self._process = process
             if self._running:
                 process.pause()
         try:
-            return process.result(spec, DEMANDED_IMPORT_S if is_demanded else IMPORT_S, is_requested)
+            return process.result(spec, REQUESTED_IMPORT_TIMEOUT_S if is_demanded else IMPORT_TIMEOUT_S, is_requested)
         finally:
             with self._condition:
                 self._process = None
@@ -542,7 +544,7 @@ class Comparison:
             "hashSeed": os.environ.get("PYTHONHASHSEED"),
             "django": _is_django_ready(),
             "folders": [*self._roots, os.environ.get("TMPDIR") or "/tmp"],  # noqa: S108  # as `tempfile` has it
-            "needsShield": not is_demanded and not NATIVE_CLIENTS.isdisjoint(sys.modules),
+            "needsShield": not is_demanded and not NATIVE_CLIENT_LIBRARIES.isdisjoint(sys.modules),
             "modules": modules,
             "edited": list(edits),
             "texts": sources,
@@ -550,7 +552,7 @@ class Comparison:
             "watched": watched[:MAX_WATCHED_PATHS],
             "roots": {},
             "forks": self._forks,
-            "shapeSeconds": DEMANDED_CHECK_S if is_demanded else CHILD_CHECK_S,
+            "shapeSeconds": REQUESTED_CHECK_TIME_S if is_demanded else CHILD_CHECK_TIME_S,
         }
 
     def _may_import(self) -> bool:
@@ -567,7 +569,7 @@ class Comparison:
         return is_requested()
 
 
-NO_LONGER_NEEDED = "(not wanted any more)"
+NO_LONGER_NEEDED_REASON = "(not wanted any more)"
 
 
 def _failed(edits: Collection[str], error: Exception) -> Finding:
@@ -586,7 +588,7 @@ def _failed(edits: Collection[str], error: Exception) -> Finding:
 
 def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
     """Return whether the leaves describe a name."""
-    return leaves.get(root, UNKNOWN) != UNKNOWN
+    return leaves.get(root, UNKNOWN_TEXT) != UNKNOWN_TEXT
 
 
 @contextlib.contextmanager

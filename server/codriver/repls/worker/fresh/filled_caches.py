@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     Name = Tuple[str, str]
     """A module, and a name in it."""
 
-_CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+_LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
-CHECKED_EVERY = 8192
-"""The number of objects after which a scan checks whether the process is still idle."""
-MAX_FOLLOWED = 300
+OBJECTS_PER_CHECK = 8192
+"""Number of objects after which a scan checks whether the process is still idle."""
+MAX_FOLLOWED_FUNCTIONS = 300
 """Maximum number of functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
 
@@ -66,7 +66,7 @@ def filled_caches(
     properties: dict[int, dict[str, types.FunctionType]] = {}
     objects = gc.get_objects()
     for one in _iterate_while_idle(objects, is_idle):
-        if type(one) is _CACHE:
+        if type(one) is _LRU_CACHE_TYPE:
             function = _wrapped(one)
             count = one.cache_info().currsize if function is not None else 0
             if function is not None and count and is_project(function.__code__.co_filename):
@@ -85,7 +85,7 @@ def filled_caches(
 def _iterate_while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
     """Yield the objects as long as the process is idle."""
     for number, one in enumerate(objects):
-        if not number % CHECKED_EVERY and not is_idle():
+        if not number % OBJECTS_PER_CHECK and not is_idle():
             return
         yield one
 
@@ -115,7 +115,7 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
     properties = home_of(function)
     waiting, seen = [function], {id(function.__code__)}
     for one in waiting:  # this list grows
-        if len(waiting) > MAX_FOLLOWED:
+        if len(waiting) > MAX_FOLLOWED_FUNCTIONS:
             return None
         module = one.__globals__.get("__name__")
         names = {name for code in nested_codes(one.__code__) for name in code.co_names}

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Flags of `os.open` that write to a file or create it."""
-EFFECTS = frozenset(
+REFUSED_EVENTS = frozenset(
     (
         "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname",
         "socket.getnameinfo", "socket.sendmsg", "socket.sendto", "socket.sethostname",
@@ -27,7 +27,7 @@ EFFECTS = frozenset(
         "winreg.CreateKey", "winreg.DeleteKey", "winreg.DeleteValue", "winreg.SetValue",
     )
 )  # fmt: skip
-"""The audit events of effects to refuse. Source: Python documentation, "Audit events table"."""
+"""Audit events of effects that are refused. Source: Python documentation, "Audit events table"."""
 FUNCTIONS_WITHOUT_EVENT = (
     ("_posixshmem", "shm_open"),
     ("posix", "mkfifo"),
@@ -36,10 +36,10 @@ FUNCTIONS_WITHOUT_EVENT = (
     ("os", "mknod"),
 )
 """Functions with effects that outlive the process but raise no audit event."""
-IN_MEMORY = (":memory:", b":memory:")
+MEMORY_DATABASE_NAMES = (":memory:", b":memory:")
 """Names of SQLite databases without a file."""
 MAX_DETAIL_CHARACTERS = 80
-"""Maximum number of characters that are reported of a path or other argument."""
+"""Maximum number of characters of a path or other argument that are reported."""
 
 
 class EffectRefusedError(PermissionError):
@@ -72,11 +72,11 @@ class RefusedEffects:
     def _check(self, event: str, details: tuple[Any, ...]) -> None:
         """Refuse an audit event if it has an effect outside of the process."""
         if event == "open":
-            is_writing = type(details[2]) is int and details[2] & WRITING and details[0] != os.devnull
+            is_writing = type(details[2]) is int and details[2] & WRITE_FLAGS and details[0] != os.devnull
             if is_writing:
                 self._refuse("open for writing", details)
-        elif event in EFFECTS:
-            if event == "sqlite3.connect" and details[:1] and details[0] in IN_MEMORY:
+        elif event in REFUSED_EVENTS:
+            if event == "sqlite3.connect" and details[:1] and details[0] in MEMORY_DATABASE_NAMES:
                 return
             if event == "os.fork" and self.allows_fork:
                 return

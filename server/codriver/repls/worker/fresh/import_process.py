@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-COMPARE = "--compare"
+COMPARE_OPTION = "--compare"
 """The argument that makes `__main__` run the import program."""
-TICK_S = 0.1
+TIME_CHECK_INTERVAL_S = 0.1
 """The interval at which the time limit is checked, in seconds."""
 HASH_SEEDS = "1", "2"
-"""Hash seeds for two imports of the same source, so that what depends on the order of sets differs between them."""
+"""Hash seeds for two imports of the same source, so that what depends on the order of sets is different."""
 
 
 def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ if sys.platform == "win32":
         def __init__(self, program: str, hash_seed: str) -> None:
             import subprocess
 
-            arguments = [sys.executable, "-B", program, COMPARE]
+            arguments = [sys.executable, "-B", program, COMPARE_OPTION]
             environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(  # noqa: S603  # our own program
@@ -76,7 +76,7 @@ else:
                 "-B",
                 *(["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []),
                 program,
-                COMPARE,
+                COMPARE_OPTION,
             ]
             reading, self._input = os.pipe()
             self._output, writing = os.pipe()
@@ -136,13 +136,13 @@ else:
             poll.register(self._output, select.POLLIN)
             data = b""
             while seconds > 0 and is_requested():
-                if poll.poll(TICK_S * 1000):
+                if poll.poll(TIME_CHECK_INTERVAL_S * 1000):
                     more = os.read(self._output, 2**16)
                     if not more:
                         return data
                     data += more
                 elif not self._is_paused:
-                    seconds -= TICK_S
+                    seconds -= TIME_CHECK_INTERVAL_S
             return None
 
         def _signal(self, number: int) -> None:

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     Answer = Dict[str, Any]
 
-CODE = "utf-8"
-REASON_CHARACTERS = 200
+SOURCE_ENCODING = "utf-8"
+MAX_REASON_CHARACTERS = 200
 """Maximum number of characters that are reported of the reason for a failure."""
-SETTLED_NS = 10 * 10**9
+MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in nanoseconds.
 
 Compiled code that was written this long after the source file cannot come from a previous version.
 """
-_LOADER: Any = importlib.machinery.SourceFileLoader
+_LOADER_CLASS: Any = importlib.machinery.SourceFileLoader
 
 
 def main() -> None:
@@ -124,9 +124,9 @@ class Import:
     def _answer(self, leaves: dict[str, str]) -> Answer:
         """Return the leaves, or why the edited modules cannot be compared."""
         if self._effects.refused:
-            return {"refused": self._effects.refused[0][:REASON_CHARACTERS]}
+            return {"refused": self._effects.refused[0][:MAX_REASON_CHARACTERS]}
         failed = [f"{name}: {self._failed[name]}" for name in self._edited if name in self._failed]
-        return {"failed": failed[0][:REASON_CHARACTERS]} if failed else {"leaves": leaves}
+        return {"failed": failed[0][:MAX_REASON_CHARACTERS]} if failed else {"leaves": leaves}
 
     def _shield(self) -> None:
         """Enter a namespace without network and with an overlay over the directories, if the system allows it."""
@@ -162,7 +162,7 @@ class Import:
             os.environ["PYTHONHASHSEED"] = spec["hashSeed"]
         sys.dont_write_bytecode = True
         importlib.invalidate_caches()
-        original_get_code = _LOADER.get_code
+        original_get_code = _LOADER_CLASS.get_code
         project_files = set(self._modules.values())
         needs_previous = not spec["roots"] and spec["forks"]
 
@@ -175,8 +175,8 @@ class Import:
             found: types.CodeType | None = original_get_code(loader, name)
             return found
 
-        _LOADER.get_code = get_code
-        _LOADER.set_data = lambda *_, **__: None
+        _LOADER_CLASS.get_code = get_code
+        _LOADER_CLASS.set_data = lambda *_, **__: None
         self._effects.install()
         if spec["django"]:
             try:
@@ -283,7 +283,7 @@ def _is_settled(file: str) -> bool:
         compiled, source = os.stat(importlib.util.cache_from_source(file)), os.stat(file)
     except (OSError, NotImplementedError):
         return False
-    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS
 
 
 def _has_threads() -> bool:

@@ -10,29 +10,29 @@ if TYPE_CHECKING:
 
 MAX_IMPORTERS = 80
 """Maximum number of modules that are returned. Those nearest to the edited modules come first."""
-_IMPORT_STATEMENT = re.compile(
+_IMPORT_STATEMENT_PATTERN = re.compile(
     rb"^[^\S\n]*(?:from[^\S\n]+(?P<module>[.\w]+)[^\S\n]+import\b(?P<names>[^\n(;#]*(?:\([^)]*\))?)"
     rb"|import[^\S\n]+(?P<modules>[^\n;#]+))",
     re.MULTILINE,
 )
-_NAME = re.compile(rb"\w+")
-_DOTTED = re.compile(rb"[\w.]+")
+_NAME_PATTERN = re.compile(rb"\w+")
+_DOTTED_NAME_PATTERN = re.compile(rb"[\w.]+")
 
 
 def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
     """Yield the dotted names that a module's source may import: modules, and names in modules."""
     package = module if is_package else module.rpartition(".")[0]
-    for match in _IMPORT_STATEMENT.finditer(source):
+    for match in _IMPORT_STATEMENT_PATTERN.finditer(source):
         if match["modules"] is not None:
             for part in match["modules"].split(b","):
-                found = _DOTTED.match(part.strip())
+                found = _DOTTED_NAME_PATTERN.match(part.strip())
                 if found is not None:
                     yield from _with_parents(_text(found[0]))
             continue
         base = _resolved(_text(match["module"]), package)
         if base is not None:
             yield from _with_parents(base)
-            yield from (f"{base}.{_text(name)}" for name in _NAME.findall(match["names"]))
+            yield from (f"{base}.{_text(name)}" for name in _NAME_PATTERN.findall(match["names"]))
 
 
 def importers(

@@ -5,7 +5,7 @@ All other leaves are ignored, so that data accumulated while the program runs is
 
 from __future__ import annotations
 
-from .leaves import SIZE, UNKNOWN
+from .leaves import SIZE_PART, UNKNOWN_TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def differing(previous: Leaves, present: Leaves) -> Fresh:
     """Return the leaves that differ between fresh imports of two sources, without those that are unknown in either."""
     paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
     found = {path: (previous.get(path), present.get(path)) for path in paths}
-    unknown = [path for path, values in found.items() if UNKNOWN in values]
+    unknown = [path for path, values in found.items() if UNKNOWN_TEXT in values]
     return {path: values for path, values in found.items() if not is_below_any(path, unknown)}
 
 
@@ -56,7 +56,7 @@ def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
         if live == now or _is_unknown_above(path, after):
             continue
         if past is None and _is_unknown_above(path, before):
-            past = UNKNOWN
+            past = UNKNOWN_TEXT
         if was != now:
             if live is not None or was is None or past is not None:  # otherwise it was removed before the load
                 yield path, PREVIOUS if live == was else OTHER, now, live
@@ -66,7 +66,7 @@ def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
 
 def changed(before: Leaves, after: Leaves) -> dict[str, str]:
     """Return the previous text for each path whose text a load has changed."""
-    paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN)
+    paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN_TEXT)
     return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
 
 
@@ -78,7 +78,7 @@ def outermost(rows: Iterable[Row]) -> list[Row]:
     found: list[Row] = []
     rows = list(rows)
     parts = {row[0].rpartition("[")[0] or row[0].rpartition("{")[0] for row in rows}
-    rows = [row for row in rows if not (row[0].endswith(SIZE) and row[0][: -len(SIZE)] in parts)]
+    rows = [row for row in rows if not (row[0].endswith(SIZE_PART) and row[0][: -len(SIZE_PART)] in parts)]
     for row in sorted(rows, key=lambda one: (len(one[0]), one[0])):
         if not is_below_any(row[0], [one[0] for one in found]):
             found.append(row)
@@ -92,6 +92,6 @@ def is_below_any(path: str, others: Iterable[str]) -> bool:
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
     """Return whether a leaf or one that contains it is unknown."""
-    if leaves.get(path) == UNKNOWN:
+    if leaves.get(path) == UNKNOWN_TEXT:
         return True
-    return any(leaves.get(path[:end]) == UNKNOWN for end, one in enumerate(path) if one in "[{<(.")
+    return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, one in enumerate(path) if one in "[{<(.")

@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     """A text, and the code object that belongs to it or None."""
     Leaves = Dict[str, str]
 
-UNKNOWN = "(not looked at)"
+UNKNOWN_TEXT = "(not looked at)"
 """The text of a leaf that is described at another path of the same name, or that exceeded a limit."""
-SIZE = ".len"
+SIZE_PART = ".len"
 """The last part of the path for the size of a collection."""
-MAX_DEPTH = 12
+MAX_OBJECT_DEPTH = 12
 """Maximum number of levels of objects below a name that are described."""
-MAX_LEAVES = 6000
-"""Maximum number of leaves of one name. A name with more is unknown as a whole."""
-MAX_PARTS = 50
-"""Maximum number of parts that are described of an object implemented in C."""
-TEXT_CHARACTERS = 120
+MAX_LEAVES_PER_NAME = 6000
+"""Maximum number of leaves of one name. A name that has more is unknown as a whole."""
+MAX_C_OBJECT_PARTS = 50
+"""Maximum number of parts of an object implemented in C that are described."""
+MAX_TEXT_CHARACTERS = 120
 """Maximum length of a string that is described in full."""
-PREFIX_CHARACTERS = 80
-"""Number of characters that are included of a longer string."""
-CHECKED_EVERY = 64
-"""The number of leaves after which the time limit is checked."""
+TEXT_PREFIX_CHARACTERS = 80
+"""Number of characters of a longer string that are included."""
+LEAVES_PER_CHECK = 64
+"""Number of leaves after which the time limit is checked."""
 
-_PLAIN = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
+_PLAIN_TYPE_IDS = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
 """The ids of types whose values are described by their `repr`."""
-_NAMED = frozenset(
+_NAMED_TYPE_IDS = frozenset(
     map(
         id,
         (
@@ -57,7 +57,7 @@ _NAMED = frozenset(
     )
 )  # fmt: skip
 """The ids of types whose objects are described by their name."""
-_CODE_ATTRIBUTES = {
+_CODE_ATTRIBUTE_BY_TYPE = {
     id(types.GeneratorType): "gi_code",
     id(types.CoroutineType): "cr_code",
     id(types.AsyncGeneratorType): "ag_code",
@@ -85,8 +85,10 @@ IGNORED_MODULE_NAMES = frozenset(
      "__conditional_annotations__")
 )  # fmt: skip
 """Names in modules that are not described."""
-CREATION_COUNTERS = frozenset(("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter"))
-"""Attributes that number objects by order of creation in a process, as in Django and SQLAlchemy."""
+CREATION_COUNTER_NAMES = frozenset(
+    ("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter")
+)
+"""Attributes with the order in which objects were created in a process, as in Django and SQLAlchemy."""
 _IGNORED_CLASS_NAMES = frozenset(
     ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
      "_abc_impl")
@@ -99,7 +101,7 @@ _FUNCTION_ATTRIBUTES = (
 
 From Python 3.14 on, reading `__annotations__` runs user code, which is stored as `__annotate__`.
 """
-_INSTANCE_DICT = "dictionary for instance variables"
+_INSTANCE_DICT_DOCSTRING = "dictionary for instance variables"
 """The start of the docstring of `__dict__` in classes written in Python. Source: `Objects/typeobject.c`."""
 _COLLECTION_TYPES = (dict, list, tuple, collections.deque, set, frozenset)
 
@@ -169,7 +171,7 @@ class Shapes:
         names: Collection[str],
         seconds: float,
         code: Callable[[types.CodeType], str] = code_digest,
-        most_leaves: int = MAX_LEAVES,
+        most_leaves: int = MAX_LEAVES_PER_NAME,
     ) -> None:
         self._names = frozenset(names)
         self._project_names = self._names
@@ -203,21 +205,21 @@ class Shapes:
         queue = collections.deque([(root, value, 0)])
         alive = []  # keep objects alive so that their ids are not reused
         while queue:
-            if len(names) >= self._most_leaves or (not len(names) % CHECKED_EVERY and self.is_over):
-                return {root: UNKNOWN}
+            if len(names) >= self._most_leaves or (not len(names) % LEAVES_PER_CHECK and self.is_over):
+                return {root: UNKNOWN_TEXT}
             path, thing, depth = queue.popleft()
             try:
                 names[path], has_parts = self._head(thing, path)
                 if not has_parts:
                     continue
                 if id(thing) in seen:
-                    names[path] = UNKNOWN
-                elif depth < MAX_DEPTH:
+                    names[path] = UNKNOWN_TEXT
+                elif depth < MAX_OBJECT_DEPTH:
                     seen.add(id(thing))
                     alive.append(thing)
                     queue.extend((path + step, part, depth + 1) for step, part in self._parts(thing))
             except (RuntimeError, ValueError, TypeError, AttributeError):  # it is changing, or half-made
-                names[path] = UNKNOWN
+                names[path] = UNKNOWN_TEXT
         return names
 
     def _head(self, thing: Any, path: str) -> tuple[str, bool]:
@@ -228,13 +230,13 @@ class Shapes:
             return text, False
         if kind is types.CodeType:
             return f"code {self._code(thing)}", False
-        if id(kind) in _NAMED or issubclass(kind, types.ModuleType):
+        if id(kind) in _NAMED_TYPE_IDS or issubclass(kind, types.ModuleType):
             name = space_of_module(thing).get("__name__") if issubclass(kind, types.ModuleType) else thing.__name__
             return f"{kind.__name__} {_text_or_empty(name)}", False
         if kind is types.FunctionType or is_class(thing):
             return self._definition(thing, path)
-        if id(kind) in _CODE_ATTRIBUTES:
-            return f"a {kind.__name__} of {self._code(getattr(thing, _CODE_ATTRIBUTES[id(kind)]))}", False
+        if id(kind) in _CODE_ATTRIBUTE_BY_TYPE:
+            return f"a {kind.__name__} of {self._code(getattr(thing, _CODE_ATTRIBUTE_BY_TYPE[id(kind)]))}", False
         home = home_of(kind)
         is_other = home[0] in self._project_names and at_home(kind) is not kind
         return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE_TYPES
@@ -297,13 +299,17 @@ class Shapes:
                     yield (f"{{{text}}}", True) if is_set else (f"[{text}]", value)
         names = self._attributes(thing, kind)
         yield from (
-            (f".{name}", value) for name, value in sorted(names.items(), key=_first) if name not in CREATION_COUNTERS
+            (f".{name}", value)
+            for name, value in sorted(names.items(), key=_first)
+            if name not in CREATION_COUNTER_NAMES
         )
         if holder is not None:
-            yield SIZE, size
+            yield SIZE_PART, size
         elif not names and home_of(kind)[0] in _TRANSPARENT_MODULES and kind is not types.FrameType:
             parts = (part for part in gc.get_referents(thing) if part is not kind)
-            yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MAX_PARTS)))
+            yield from (
+                (f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MAX_C_OBJECT_PARTS))
+            )
 
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
         """Return the attributes of an object, including slots, without running properties or proxies."""
@@ -333,7 +339,7 @@ def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
         value = names.get("__dict__")
         if type(value) is types.GetSetDescriptorType:
             documentation = value.__doc__
-            is_plain = type(documentation) is str and documentation.startswith(_INSTANCE_DICT)
+            is_plain = type(documentation) is str and documentation.startswith(_INSTANCE_DICT_DOCSTRING)
             if is_plain or home_of(base)[0] in _TRANSPARENT_MODULES:
                 yield "__dict__", value
         if "__slots__" in names:
@@ -351,7 +357,7 @@ def text_of_value(thing: Any) -> str | None:
         return _cut(thing)
     if kind is int:
         return str(thing) if -(10**18) < thing < 10**18 else hex(thing)
-    if id(kind) in _PLAIN:
+    if id(kind) in _PLAIN_TYPE_IDS:
         return repr(thing)
     if kind is bytearray:
         return f"bytearray {_cut(bytes(thing))}"
@@ -371,7 +377,7 @@ def _printed(thing: Any, kind: type, module: str) -> str | None:
         zone = thing.tzinfo
         return f"{thing.replace(tzinfo=None)!r} {None if zone is None else full_name(type(zone))}"
     if name in _PRINTABLE_TYPES.get("pathlib" if module.startswith("pathlib") else module, ()):
-        return str(repr(thing))[:TEXT_CHARACTERS]
+        return str(repr(thing))[:MAX_TEXT_CHARACTERS]
     return None
 
 
@@ -415,10 +421,10 @@ def _registered(kind: type) -> Iterator[type]:
 
 def _cut(value: str | bytes) -> str:
     """Return the `repr` of a string, or for a long one its start, length and digest."""
-    if len(value) <= TEXT_CHARACTERS:
+    if len(value) <= MAX_TEXT_CHARACTERS:
         return repr(value)
     data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-    return f"{value[:PREFIX_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
+    return f"{value[:TEXT_PREFIX_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
 
 
 def _text_or_empty(value: object) -> str:

@@ -23,17 +23,17 @@ _CODE_ATTRIBUTE_BY_TYPE = {
     id(types.CoroutineType): "cr_code",
     id(types.AsyncGeneratorType): "ag_code",
 }
-_WORDS = {
+_WORD_BY_TYPE = {
     id(types.FunctionType): "function",
     id(types.GeneratorType): "generator",
     id(types.CoroutineType): "coroutine",
     id(types.AsyncGeneratorType): "generator",
 }
 """The word for an object with code, by the id of its type."""
-FRAME = "frame"
+FRAME_WORD = "frame"
 """The word for a running call."""
-CHECKED_EVERY = 8192
-"""The number of objects after which a scan checks whether the process is still idle."""
+OBJECTS_PER_CHECK = 8192
+"""Number of objects after which a scan checks whether the process is still idle."""
 
 
 def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
@@ -69,17 +69,17 @@ def _known(file: str, source: bytes) -> set[str]:
 def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
     """Yield the kind, code and object of everything that has code, and None if the process is no longer idle."""
     for number, thing in enumerate(gc.get_objects()):
-        if not number % CHECKED_EVERY and not is_idle():
+        if not number % OBJECTS_PER_CHECK and not is_idle():
             yield None
         name = _CODE_ATTRIBUTE_BY_TYPE.get(id(type(thing)))
         if name is not None:
             code = getattr(thing, name)
             if code is not None:
-                yield _WORDS[id(type(thing))], code, thing
+                yield _WORD_BY_TYPE[id(type(thing))], code, thing
     for frame in list(sys._current_frames().values()):  # noqa: SLF001  # no other way to it
         current: types.FrameType | None = frame
         while current is not None:
-            yield FRAME, current.f_code, None
+            yield FRAME_WORD, current.f_code, None
             current = current.f_back
 
 

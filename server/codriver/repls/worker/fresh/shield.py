@@ -26,7 +26,7 @@ MNT_DETACH = 2
 """Source: umount2(2)."""
 PR_SET_PDEATHSIG = 1
 """Source: prctl(2)."""
-MAX_UPPER_SIZE = "256m"
+MAX_WRITTEN_SIZE = "256m"
 """Maximum number of bytes that the process may write, in the notation of mount(8)."""
 SCRATCH_DIRECTORIES = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
 """Directories that most systems have.
@@ -96,7 +96,7 @@ def lay(directories: Sequence[str]) -> None:
     if not scratch:
         raise OSError(f"none of {', '.join(SCRATCH_DIRECTORIES)} is free for the upper layer")
     target = os.fsencode(scratch)
-    _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={MAX_UPPER_SIZE}".encode()), "mount tmpfs")
+    _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={MAX_WRITTEN_SIZE}".encode()), "mount tmpfs")
     try:
         for number, directory in enumerate(directories):
             upper, work = f"{scratch}/u{number}", f"{scratch}/w{number}"

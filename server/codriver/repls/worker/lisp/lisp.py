@@ -12,8 +12,8 @@ import re
 import sys
 
 from ..basics.dialect import (
-    COMPLETIONS,
-    LISTED,
+    MAX_COMPLETIONS,
+    MAX_LISTED_NAMES,
     Dialect,
     NamespaceMissingError,
     first_line,
@@ -28,7 +28,7 @@ from ..basics.error_report import (
     set_phase,
     words_of,
 )
-from ..basics.frame_spaces import FRAME, failed_test_frames, frames_of
+from ..basics.frame_spaces import FRAME_OP, failed_test_frames, frames_of
 from ..basics.plain_values import BRACKETS, PlainPrinter
 from ..basics.printing import limits, requested_print_limits
 from ..basics.source_files import Sources, lines_of
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
     from ..basics.frame_spaces import FrameSpace
     from ..basics.jobs import Job
 
-LENGTH = 10_000
-"""Maximum number of elements printed without a limit in the request, because sequences may be infinite."""
+MAX_PRINTED_ELEMENTS = 10_000
+"""Maximum number of elements that are printed if the request has no limit, because sequences may be infinite."""
 DATA_LENGTH, DATA_LEVEL = 50, 5
 """Maximum length and depth of an error's printed data."""
-DATA_CHARACTERS = 4000
+MAX_DATA_CHARACTERS = 4000
 """Maximum number of characters that are printed of an error's data."""
-SOURCE_LINES = 2000
-"""Maximum number of lines returned from the start of a definition."""
+MAX_SOURCE_LINES = 2000
+"""Maximum number of lines of a definition that are returned."""
 
 
-INSTALLED = {"site-packages", "dist-packages"}
-SETTLED_NS = 10 * 10**9
+INSTALLED_DIRECTORIES = {"site-packages", "dist-packages"}
+MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in nanoseconds.
 
 Code that was compiled this long after its source was written cannot be from an older version of the source.
 """
-ARITY = re.compile(r"__arity(\d+|_rest)$")
-"""Matches the end of the name of a function's arity. Source: Basilisp's `compiler/generator.py`."""
+ARITY_NAME_PATTERN = re.compile(r"__arity(\d+|_rest)$")
+"""Matches the end of the name of a function for one arity. Source: Basilisp's `compiler/generator.py`."""
 ARITIES_PARAMETER = "multi_arity_args"
 """The parameter of the function that selects an arity."""
 
@@ -154,7 +154,7 @@ class Lisp(Dialect):
                 raise NamespaceMissingError(f"there is no namespace {name!r}: require it first")
             self._refer_core(namespace)
         frame = None
-        if message["op"] == FRAME:
+        if message["op"] == FRAME_OP:
             number = message.get("frame")
             frames = [] if session.error is None else frames_of(self._innermost_error(session.error))
             spaces = session.spaces
@@ -228,7 +228,7 @@ class Lisp(Dialect):
             now = job.session.limits.get(name, self._vars[name].value)
             chosen.append(now if limit is None and now != self._limits[name] else default)
         length, depth = (one if isinstance(one, int) else None for one in chosen)
-        length = length or LENGTH
+        length = length or MAX_PRINTED_ELEMENTS
         bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
         try:
             with self._runtime.bindings(bound):
@@ -259,7 +259,7 @@ class Lisp(Dialect):
             return self._complete_in(owner, start, namespace)
         with self._runtime.bindings({self._vars["*ns*"]: namespace}):
             loaded = {str(name) + "/" for name in self._runtime.Namespace.ns_cache() if str(name).startswith(prefix)}
-            found = sorted({*namespace.complete(prefix), *(loaded if prefix else ())})[:COMPLETIONS]
+            found = sorted({*namespace.complete(prefix), *(loaded if prefix else ())})[:MAX_COMPLETIONS]
             return [{"candidate": name, **self._kind(self._resolve(name, namespace))} for name in found]
 
     def _complete_in(self, owner: str, start: str, namespace: Any) -> list[dict[str, str]]:
@@ -276,7 +276,7 @@ class Lisp(Dialect):
             names = sorted(vars(module)) if module is not None else ()
             names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
             kinds = {name: {"type": kind_of(vars(module)[name], name)} for name in names}
-        return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:COMPLETIONS]]
+        return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:MAX_COMPLETIONS]]
 
     @staticmethod
     def _imported(symbol: object, namespace: Any) -> Any:
@@ -304,7 +304,7 @@ class Lisp(Dialect):
         file, line = found.get("file"), found.get("line")
         if not isinstance(file, str) or not isinstance(line, int):
             return None
-        text = "".join(lines_of(file)[line - 1 : line - 1 + SOURCE_LINES])
+        text = "".join(lines_of(file)[line - 1 : line - 1 + MAX_SOURCE_LINES])
         return (text, file, line) if text else None
 
     def names(self, limit: str, namespace: Any) -> dict[str, Any] | None:
@@ -315,7 +315,7 @@ class Lisp(Dialect):
             if home is None:
                 return None
             found = ((name, var) for name, var in self._vars_by_name(home) if not var.is_private)
-        listed = list(itertools.islice(found, LISTED))
+        listed = list(itertools.islice(found, MAX_LISTED_NAMES))
         return {"rows": [self._row(name, one) for name, one in listed], "omitted": sum(1 for _ in found)}
 
     @staticmethod
@@ -387,7 +387,7 @@ class Lisp(Dialect):
         if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES_PARAMETER,):
             return module, ""
         demunge = importlib.import_module("basilisp.lang.util").demunge
-        return demunge(module), demunge(ARITY.sub("", name))
+        return demunge(module), demunge(ARITY_NAME_PATTERN.sub("", name))
 
     def local_name(self, name: str) -> str:
         """Return the name of a local variable in the source. Basilisp numbers and munges names."""
@@ -420,7 +420,7 @@ class Lisp(Dialect):
         if type(error).__name__ == "ExceptionInfo":
             limits = {self._vars["*print-length*"]: DATA_LENGTH, self._vars["*print-level*"]: DATA_LEVEL}
             with self._runtime.bindings(limits):
-                data = self._runtime.lrepr(innermost.data)[:DATA_CHARACTERS]
+                data = self._runtime.lrepr(innermost.data)[:MAX_DATA_CHARACTERS]
             words.update(type="ExceptionInfo", message=str(innermost.message), data=data)
         return words
 
@@ -461,8 +461,8 @@ def _ignore_cached_code(importer: Any) -> None:
         with contextlib.suppress(OSError, NotImplementedError):
             source, compiled = os.stat(path), os.stat(_cache_path_of(path))
             newest = max(source.st_mtime_ns, source.st_ctime_ns)
-            is_installed = not INSTALLED.isdisjoint(path.split(os.sep))
-            if not is_installed and compiled.st_mtime_ns <= newest + SETTLED_NS:
+            is_installed = not INSTALLED_DIRECTORIES.isdisjoint(path.split(os.sep))
+            if not is_installed and compiled.st_mtime_ns <= newest + MAX_COMPILATION_NS:
                 return {**stats, "mtime": newest & 0xFFFFFFFF}
         return stats
 

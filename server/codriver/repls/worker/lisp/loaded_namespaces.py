@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-FUNCTION = type(lambda: None)
-COLLECTIONS = (".vector", ".map", ".set", ".list")
+FUNCTION_TYPE = type(lambda: None)
+COLLECTION_MODULES = (".vector", ".map", ".set", ".list")
 """Modules of Basilisp that contain the classes of collections."""
-REFERENCES = {".atom": "_state", ".volatile": "value"}
+REFERENCE_VALUE_FIELDS = {".atom": "_state", ".volatile": "value"}
 """The field that contains the value of a reference, by the module of its class."""
 WALKED, DEEP = 10_000, 6
 """Maximum number of values that are searched for functions, and the maximum depth."""
@@ -149,12 +149,12 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
     if code is not None:
         yield code
         parts = _closure_values(value)
-    elif kind in (list, tuple, set, frozenset) or home in COLLECTIONS:
+    elif kind in (list, tuple, set, frozenset) or home in COLLECTION_MODULES:
         parts = value.items() if qualname_of(kind) == "PersistentMap" else value
     elif kind is dict:
         parts = list(value.items())
-    elif home in REFERENCES:
-        parts = (getattr(value, REFERENCES[home], None),)
+    elif home in REFERENCE_VALUE_FIELDS:
+        parts = (getattr(value, REFERENCE_VALUE_FIELDS[home], None),)
     for part in itertools.islice(parts, max(left[0], 0)):
         yield from _codes_in(part, language, left, depth - 1)
 
@@ -167,9 +167,9 @@ def _closure_values(function: types.FunctionType) -> Iterator[Any]:
 
 def _code_of(value: Any) -> types.CodeType | None:
     """Return the code of a function, unwrapping one with metadata, or None for any other value."""
-    while type(value) is FUNCTION and "__wrapped__" in value.__dict__:
+    while type(value) is FUNCTION_TYPE and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
-    code: types.CodeType | None = value.__code__ if type(value) is FUNCTION else None
+    code: types.CodeType | None = value.__code__ if type(value) is FUNCTION_TYPE else None
     return code
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job
 
 
-FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
+NAMESPACE_FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
 """The fields of a namespace that are restored."""
 VAR_FIELDS = ("_root", "_meta", "_is_bound")
 """The fields of a var that are restored."""
-METHODS = ("_methods", "_prefers")
+MULTIMETHOD_FIELDS = ("_methods", "_prefers")
 """The fields of a multimethod that are restored."""
 
 
@@ -80,13 +80,13 @@ class LispSnapshot:
     def __init__(self, namespaces: Any, multi: Any) -> None:
         package = multi.__module__.partition(".")[0] + "."
         self._spaces = [
-            (space, space.interns, dict(space.module.__dict__), _fields_of(space, FIELDS))
+            (space, space.interns, dict(space.module.__dict__), _fields_of(space, NAMESPACE_FIELDS))
             for space in namespaces.ns_cache().values()
             if not str(space.name).startswith(package)
         ]
         self._vars = [(var, _fields_of(var, VAR_FIELDS)) for _, interns, *_ in self._spaces for var in interns.values()]
         roots = [var.root for space in namespaces.ns_cache().values() for var in space.interns.values()]
-        self._methods = [(root, _fields_of(root, METHODS)) for root in roots if type(root) is multi]
+        self._methods = [(root, _fields_of(root, MULTIMETHOD_FIELDS)) for root in roots if type(root) is multi]
         self._tables = [(root, table, dict(table)) for root in roots if (table := _dispatch_table_of(root)) is not None]
 
     def note_changes(self, undo: UndoRecord) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ..basics.previews import LEVELS, MAX_GLIMPSE_ELEMENTS, TEXT_CHARACTERS, class_name
+from ..basics.previews import MAX_GLIMPSE_ELEMENTS, MAX_GLIMPSE_LEVELS, MAX_NESTED_CHARACTERS, class_name
 from ..basics.printing import Cuts, NoSuchPartError
 
 TYPE_CHECKING = False
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-ATOMS = (str, bytes, int, float, complex, type(None))
+ATOM_TYPES = (str, bytes, int, float, complex, type(None))
 """Python classes whose values are printed in full."""
-COUNTED = (list, tuple, dict, set, frozenset)
+COUNTED_TYPES = (list, tuple, dict, set, frozenset)
 """Python classes of collections whose length is known."""
-PLAIN = ("keyword", "symbol")
+WORD_MODULES = ("keyword", "symbol")
 """Modules of Basilisp whose values are printed as one word."""
-AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
+BRACKETS_BY_MODULE = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
 """The brackets of a collection, by the module of its class."""
 
 
 def pairs_of(value: Any) -> Any:
     """Return an iterator over the steps and parts of a collection, or None for any other value."""
-    if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
+    if isinstance(value, (*ATOM_TYPES, type)) or not hasattr(type(value), "__iter__"):
         return None
     if hasattr(value, "items"):
         return iter(value.items())
@@ -33,14 +33,16 @@ def pairs_of(value: Any) -> Any:
     return None if hasattr(type(value), "__next__") else enumerate(value)
 
 
-ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
+STRING_ESCAPES = str.maketrans(
+    {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"}
+)
 
 
 def print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
     """Print a string like Clojure. Basilisp itself escapes all non-ASCII characters."""
     if human_readable or not print_readably:
         return text
-    return '"' + text.translate(ESCAPES) + '"'
+    return '"' + text.translate(STRING_ESCAPES) + '"'
 
 
 class LispValues:
@@ -58,7 +60,7 @@ class LispValues:
 
     def _count(self, value: Any) -> int | None:
         # A lazy sequence has a length too, but would be realized to compute it.
-        return len(value) if isinstance(value, (COUNTED, self._counted)) else None
+        return len(value) if isinstance(value, (COUNTED_TYPES, self._counted)) else None
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
         """Describe what was cut from a printed value. All parts that were printed are already realized."""
@@ -97,25 +99,25 @@ class LispValues:
 
     def is_function(self, value: Any) -> bool:
         """Return whether a value is a function. Collections and keywords are callable, but do not count."""
-        return callable(value) and not self._is_counted_collection(value) and self._module_of(value) not in PLAIN
+        return callable(value) and not self._is_counted_collection(value) and self._module_of(value) not in WORD_MODULES
 
     def glimpse(self, value: Any) -> dict[str, str]:
         """Describe a value by its class, its size, and its text in one line, without running user code."""
         found = {"class": class_name(type(value))}
         if self._is_counted_collection(value):
             found["count"] = str(len(value))
-        text = self._in_line(value, LEVELS)
+        text = self._in_line(value, MAX_GLIMPSE_LEVELS)
         return found if text == f"<{found['class']}>" else {**found, "value": text}
 
     def _in_line(self, value: Any, levels: int) -> str:
         kind = type(value)
-        if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
+        if kind in (str, bytes) and len(value) > MAX_NESTED_CHARACTERS:
             return f"<{kind.__name__} of {len(value)}>"
-        if kind in (*ATOMS, bool) or self._module_of(value) in PLAIN:
+        if kind in (*ATOM_TYPES, bool) or self._module_of(value) in WORD_MODULES:
             return self._show(value)
         if not levels or not self._is_counted_collection(value):
             return f"<{class_name(kind)}>"
-        before, after = AROUND.get(self._module_of(value), ("(", ")"))
+        before, after = BRACKETS_BY_MODULE.get(self._module_of(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), MAX_GLIMPSE_ELEMENTS)
             parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]

@@ -22,18 +22,20 @@ from ..basics.held_definitions import (
     space_of,
     unwrap_functions,
 )
-from .statements import FUNCTIONS, targets
+from .statements import FUNCTION_NODES, targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-PLAIN = (int, float, complex, bool, str, bytes, type(None))
-EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]")
+PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None))
+EVALUATED_FILE_PATTERN = re.compile(
+    r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]"
+)
 """Matches the pseudo file names of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
-BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
 """The fields of a syntax node that contain statements."""
 
 
@@ -184,13 +186,13 @@ class BoundNames:
         for node in ast.walk(tree):
             if isinstance(node, ast.Global):
                 self.rebound.update(node.names)
-            elif isinstance(node, FUNCTIONS):
+            elif isinstance(node, FUNCTION_NODES):
                 self._read_stores(node)
 
     def _read(self, body: Iterable[Any], scope: str) -> None:
         """Record the names that statements bind. `scope` is the dotted prefix of their class."""
         for node in body:
-            is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef))
+            is_definition = isinstance(node, (*FUNCTION_NODES, ast.ClassDef))
             for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
                 attribute = (
                     name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
@@ -203,7 +205,7 @@ class BoundNames:
             if isinstance(node, ast.ClassDef):
                 self._read(node.body, scope + node.name + ".")
             elif not is_definition:
-                for field in BLOCKS:
+                for field in BLOCK_FIELDS:
                     self._read(getattr(node, field, None) or (), scope)
 
     def _read_stores(self, function: ast.AST) -> None:
@@ -239,12 +241,12 @@ def code_file_of(value: object) -> str:
 
 def is_evaluated(value: object) -> bool:
     """Return whether a function or class was created by evaluated code."""
-    return EVALUATED.match(code_file_of(value)) is not None
+    return EVALUATED_FILE_PATTERN.match(code_file_of(value)) is not None
 
 
 def is_plain(value: object) -> bool:
     """Return whether a value is a number, string, bytes, boolean, None, or a tuple of these."""
-    return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
+    return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain, value)))
 
 
 def _targets_in(node: Any) -> list[ast.AST]:

@@ -19,7 +19,7 @@ import threading
 import time
 
 from ..basics.connections import THREAD_NAME
-from .recorded_calls import END_NS, ERROR, FUNCTION, MAX_CALLS, RESULT, YIELDS
+from .recorded_calls import END_NS, ERROR, FUNCTION, MAX_RECORDED_CALLS, RESULT, YIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from .recorded_calls import Function, Record, Recording
 
-TOOL_IDS = (4, 3, 5, 2)
+PREFERRED_TOOL_IDS = (4, 3, 5, 2)
 """Tool ids in order of preference: those without a conventional owner, then the profiler's.
 
 The ids of debuggers and coverage tools are never used.
 """
-NAME = "codriver"
+TOOL_NAME = "codriver"
 """The name under which the recorder uses `sys.monitoring`."""
 FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
-NO_FREE_ID = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
+NO_FREE_ID_MESSAGE = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
 
 
 class CallMonitor:
@@ -55,10 +55,10 @@ class CallMonitor:
     def begin(self) -> str:
         """Start recording. Return the reason if that is not possible, or ""."""
         monitoring = self._monitoring
-        self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        self._tool = next((one for one in PREFERRED_TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if self._tool < 0:
-            return NO_FREE_ID
-        monitoring.use_tool_id(self._tool, NAME)
+            return NO_FREE_ID_MESSAGE
+        monitoring.use_tool_id(self._tool, TOOL_NAME)
         events = monitoring.events
         self._local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
         for event, callback in self._callbacks(events).items():
@@ -116,7 +116,7 @@ class CallMonitor:
             function = functions.get(id(code)) or function_of(code, frame_at(1))
             if not function.is_requested:
                 return disable
-            if function.count >= function.most or len(calls) >= MAX_CALLS:
+            if function.count >= function.most or len(calls) >= MAX_RECORDED_CALLS:
                 function.is_over = True
                 return disable
             function.count += 1
@@ -226,14 +226,16 @@ class CallMonitor:
 
 SUSPENDABLE_FLAGS = 0x20 | 0x80 | 0x200
 """Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
-OTHERS = "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
-OTHER_THREADS = "threads that were already running are not recorded, which needs Python 3.12 or later"
-UNKNOWN_ERROR = "an error"
-"""Stands for the error of a call, because a profile function does not receive the error."""
-OLD = sys.version_info < (3, 11)
+PROFILER_REPLACED_NOTE = (
+    "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
+)
+OTHER_THREADS_NOTE = "threads that were already running are not recorded, which needs Python 3.12 or later"
+UNKNOWN_ERROR_TEXT = "an error"
+"""The text for the error of a call that a profile function reports, because it does not receive the error."""
+LACKS_SUSPENDABLE_CALLS = sys.version_info < (3, 11)
 """Whether this version of Python cannot record calls of generators and coroutines."""
-NO_GENERATORS = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
-YIELD_PREFIX = "YIELD"
+NO_GENERATORS_NOTE = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
+YIELD_INSTRUCTION_PREFIX = "YIELD"
 """The prefix of the names of instructions that suspend a call."""
 
 
@@ -276,14 +278,14 @@ class CallProfiler:
         if sys.getprofile() is self._profile:
             sys.setprofile(None)
         else:
-            self._recording.notes.append(OTHERS)
+            self._recording.notes.append(PROFILER_REPLACED_NOTE)
         if getattr(threading, "_profile_hook", None) is self._profile:
             threading.setprofile(None)
         self._profile = None
         if self._are_unseen:
-            self._recording.notes.append(OTHER_THREADS)
-        if OLD:
-            self._recording.notes.append(NO_GENERATORS)
+            self._recording.notes.append(OTHER_THREADS_NOTE)
+        if LACKS_SUSPENDABLE_CALLS:
+            self._recording.notes.append(NO_GENERATORS_NOTE)
 
     def _profile_function(self) -> Any:
         """Return the profile function."""
@@ -294,7 +296,7 @@ class CallProfiler:
             if event == "call":
                 code = frame.f_code
                 function = functions.get(id(code)) or function_of(code, frame)
-                if function.is_requested and not (OLD and code.co_flags & SUSPENDABLE_FLAGS):
+                if function.is_requested and not (LACKS_SUSPENDABLE_CALLS and code.co_flags & SUSPENDABLE_FLAGS):
                     on_start(function, frame)
             elif event == "return":
                 known = functions.get(id(frame.f_code))
@@ -313,7 +315,7 @@ class CallProfiler:
             stack.append(known)
             return
         calls = self._recording.calls
-        if function.count >= function.most or len(calls) >= MAX_CALLS:
+        if function.count >= function.most or len(calls) >= MAX_RECORDED_CALLS:
             function.is_over = True
             return
         function.count += 1
@@ -344,7 +346,7 @@ class CallProfiler:
         elif stack:
             stack[:] = [one for one in stack if one is not record]
         name = self._current_instruction(function, frame)
-        if name.startswith(YIELD_PREFIX) and function.code.co_flags & SUSPENDABLE_FLAGS:
+        if name.startswith(YIELD_INSTRUCTION_PREFIX) and function.code.co_flags & SUSPENDABLE_FLAGS:
             record[YIELDS] += 1
             record[RESULT] = self._recording.printer.short(value)
             return
@@ -352,7 +354,7 @@ class CallProfiler:
         record[END_NS] = time.perf_counter_ns()
         is_error = value is None and not name.startswith("RETURN")
         record[RESULT] = None if is_error else self._recording.result(function, frame, value)
-        record[ERROR] = UNKNOWN_ERROR if is_error else None
+        record[ERROR] = UNKNOWN_ERROR_TEXT if is_error else None
 
     def _current_instruction(self, function: Function, frame: types.FrameType) -> str:
         """Return the name of the instruction that a frame executes."""

@@ -22,8 +22,8 @@ import types
 from _queue import Empty, SimpleQueue  # those of `queue` may be replaced, for example by gevent
 
 from ..basics.connections import start_thread
-from .call_monitor import FRAME_AT, NO_FREE_ID, TOOL_IDS
-from .recorded_calls import HIDDEN, CallPrinter, Function, mro_of, space_of
+from .call_monitor import FRAME_AT, NO_FREE_ID_MESSAGE, PREFERRED_TOOL_IDS
+from .recorded_calls import HIDDEN_TEXT, CallPrinter, Function, mro_of, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     Test = Callable[[Any], object]
     Call = list[Any]
 
-MONITORING_MISSING = "watch_calls needs sys.monitoring, which Python has since 3.12"
-NAME = "codriver watch_calls"
+MONITORING_MISSING_MESSAGE = "watch_calls needs sys.monitoring, which Python has since 3.12"
+TOOL_NAME = "codriver watch_calls"
 """The name under which watches use `sys.monitoring`."""
 DEFAULT_LIMIT, MAX_LIMIT = 50, 1000
 """The default and the maximum number of calls that a watch reports."""
 MAX_CALLS_PER_S = 100
-"""Maximum number of calls that a watch reports in a second. A program must not become slow because it is watched."""
+"""Maximum number of calls per second that a watch reports. A program must not become slow because it is watched."""
 MAX_WATCHES = 20
 """Maximum number of watches in a process, because each has a thread."""
-MAX_WRAPPERS = 20
-"""Maximum number of decorators around a function, in case they refer to one another."""
-MAX_CALLS_PER_FRAME = 50
+MAX_FOLLOWED_DECORATORS = 20
+"""Maximum number of decorators of a function that are followed, in case they refer to one another."""
+MAX_CALLS_PER_MESSAGE = 50
 """Maximum number of calls that are sent together."""
-CHECK_S = 1.0
-"""Interval in which a watch reports omitted calls, and checks whether its function has other code."""
-POLL_S = 0.02
-"""Interval in which calls are sent in a program with green threads."""
-SECOND_NS = 1_000_000_000
+CHECK_INTERVAL_S = 1.0
+"""Interval at which a watch reports omitted calls, and checks whether its function has other code."""
+POLL_INTERVAL_S = 0.02
+"""Interval at which calls are sent in a program with green threads."""
+NS_PER_SECOND = 1_000_000_000
 WATCH, THREAD, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(8)
 """The indexes in a call. `CALLER` is a code object and a line, and the last two are texts or None."""
 
@@ -108,7 +108,7 @@ class Target:
 
     def _unwrapped(self, value: Any) -> types.FunctionType:
         """Return the function inside decorators, methods and properties."""
-        for _ in range(MAX_WRAPPERS):
+        for _ in range(MAX_FOLLOWED_DECORATORS):
             if type(value) is types.FunctionType:
                 inner = value.__dict__.get("__wrapped__")
                 if inner is None:
@@ -169,7 +169,7 @@ class Client:
         self.push = push
 
     def is_connected(self) -> bool:
-        """Return whether the client may still be connected. It is called about once per `CHECK_S`."""
+        """Return whether the client may still be connected. It is called about once per `CHECK_INTERVAL_S`."""
         return True
 
     def end(self) -> None:
@@ -227,7 +227,7 @@ class CallWatch:
                 self.failure = self.failure or self._printer.error(error)
                 return None
         now = time.perf_counter_ns()
-        if now - self._window_ns >= SECOND_NS:
+        if now - self._window_ns >= NS_PER_SECOND:
             self._window_ns, self._in_window = now, 0
         if self._in_window >= MAX_CALLS_PER_S:
             self.omitted += 1
@@ -237,7 +237,7 @@ class CallWatch:
         self.open += 1
         short, hidden = self._printer.short, self._hidden
         snapshots = [
-            [name, HIDDEN if name in hidden else short(values[name])]
+            [name, HIDDEN_TEXT if name in hidden else short(values[name])]
             for name in self._function.arguments
             if name in values
         ]
@@ -306,7 +306,7 @@ class CallWatches:
             WatchRefusedError: the function cannot be watched.
         """
         if self._monitoring is None:
-            raise WatchRefusedError("capability-missing", MONITORING_MISSING)
+            raise WatchRefusedError("capability-missing", MONITORING_MISSING_MESSAGE)
         watch = CallWatch(identity, target, condition, max(1, min(limit, MAX_LIMIT)), client)
         with self._lock:
             if len(self._watches) >= MAX_WATCHES:
@@ -376,10 +376,10 @@ class CallWatches:
 
     def _begin(self) -> None:
         monitoring = self._monitoring
-        tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        tool = next((one for one in PREFERRED_TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if tool < 0:
-            raise WatchRefusedError("capability-missing", NO_FREE_ID)
-        monitoring.use_tool_id(tool, NAME)
+            raise WatchRefusedError("capability-missing", NO_FREE_ID_MESSAGE)
+        monitoring.use_tool_id(tool, TOOL_NAME)
         self._tool = tool
         for event, callback in self._callbacks().items():
             monitoring.register_callback(tool, event, callback)
@@ -487,12 +487,12 @@ class CallWatches:
 
 
 def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
-    """Wait for the next calls, at most for `CHECK_S`."""
-    deadline = time.monotonic() + CHECK_S
+    """Wait for the next calls, at most for `CHECK_INTERVAL_S`."""
+    deadline = time.monotonic() + CHECK_INTERVAL_S
     while _has_greenlets() and calls.empty() and time.monotonic() < deadline:
-        time.sleep(POLL_S)  # a wait for the queue would stop the other threads of the REPL
+        time.sleep(POLL_INTERVAL_S)  # a wait for the queue would stop the other threads of the REPL
     try:
-        first = calls.get(block=not _has_greenlets(), timeout=CHECK_S)
+        first = calls.get(block=not _has_greenlets(), timeout=CHECK_INTERVAL_S)
     except Empty:
         return []
     return ([] if first is None else [first]) + _rest(calls)
@@ -506,7 +506,7 @@ def _has_greenlets() -> bool:
 def _rest(calls: SimpleQueue[Call | None]) -> list[Call]:
     """Return the calls that can be sent without waiting."""
     found: list[Call] = []
-    while len(found) < MAX_CALLS_PER_FRAME:
+    while len(found) < MAX_CALLS_PER_MESSAGE:
         try:
             call = calls.get_nowait()
         except Empty:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
 
-MAPS = ("_member_map_", "_value2member_map_")
+MEMBER_MAP_ATTRIBUTES = ("_member_map_", "_value2member_map_")
 """The attributes of an enumeration with its members by name and by value."""
 COMPUTED_ATTRIBUTES = (
     "_flag_mask_",

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 MAX_VALUE_NESTING = 50
 """Maximum number of levels of nested values that are compared. Deeper values count as different."""
-MAX_COMPARED = 20_000
-"""Number of elements from which a collection counts as different, because comparing it would take too long."""
+COMPARED_SIZE_LIMIT = 20_000
+"""Number of elements at which a collection counts as different, because comparing it would take too long."""
 MAX_CLOSURE_DEPTH = 8
 """Maximum number of nested closures that are compared, because a function may enclose itself."""
 
-CACHES = {
+CACHE_ATTRIBUTES = {
     "django.urls.resolvers": (
         "_callback_strs",
         "_populated",
@@ -38,7 +38,7 @@ CACHES = {
 DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
 """Modules whose objects do not change after their creation, except that libraries cache results in them."""
 
-PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
+CONSTANT_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 def is_equal_without_caches(first: Any, other: Any) -> bool:
@@ -63,13 +63,13 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
     if kind in (list, tuple):
         return (
             len(first) == len(other)
-            and len(first) < MAX_COMPARED
+            and len(first) < COMPARED_SIZE_LIMIT
             and all(is_alike(a, b, depth + 1, has_cached=has_cached) for a, b in zip(first, other))
         )
     if kind is dict:
         return (
             len(first) == len(other)
-            and len(first) < MAX_COMPARED
+            and len(first) < COMPARED_SIZE_LIMIT
             and all(
                 is_alike(a, b, depth + 1, has_cached=has_cached)
                 and is_alike(first[a], other[b], depth + 1, has_cached=has_cached)
@@ -144,7 +144,7 @@ def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
         for name, slot in space_of(kind).items():
             if has_cached and type(slot).__name__ == "cached_property":
                 state.pop(name, None)
-        for name in CACHES.get(str(space_of(kind).get("__module__")), ()) if has_cached else ():
+        for name in CACHE_ATTRIBUTES.get(str(space_of(kind).get("__module__")), ()) if has_cached else ():
             state.pop(name, None)
         for name, slot in space_of(kind).items():
             if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__"):

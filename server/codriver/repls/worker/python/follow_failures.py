@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable
 
-WORKER_CODE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-"""The directory of the worker's code, where errors are faults of the worker and not of the project."""
-STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+WORKER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The directory of the worker's code. An error in it is a fault of the worker and not of the project."""
+STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 """The directory of the standard library."""
-INSTALLED = os.sep + "site-packages" + os.sep
+INSTALLED_PATH_PART = os.sep + "site-packages" + os.sep
 """A part of the paths of installed libraries, which may be below that of the standard library."""
-MAX_TEXT = 80
-"""The number of characters of an error's message that are reported."""
-WAY_OUT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"
+MAX_MESSAGE_CHARACTERS = 80
+"""Maximum number of characters of an error's message that are reported."""
+WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"
 
 
 def is_internal_error(error: BaseException) -> bool:
@@ -26,9 +26,9 @@ def is_internal_error(error: BaseException) -> bool:
     An error of the project, or of a library that the project uses, passes through a frame of theirs.
     """
     codes = [code for code, _ in _frames(error)]
-    while codes and not codes[-1].co_filename.startswith(WORKER_CODE):
+    while codes and not codes[-1].co_filename.startswith(WORKER_DIRECTORY):
         file = codes.pop().co_filename
-        if not file.startswith(STANDARD) or INSTALLED in file:
+        if not file.startswith(STANDARD_LIBRARY_DIRECTORY) or INSTALLED_PATH_PART in file:
             return False
     return True
 
@@ -36,13 +36,13 @@ def is_internal_error(error: BaseException) -> bool:
 def why_not_followed(error: BaseException) -> str:
     """Return why a change was not followed, where, and what to do."""
     text = " ".join(str(error).split())
-    text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+    text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
     what = type(error).__name__ + (f": {text}" if text else "")
     if not is_internal_error(error):
         return f"it was evaluated again because of the change, and fails now: {what}"
-    internal = [frame for frame in _frames(error) if frame[0].co_filename.startswith(WORKER_CODE)]
+    internal = [frame for frame in _frames(error) if frame[0].co_filename.startswith(WORKER_DIRECTORY)]
     where = ", ".join(f"{os.path.basename(code.co_filename)}:{line}" for code, line in internal[-1:])
-    return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT}"
+    return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT_HINT}"
 
 
 class Reporting:

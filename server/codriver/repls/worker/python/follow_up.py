@@ -30,12 +30,12 @@ from .module_text import Text
 from .name_changes import NameChanges
 from .python_names import attribute_dict, instance_dict_of, space_of_module
 from .rebuilds import Rebuilds, deleted_names, is_setattr, refers_to_function
-from .registrations import CONTAINERS, Registrations
+from .registrations import REGISTRY_TYPES, Registrations
 from .statements import (
+    BLOCK_STATEMENTS,
     CLASS,
     FUNCTION,
-    FUNCTIONS,
-    GUARDS,
+    FUNCTION_NODES,
     PARSE_ERRORS,
     SourceText,
     dump,
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
-MAX_REACHED = 20
-"""Maximum number of functions that are searched for names of `SIGNATURE_NAMES`, starting at a decorator."""
+MAX_SEARCHED_FUNCTIONS = 20
+"""Maximum number of functions reached from a decorator that are searched for `SIGNATURE_NAMES`."""
 SIGNATURE_NAMES = frozenset({
     "signature", "Signature", "getfullargspec", "get_annotations", "get_type_hints", "__defaults__", "__kwdefaults__",
     "__annotations__", "__code__", "inspect",
 })  # fmt: skip
-"""Names in a decorator that reads the signature of its function. Source: the documentation of `inspect`."""
+"""Names that occur in a decorator if it reads the signature of its function. Source: `inspect` documentation."""
 LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 """Libraries whose decorators do not read the values of defaults."""
 NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 """Functions that return the names of a module."""
-CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
 
 
@@ -218,7 +218,7 @@ class Followers:
             is_growing = False
             for top in text.mentioning({*words, *found}):
                 node = text.body[top]
-                if top not in seen and isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.decorator_list:
+                if top not in seen and isinstance(node, (*FUNCTION_NODES, ast.ClassDef)) and node.decorator_list:
                     seen.add(top)
                     more = self._filled_names(node, text) - found
                     found |= more
@@ -255,12 +255,14 @@ class Followers:
             if "signature" in change.parts or self._minimal.changes_kind(old, new):
                 self.changes.codes.add((self.name, new.name + "(...)"))
             known = {
-                _text_without_bodies(node) for node in ast.walk(old.node) if isinstance(node, (*FUNCTIONS, ast.Lambda))
+                _text_without_bodies(node)
+                for node in ast.walk(old.node)
+                if isinstance(node, (*FUNCTION_NODES, ast.Lambda))
             }
             for node in ast.walk(new.node):
                 if (
                     node is not new.node
-                    and isinstance(node, (*FUNCTIONS, ast.Lambda))
+                    and isinstance(node, (*FUNCTION_NODES, ast.Lambda))
                     and _text_without_bodies(node) not in known
                 ):
                     self.changes.codes.add((self.name, position_of_code(node)))
@@ -290,7 +292,7 @@ class Followers:
         if (text.name, top) in self.rebuilds.forced:
             self.rebuilds.rerun(text, top)
             return
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             self._follow_function(text, top, node)
         elif isinstance(node, ast.ClassDef):
             self._classes.follow(text, top, node)
@@ -441,7 +443,7 @@ class Followers:
         """Run a statement that only binds names. Previous objects that are equal to the new ones stay."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
-        if isinstance(node, GUARDS):
+        if isinstance(node, BLOCK_STATEMENTS):
             for name in names:
                 if before[name] is not ABSENT and not self._is_bound_again(text, node, name):
                     del text.space[name]
@@ -501,7 +503,7 @@ class Followers:
         """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
         if type(old) is not type(new):
             return False
-        if type(old) in CONTAINERS:
+        if type(old) in REGISTRY_TYPES:
             self.fill(old, new)
             return True
         kind = type(old)
@@ -510,7 +512,7 @@ class Followers:
             if (
                 type(bound_name) is dict
                 and type(fresh) is dict
-                and not any(base in CONTAINERS for base in order_of(kind))
+                and not any(base in REGISTRY_TYPES for base in order_of(kind))
                 and bound_name
             ):
                 before = dict(bound_name)
@@ -588,7 +590,7 @@ class Followers:
 
     def empty_cache(self, text: Text, value: Any, name: str) -> None:
         """Clear the cache around a function whose results would be different now."""
-        information = getattr(value, "cache_info", None) if type(value) is CACHE else None
+        information = getattr(value, "cache_info", None) if type(value) is LRU_CACHE_TYPE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
             return
@@ -891,7 +893,7 @@ class Followers:
                 return True
             named = [one.__globals__.get(word) for word in words]
             known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
-            reached += [each for each in known if each not in reached and len(reached) < MAX_REACHED]
+            reached += [each for each in known if each not in reached and len(reached) < MAX_SEARCHED_FUNCTIONS]
         return False
 
     def report(self, name: str, node: Any, why: str) -> None:

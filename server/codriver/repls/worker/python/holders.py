@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-MAX_STEPS = 4
+MAX_REFERENCE_STEPS = 4
 """Maximum length of the chain of references from a name to the object."""
 MAX_OBJECTS_PER_STEP = 200
 """Maximum number of objects at each step whose referrers are searched."""
 MAX_REFERRER_DEPTH = 8
 """Maximum length of the chain of collections from an object to a record of the worker."""
-MAX_HOLDERS = 3
+MAX_REPORTED_HOLDERS = 3
 """Maximum number of paths that are reported."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of the worker, whose own references are ignored."""
-COLLECTIONS = (list, tuple, set, frozenset)
+COLLECTION_TYPES = (list, tuple, set, frozenset)
 KEY, KEY_END = "\0", "\1"
 """Delimiters of a dictionary key, which is an attribute name if the dictionary belongs to an object."""
-ATTRIBUTES = "\2"
+ATTRIBUTES_STEP = "\2"
 """Marks the step from an object to the dictionary of its attributes."""
 
 
-def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
+def holders_of(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> list[str]:
     """Return up to `most` paths from names in modules or classes to any of the objects, shortest first."""
     level = {id(one): (one, "") for one in objects}
     seen = set(level)
     modules = {id(space_of_module(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
     found: dict[str, None] = {}
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_REFERENCE_STEPS):
         if not level or len(found) >= most:
             break
         above: dict[int, tuple[Any, str]] = {}
@@ -48,7 +48,7 @@ def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
                 continue
             for target, step in _steps(holder, level):
                 name, rest = modules.get(id(holder)), level[target][1]
-                if step == ATTRIBUTES:
+                if step == ATTRIBUTES_STEP:
                     rest = rest.replace(KEY, ".", 1).replace(KEY_END, "", 1)
                 else:
                     rest = rest.replace(KEY, "['").replace(KEY_END, "']")
@@ -132,7 +132,7 @@ def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int
         for key, value in list(dict.items(holder)):
             if id(value) in level:
                 yield id(value), f"{KEY}{key}{KEY_END}" if type(key) is str else "[...]"
-    elif kind in COLLECTIONS or issubclass(kind, (*COLLECTIONS, dict)):
+    elif kind in COLLECTION_TYPES or issubclass(kind, (*COLLECTION_TYPES, dict)):
         yield from ((id(referent), "[...]") for referent in gc.get_referents(holder) if id(referent) in level)
     else:
         space = instance_dict_of(holder)
@@ -143,4 +143,4 @@ def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int
                 yield id(value), f".{name}"
         for referent in gc.get_referents(holder):
             if id(referent) in level and id(referent) not in named:
-                yield id(referent), ATTRIBUTES if referent is space else ""
+                yield id(referent), ATTRIBUTES_STEP if referent is space else ""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Image = tuple[str, bytes]
     Send = Callable[[str], None]
 
-KINDS = ("image/png", "image/jpeg")
+IMAGE_TYPES = ("image/png", "image/jpeg")
 """The supported image types, in order of preference."""
-METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
-PYPLOT = "matplotlib.pyplot"
+IMAGE_METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
+PYPLOT_MODULE = "matplotlib.pyplot"
 WINDOWLESS_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 """Matplotlib's backends that have no windows."""
 MAX_WAITING_BYTES = 1 << 25
@@ -42,12 +42,12 @@ def image_of(value: object) -> Image | None:
     # Look up the method in the class, because some objects claim to have every attribute.
     with contextlib.suppress(Exception):
         if hasattr(kind, "_repr_mimebundle_"):
-            found: Any = value._repr_mimebundle_(include=KINDS, exclude=())  # type: ignore[attr-defined]  # checked
+            found: Any = value._repr_mimebundle_(include=IMAGE_TYPES, exclude=())  # type: ignore[attr-defined]  # checked
             bundle = found[0] if isinstance(found, tuple) else found
-            given = next((_image(one, bundle.get(one)) for one in KINDS if bundle.get(one)), None)
+            given = next((_image(one, bundle.get(one)) for one in IMAGE_TYPES if bundle.get(one)), None)
             if given:
                 return given
-    for one, method in METHODS.items():
+    for one, method in IMAGE_METHODS.items():
         with contextlib.suppress(Exception):
             if hasattr(kind, method) and (given := _image(one, getattr(value, method)())):
                 return given
@@ -135,7 +135,7 @@ class Figures:
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """Return the spec of pyplot, once, so that its `show` can be replaced after it is loaded."""
-        if name != PYPLOT:
+        if name != PYPLOT_MODULE:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

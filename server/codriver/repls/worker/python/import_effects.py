@@ -17,14 +17,14 @@ import types
 from ..basics.held_definitions import home_of, is_class, order_of, qualname_of, space_of
 from .class_renewal import is_plain_class
 from .pure_calls import (
-    CLASS_READERS,
-    CONFIGURATION_READERS,
+    CLASS_READING_FUNCTIONS,
+    CONFIGURATION_READING_METHODS,
     IMPURE_NAMES,
     LIBRARY_DECORATORS,
-    MUTATORS,
-    READING,
-    SIGNATURE_FUNCTIONS,
-    SIGNATURE_READERS,
+    MUTATING_METHODS,
+    READING_METHODS,
+    SIGNATURE_READING_FUNCTIONS,
+    SIGNATURE_READING_LIBRARIES,
     is_collection,
     is_filling_method,
     is_immutable_kind,
@@ -33,7 +33,7 @@ from .pure_calls import (
     is_wrapping_decorator,
 )
 from .python_names import attribute_dict, instance_dict_of, space_of_module
-from .statements import FUNCTIONS
+from .statements import FUNCTION_NODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,32 +46,32 @@ if TYPE_CHECKING:
 
     Roots = FrozenSet[int]
 
-UNKNOWN = object()
+UNKNOWN_OBJECT = object()
 """Stands for an object that is not known."""
-SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
+ATTRIBUTE_SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 """Functions that set or delete attributes of their first argument."""
-NONE: Roots = frozenset()
+NO_ROOTS: Roots = frozenset()
 """The roots of values that are not part of an existing object."""
-OTHER_MODULES: Roots = frozenset((0,))
-"""The root of values that may be part of an unknown object."""
-MAX_DEPTH = 12
+UNKNOWN_ROOTS: Roots = frozenset((0,))
+"""The roots of values that may be part of an unknown object."""
+MAX_CALL_DEPTH = 12
 """Maximum number of nested calls that are followed."""
-MAX_NODES = 20_000
-"""Maximum number of syntax nodes that are visited for a statement. One with more is assumed to have effects."""
-MAX_PARTS = 300
+MAX_VISITED_NODES = 20_000
+"""Maximum number of syntax nodes visited for a statement. A larger statement is assumed to have effects."""
+MAX_SEARCHED_PARTS = 300
 """Maximum number of parts of an object that are searched for functions."""
 MAX_ITEMS, MAX_KINDS, MAX_NAMED = 200, 4, 12
 """Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
-PLAIN_KINDS = frozenset(
+PLAIN_TYPES = frozenset(
     {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, type(None), type, types.ModuleType}
 )
-"""Types whose special methods are the interpreter's."""
+"""Types whose special methods are those of the interpreter."""
 COMPARISON_METHODS = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
-NAMED_KINDS = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""Types whose objects are followed one by one if they are elements of a collection."""
-METHOD_KINDS = (types.FunctionType, types.MethodType)
+FOLLOWED_ELEMENT_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""Types of the elements of a collection that are followed one by one."""
+FUNCTION_TYPES = (types.FunctionType, types.MethodType)
 """Types of functions, which are followed one by one."""
-UNARY_METHODS: dict[type, tuple[str, ...]] = {
+UNARY_OPERATOR_METHODS: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
 }  # fmt: skip
@@ -96,9 +96,9 @@ ITERATING_FUNCTIONS = frozenset({
 })  # fmt: skip
 CALLING_BUILTINS = frozenset({"filter", "map", "max", "min", "sorted"})
 """Built-in functions that call a function or class among their arguments with each element of the others."""
-CALLING = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
-"""Methods that call a function they are given. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
-OPERATORS = {
+CALLING_METHODS = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
+"""Methods that call a function they receive. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
+OPERATOR_METHOD_NAMES = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
     ast.RShift: "rshift", ast.BitXor: "xor",
@@ -110,7 +110,7 @@ CONSTRUCTING_METHODS = (
     "__new__", "__attrs_pre_init__", "__init__", "__post_init__", "__attrs_post_init__", "model_post_init",
 )  # fmt: skip
 """Methods that create an object or complete it. Source: the data model, dataclasses, msgspec, attrs and pydantic."""
-HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
+CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
 class Value:
@@ -129,15 +129,15 @@ class Value:
 
     def __init__(
         self,
-        roots: Roots = NONE,
-        live: Any = UNKNOWN,
+        roots: Roots = NO_ROOTS,
+        live: Any = UNKNOWN_OBJECT,
         kind: Any = None,
         inner: Any = None,
         bound: Any = None,
         items: Any = None,
     ) -> None:
         self.roots, self.live, self.inner, self.bound, self.items = roots, live, inner, bound, items
-        self.kind = type(live) if live is not UNKNOWN and kind is None else kind
+        self.kind = type(live) if live is not UNKNOWN_OBJECT and kind is None else kind
         self.read: Read | None = None
         self.options: tuple[Any, ...] = ()
         self.after: Any = None
@@ -196,7 +196,7 @@ class Analysis:
         walk = _Walk(self, space, None if kind is None else _class_names(kind), found, ())
         if isinstance(node, ast.ClassDef):
             walk.decorated(node, _class_value(node, space))
-        elif isinstance(node, FUNCTIONS):
+        elif isinstance(node, FUNCTION_NODES):
             made = walk.decorated(node, Value(inner=(node, walk)))
             if kind is not None:
                 walk.name_descriptor(made, kind, ast.Pass())
@@ -218,7 +218,7 @@ class Analysis:
         for decorator in node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             value = walk.value(called.value if isinstance(called, ast.Attribute) else called)
-            if value.live is not UNKNOWN and _library_of(value.live) in SIGNATURE_READERS:
+            if value.live is not UNKNOWN_OBJECT and _library_of(value.live) in SIGNATURE_READING_LIBRARIES:
                 return True
         return False
 
@@ -226,7 +226,7 @@ class Analysis:
         """Return the top-level package of the object that an expression names, or whose method it names."""
         walk = _Walk(self, space, None, Effects(), ())
         value = walk.value(node.value if isinstance(node, ast.Attribute) else node)
-        if value.live is UNKNOWN:
+        if value.live is UNKNOWN_OBJECT:
             return ""
         if type(value.live) is types.ModuleType:
             return str(space_of_module(value.live).get("__name__")).partition(".")[0]
@@ -290,7 +290,7 @@ def _class_names(kind: Any) -> dict[str, Value]:
 def _roots(value: object) -> Roots:
     """Return the roots of an object: its id, or none if it is immutable."""
     if type(value) in (int, float, complex, bool, str, bytes, type(None), types.ModuleType, tuple, frozenset):
-        return NONE
+        return NO_ROOTS
     return frozenset((id(value),))
 
 
@@ -317,10 +317,10 @@ class _Walk:
     def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # one branch per case
         """Visit a statement."""
         self.found.nodes += 1
-        if self.found.nodes > MAX_NODES:
+        if self.found.nodes > MAX_VISITED_NODES:
             self._record_effect(node)
             return
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             self._defaults(node)
             self._bind(node.name, self.decorated(node, Value(inner=(node, self))))
         elif isinstance(node, ast.ClassDef):
@@ -416,7 +416,7 @@ class _Walk:
         inner.is_class = True
         for one in node.body:
             inner.statement(one)
-        value = Value(live=kind if kind is not None else UNKNOWN, roots=NONE)
+        value = Value(live=kind if kind is not None else UNKNOWN_OBJECT, roots=NO_ROOTS)
         self._class_hooks(node, kind, [*bases, *words], value)
         made = self.decorated(node, value)
         self._bind(node.name, made)
@@ -454,7 +454,7 @@ class _Walk:
 
     def annotation(self, node: ast.expr) -> None:
         """Visit the names in an annotation, which may be a string."""
-        is_schema = self.kind is not None and _library_of(self.kind) in SIGNATURE_READERS
+        is_schema = self.kind is not None and _library_of(self.kind) in SIGNATURE_READING_LIBRARIES
         for one in ast.walk(node):
             found = None
             if isinstance(one, ast.Constant) and type(one.value) is str:
@@ -494,7 +494,7 @@ class _Walk:
 
     def name_descriptor(self, value: Value, kind: Any, node: ast.AST) -> None:
         """Visit the `__set_name__` method of a descriptor, which is called when its class is created."""
-        named = _unbound_attribute(value.kind, "__set_name__") if value.kind is not None else UNKNOWN
+        named = _unbound_attribute(value.kind, "__set_name__") if value.kind is not None else UNKNOWN_OBJECT
         if self._is_of_project(named):
             owner = Value(_roots(kind), kind) if kind is not None else Value()
             before, self.found.created = self.found.created, kind
@@ -505,7 +505,7 @@ class _Walk:
         self.value(node.value)
         if isinstance(node.target, ast.Name):
             before = self._name(node.target.id)
-            if is_collection(before.kind) or before.live is UNKNOWN:
+            if is_collection(before.kind) or before.live is UNKNOWN_OBJECT:
                 self.found.fills |= before.roots
             if self.names is not None and node.target.id in self.globals:
                 self._record_effect(node)
@@ -555,7 +555,7 @@ class _Walk:
     def _entered(self, manager: Value, node: ast.AST) -> Value:
         """Return what the `__enter__` method of a context manager returns."""
         for name in ("__enter__", "__aenter__"):
-            found = _unbound_attribute(manager.kind, name) if manager.kind is not None else UNKNOWN
+            found = _unbound_attribute(manager.kind, name) if manager.kind is not None else UNKNOWN_OBJECT
             if self._is_of_project(found):
                 return self._run(found, [manager], node)
         return manager
@@ -579,7 +579,7 @@ class _Walk:
         if isinstance(target, ast.Attribute):
             self._set_attribute(owner, target.attr, value)
             self._run_setters(owner, target.attr)
-        if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
+        if owner.live is not UNKNOWN_OBJECT and type(owner.live) is types.ModuleType:
             self._record_effect(target)
 
     @staticmethod
@@ -589,8 +589,8 @@ class _Walk:
             return
         if name is None:
             owner.attributes = None
-        elif value is None or name in owner.attributes or _unbound_attribute(owner.kind, name) is not UNKNOWN:
-            owner.attributes[name] = Value(OTHER_MODULES)
+        elif value is None or name in owner.attributes or _unbound_attribute(owner.kind, name) is not UNKNOWN_OBJECT:
+            owner.attributes[name] = Value(UNKNOWN_ROOTS)
         else:
             owner.attributes[name] = value
 
@@ -598,7 +598,7 @@ class _Walk:
         """Visit the `__set__` method of a descriptor that an assignment calls; of any descriptor if `name` is None."""
         for kind in order_of(owner.kind) if is_class(owner.kind) else ():
             for attribute, found in list(space_of(kind).items()):
-                setter = _unbound_attribute(type(found), "__set__") if name in (None, attribute) else UNKNOWN
+                setter = _unbound_attribute(type(found), "__set__") if name in (None, attribute) else UNKNOWN_OBJECT
                 if self._is_of_project(setter):
                     self._run(setter, [Value(_roots(found), found), owner, Value()], ast.Pass())
 
@@ -610,19 +610,19 @@ class _Walk:
                 if module is None:
                     self._record_effect(node)
                 elif isinstance(node, ast.ImportFrom):
-                    live = space_of_module(module).get(alias.name, UNKNOWN)
+                    live = space_of_module(module).get(alias.name, UNKNOWN_OBJECT)
                     self.found.reads.add((str(source), alias.name))
                     self.names[alias.asname or alias.name] = Value(_roots(live), live)
                 else:
                     name = alias.asname or alias.name.partition(".")[0]
-                    self.names[name] = Value(live=module if alias.asname else sys.modules.get(name, UNKNOWN))
+                    self.names[name] = Value(live=module if alias.asname else sys.modules.get(name, UNKNOWN_OBJECT))
 
     # Expressions
 
     def value(self, node: Any) -> Value:  # noqa: C901, PLR0912  # one branch for each kind of expression
         """Visit an expression, and return what is known about its value."""
         self.found.nodes += 1
-        if self.found.nodes > MAX_NODES:
+        if self.found.nodes > MAX_VISITED_NODES:
             self._record_effect(node)
             return Value()
         if isinstance(node, ast.Constant):
@@ -671,13 +671,15 @@ class _Walk:
                 [self.value(one) for one in (node.left, *node.comparators)], *COMPARISON_METHODS
             )
             return Value()
-        roots: Roots = NONE
+        roots: Roots = NO_ROOTS
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr):
                 value = self.value(part)
                 roots |= value.roots
-                self._record_special_methods([value], *(UNARY_METHODS.get(type(getattr(node, "op", None)), ())))
-        return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NONE)
+                self._record_special_methods(
+                    [value], *(UNARY_OPERATOR_METHODS.get(type(getattr(node, "op", None)), ()))
+                )
+        return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NO_ROOTS)
 
     def _subscript(self, node: ast.Subscript) -> Value:
         """Visit a subscript. Its value is known if the collection and the key are."""
@@ -743,10 +745,10 @@ class _Walk:
         Only what the methods read matters, because operations are assumed to have no external effects.
         """
         for value in [each for one in values for each in (one.alternatives or (one,))]:
-            if value.kind is None and value.inner is None and value.live is UNKNOWN:
+            if value.kind is None and value.inner is None and value.live is UNKNOWN_OBJECT:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
-            for name in names if value.kind is not None and value.kind not in PLAIN_KINDS else ():
+            for name in names if value.kind is not None and value.kind not in PLAIN_TYPES else ():
                 found = _unbound_attribute(value.kind, name)
                 if self._is_of_project(found):
                     inside = Effects()
@@ -765,22 +767,24 @@ class _Walk:
             return known
         if self.names is None and name in self.of_block:
             return self.of_block[name]
-        live = self.space.get(name, UNKNOWN)
+        live = self.space.get(name, UNKNOWN_OBJECT)
         if name in self.space or not hasattr(builtins, name):
             is_only_part = bool(attribute) and self._has_direct_attribute(live, attribute)
             self.found.reads.add((self.home, f"{name}.{attribute}" if is_only_part else name))
-        if live is UNKNOWN:
-            live = builtins.__dict__.get(name, UNKNOWN)
-            return Value(OTHER_MODULES if live is UNKNOWN else NONE, live)
+        if live is UNKNOWN_OBJECT:
+            live = builtins.__dict__.get(name, UNKNOWN_OBJECT)
+            return Value(UNKNOWN_ROOTS if live is UNKNOWN_OBJECT else NO_ROOTS, live)
         self.found.objects[id(live)] = live
         return Value(_roots(live), live)
 
     def _has_direct_attribute(self, live: Any, name: str) -> bool:
         """Return whether an attribute of an instance of a workspace class is a value in the instance itself."""
-        if live is UNKNOWN or is_class(live) or not self._is_workspace_class(type(live)):
+        if live is UNKNOWN_OBJECT or is_class(live) or not self._is_workspace_class(type(live)):
             return False
         of_class = _unbound_attribute(type(live), name)
-        is_data_descriptor = of_class is not UNKNOWN and _unbound_attribute(type(of_class), "__set__") is not UNKNOWN
+        is_data_descriptor = (
+            of_class is not UNKNOWN_OBJECT and _unbound_attribute(type(of_class), "__set__") is not UNKNOWN_OBJECT
+        )
         return name in attribute_dict(live) and not is_data_descriptor
 
     def _attribute_of_super(self, owner: Value, name: str) -> Value:
@@ -799,26 +803,26 @@ class _Walk:
         name, live = node.attr, owner.live
         if owner.alternatives:
             return _either([self._attribute(one, node) for one in owner.alternatives])
-        if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
+        if live is not UNKNOWN_OBJECT and issubclass(type(live), types.ModuleType):
             home = str(space_of_module(live).get("__name__"))
             self.found.reads.add((home, name))
-            found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN)
-            getter = space_of_module(live).get("__getattr__") if found is UNKNOWN else None
+            found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN_OBJECT)
+            getter = space_of_module(live).get("__getattr__") if found is UNKNOWN_OBJECT else None
             if self._is_of_project(getter):
                 return self._run(getter, [Value(live=name)], node)
-            return Value(_roots(found) if found is not UNKNOWN else OTHER_MODULES, found)
+            return Value(_roots(found) if found is not UNKNOWN_OBJECT else UNKNOWN_ROOTS, found)
         if is_class(live):
             return self._attribute_of_class(live, owner, name)
         if type(live) is types.FunctionType:
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}.{name}"))
-            attributes = attribute_dict(live).get(name, UNKNOWN)
+            attributes = attribute_dict(live).get(name, UNKNOWN_OBJECT)
             return Value(owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner)
         if owner.inner is not None:
             return Value()
-        attributes = attribute_dict(live).get(name, UNKNOWN) if live is not UNKNOWN else UNKNOWN
-        found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
+        attributes = attribute_dict(live).get(name, UNKNOWN_OBJECT) if live is not UNKNOWN_OBJECT else UNKNOWN_OBJECT
+        found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN_OBJECT
         is_data_descriptor = self._is_of_project(_unbound_attribute(type(found), "__set__"))
-        if attributes is not UNKNOWN and not is_data_descriptor:
+        if attributes is not UNKNOWN_OBJECT and not is_data_descriptor:
             return Value(
                 _roots(attributes) | owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner
             )
@@ -838,7 +842,7 @@ class _Walk:
         if type(found) is functools.singledispatchmethod:
             self._read_attribute(owner.kind, name)
             return Value(live=found.dispatcher, bound=owner)
-        if found is not UNKNOWN and is_class(owner.kind):
+        if found is not UNKNOWN_OBJECT and is_class(owner.kind):
             self._read_attribute(owner.kind, name)
             getter = _unbound_attribute(type(found), "__get__")
             if self._is_of_project(getter):
@@ -853,11 +857,11 @@ class _Walk:
         `found` is the attribute of its class. The annotation of a dataclass field is trusted if no subclass of it
         exists.
         """
-        if type(found) is types.MemberDescriptorType and owner.live is not UNKNOWN:
+        if type(found) is types.MemberDescriptorType and owner.live is not UNKNOWN_OBJECT:
             with contextlib.suppress(AttributeError):  # the slot is empty
                 live = found.__get__(owner.live)
                 return Value(_roots(live) | owner.roots, live, bound=None if self._is_of_project(live) else owner)
-        if owner.live is not UNKNOWN:
+        if owner.live is not UNKNOWN_OBJECT:
             return None
         known = (owner.attributes or {}).get(name)
         if known is not None:
@@ -880,11 +884,11 @@ class _Walk:
         for base in order_of(live)[1:] if live is self.found.created else ():
             if name in space_of(base):  # the hook that sets the attribute has read that of a base
                 self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{name}"))
-        if found is UNKNOWN and name == "__subclasses__":
+        if found is UNKNOWN_OBJECT and name == "__subclasses__":
             self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
-        of_meta = _unbound_attribute(type(live), name) if found is UNKNOWN else UNKNOWN
-        if of_meta is not UNKNOWN and name not in space_of(type):
+        of_meta = _unbound_attribute(type(live), name) if found is UNKNOWN_OBJECT else UNKNOWN_OBJECT
+        if of_meta is not UNKNOWN_OBJECT and name not in space_of(type):
             self._read_whole(live)
             self._read_attribute(type(live), name)
             if type(of_meta) is property and self._is_of_project(of_meta.fget):
@@ -894,7 +898,7 @@ class _Walk:
         if type(found) in (staticmethod, classmethod):
             bound = Value(_roots(live), live) if type(found) is classmethod else None
             return Value(live=found.__func__, bound=bound)
-        return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
+        return Value(_roots(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
         """Record that an attribute is read from the class that defines it.
@@ -903,8 +907,8 @@ class _Walk:
         """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
         self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
-        found = space_of(owner).get(name, UNKNOWN)
-        getter = _unbound_attribute(type(found), "__get__") if not is_class(found) else UNKNOWN
+        found = space_of(owner).get(name, UNKNOWN_OBJECT)
+        getter = _unbound_attribute(type(found), "__get__") if not is_class(found) else UNKNOWN_OBJECT
         if type(getter) is types.FunctionType and not self._is_of_project(getter):
             self._read_code_in(found, kind)
 
@@ -962,9 +966,9 @@ class _Walk:
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
         """Return one value for each type of some live elements, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
-        named = [one for one in items if is_class(one) or type(one) in NAMED_KINDS]
+        named = [one for one in items if is_class(one) or type(one) in FOLLOWED_ELEMENT_TYPES]
         for item in items:
-            if not (is_class(item) or type(item) in NAMED_KINDS):
+            if not (is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES):
                 kinds.setdefault(type(item), Value(roots, kind=type(item)))
         return [*[Value(roots, one) for one in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
 
@@ -991,16 +995,16 @@ class _Walk:
         elif is_class(live):
             for base in order_of(live):
                 self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.__init__(...)"))
-        elif live is not UNKNOWN:
+        elif live is not UNKNOWN_OBJECT:
             called = _unbound_attribute(type(live), "__call__")
             if self._is_of_project(called):
                 self._read_signature(called)
 
     def _operator(self, node: ast.BinOp) -> Value:
         one, other = self.value(node.left), self.value(node.right)
-        word = OPERATORS.get(type(node.op), "")
+        word = OPERATOR_METHOD_NAMES.get(type(node.op), "")
         for owner, given, name in ((one, other, f"__{word}__"), (other, one, f"__r{word}__")):
-            found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
+            found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN_OBJECT
             if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
         self._record_special_methods([one, other], f"__{word}__", f"__r{word}__")
@@ -1057,22 +1061,22 @@ class _Walk:
             if attributes:
                 bound = [function.bound] if function.bound is not None else []
                 return self._run(live, [*bound, *given], node, named)
-        if live is not UNKNOWN and is_class(live):
+        if live is not UNKNOWN_OBJECT and is_class(live):
             return self._construct(live, every, given, named, node)
         self._note_arguments(function, call, every)
-        if any(live is setter for setter in SETTERS):
+        if any(live is setter for setter in ATTRIBUTE_SETTERS):
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
-            name = given[1].live if len(given) > 1 else UNKNOWN
+            name = given[1].live if len(given) > 1 else UNKNOWN_OBJECT
             self._set_attribute(owner, name if type(name) is str else None, given[2] if len(given) > 2 else None)
             if live is setattr:
                 self._run_setters(owner, name if type(name) is str else None)
-            if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
+            if owner.live is not UNKNOWN_OBJECT and type(owner.live) is types.ModuleType:
                 if space_of_module(owner.live) is not self.space:
                     self._record_effect(node)
                 self.found.fills.add(id(self.space))
             return Value()
-        wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN else None
+        wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN_OBJECT else None
         registry = attribute_dict(live).get("registry") if type(live) is types.FunctionType else None
         if type(registry) is types.MappingProxyType and "dispatch" in attribute_dict(live):
             bound = [function.bound] if function.bound is not None else []
@@ -1088,22 +1092,22 @@ class _Walk:
             and self._is_of_project(wrapped)
         ):
             return self._run(wrapped, given, node, named)
-        if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
+        if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN_OBJECT:
             return self._method_call(call.attr, function.bound, every, node)
-        if live is not UNKNOWN and is_pure_callable(live):
+        if live is not UNKNOWN_OBJECT and is_pure_callable(live):
             return self._pure_call(live, every, node, is_decorator=is_decorator)
-        caller = _unbound_attribute(function.kind, "__call__") if function.kind is not None else UNKNOWN
+        caller = _unbound_attribute(function.kind, "__call__") if function.kind is not None else UNKNOWN_OBJECT
         if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
-        if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
+        if is_decorator and live is UNKNOWN_OBJECT and not function.roots and function.bound is None:
             return Value(given[0].roots)  # the decorator was returned by a pure call of a library
         is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
-        if live is not UNKNOWN and (is_decorator or is_made) and is_wrapping_decorator(live):
-            return Value(given[0].roots if given else NONE)
-        if live is not UNKNOWN and len(given) == 1 and str(home_of(type(live))).startswith("_pytest.mark"):
+        if live is not UNKNOWN_OBJECT and (is_decorator or is_made) and is_wrapping_decorator(live):
+            return Value(given[0].roots if given else NO_ROOTS)
+        if live is not UNKNOWN_OBJECT and len(given) == 1 and str(home_of(type(live))).startswith("_pytest.mark"):
             return Value(given[0].roots, given[0].live)
         if (
-            live is not UNKNOWN
+            live is not UNKNOWN_OBJECT
             and is_wrapping_decorator(live)
             and type(live) is types.FunctionType
             and not _has_roots(every)
@@ -1119,7 +1123,7 @@ class _Walk:
         if is_decorator and function.roots and isinstance(call, ast.Attribute):
             self.found.fills |= function.roots
             return Value(given[0].roots)
-        if live is UNKNOWN and not is_decorator and not isinstance(call, ast.Call):
+        if live is UNKNOWN_OBJECT and not is_decorator and not isinstance(call, ast.Call):
             is_part = not function.roots.isdisjoint(self.found.objects)
             reached = self._callables_in(function.roots if is_part else frozenset(self.found.objects))
             if reached and is_part:
@@ -1138,7 +1142,7 @@ class _Walk:
         seen: set[int] = set()
         functions: list[Any] = []
         is_known = True
-        while level and len(seen) < MAX_PARTS:
+        while level and len(seen) < MAX_SEARCHED_PARTS:
             one = level.pop()
             kind = type(one)
             if id(one) in seen or is_class(one) or issubclass(kind, (types.ModuleType, str, bytes, int)):
@@ -1171,7 +1175,7 @@ class _Walk:
         self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
         """Visit the bodies of the functions that a call may reach."""
-        roots: Roots = NONE
+        roots: Roots = NO_ROOTS
         for function in functions:
             while not self._is_of_project(function) and attribute_dict(function).get("__wrapped__") is not None:
                 function = attribute_dict(function)["__wrapped__"]  # noqa: PLW2901  # the function within
@@ -1184,12 +1188,12 @@ class _Walk:
     def _note_arguments(self, function: Value, call: ast.AST, every: list[Value]) -> None:
         """Record what a library reads from the functions and classes passed to it."""
         owner = function.bound
-        called = function.live if function.live is not UNKNOWN else None if owner is None else owner.kind
+        called = function.live if function.live is not UNKNOWN_OBJECT else None if owner is None else owner.kind
         library = _library_of(called)
         method = call.attr if isinstance(call, ast.Attribute) else ""
-        for one in every if library in SIGNATURE_READERS else ():
+        for one in every if library in SIGNATURE_READING_LIBRARIES else ():
             self._read_signature(one.live)
-        for one in every if method in CONFIGURATION_READERS else ():
+        for one in every if method in CONFIGURATION_READING_METHODS else ():
             if is_class(one.live):
                 self._read_whole(one.live)
         if owner is not None and is_class(owner.live) and self._is_workspace_class(owner.live):
@@ -1223,13 +1227,13 @@ class _Walk:
             module = sys.modules.get(every[0].live)
             return Value() if module is None else Value(live=module)
         for one in every:
-            if is_class(one.live) and name in CLASS_READERS:
+            if is_class(one.live) and name in CLASS_READING_FUNCTIONS:
                 self._read_whole(one.live)
             kind = one.live if is_class(one.live) else one.kind
-            if is_class(kind) and kind not in PLAIN_KINDS and not only_stores and live not in vars(builtins).values():
+            if is_class(kind) and kind not in PLAIN_TYPES and not only_stores and live not in vars(builtins).values():
                 for each in order_of(kind)[:-1]:
                     self.found.guesses.add((str(home_of(each)), f"{qualname_of(each)}.%"))
-            if name in SIGNATURE_FUNCTIONS:
+            if name in SIGNATURE_READING_FUNCTIONS:
                 self._read_signature(one.live)
         for one in every:
             if one.inner is not None and not only_stores:
@@ -1258,7 +1262,7 @@ class _Walk:
                 made.after = home.live
                 return made
         if live is builtins.super:
-            return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
+            return Value(self.names["self"].roots if self.names and "self" in self.names else NO_ROOTS, kind=object)
         if live is type and len(every) == 1 and is_class(every[0].kind):
             return Value(_roots(every[0].kind), every[0].kind)
         if name == "next" and every:
@@ -1343,7 +1347,7 @@ class _Walk:
             if self._is_of_project(found):
                 first = Value(_roots(kind), kind) if name == "__new__" else made
                 result = self._run(found, [first, *(given if name in ("__new__", "__init__") else [])], node, named)
-                made.roots |= result.roots if name == "__new__" else NONE
+                made.roots |= result.roots if name == "__new__" else NO_ROOTS
             elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
                 is_known = False
         if (type(kind) is not type and not is_known) or not is_known or not self._is_workspace_class(kind):
@@ -1366,7 +1370,7 @@ class _Walk:
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
         """Visit a call of a method that is not from the workspace, and return its value."""
-        for one in every if name in CALLING else ():
+        for one in every if name in CALLING_METHODS else ():
             if self._is_of_project(one.live):
                 self._run(one.live, [Value(), Value()], node)
             if one.inner is not None:
@@ -1376,7 +1380,7 @@ class _Walk:
                 return Value(kind=owner.live)
             if is_filling_method(name):
                 self.found.fills |= owner.roots
-            elif name not in READING:
+            elif name not in READING_METHODS:
                 self._record_effect(node)
             return Value(owner.roots)
         if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
@@ -1403,12 +1407,12 @@ class _Walk:
             return Value()
         if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
             return Value(owner.roots, items=self._parts_of(owner, name))
-        if name in READING and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
+        if name in READING_METHODS and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
             if _library_of(owner.kind) == "pydantic":
                 self._guess_code_of_models(owner.kind)
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
-            if name in MUTATORS or name in CONFIGURATION_READERS:
+            if name in MUTATING_METHODS or name in CONFIGURATION_READING_METHODS:
                 self.found.fills |= owner.roots
             return Value(owner.roots)
         if is_filling_method(name):
@@ -1498,7 +1502,7 @@ class _Walk:
             made.is_recursive = True
             return made
         self.found.reads.add((outer.home, position_of_code(inner)))
-        if len(self.stack) >= MAX_DEPTH:
+        if len(self.stack) >= MAX_CALL_DEPTH:
             self._record_effect(node)
             return Value()
         names = dict(outer.names or {})
@@ -1548,7 +1552,7 @@ def _either(values: list[Value]) -> Value:
     kinds = {one.kind for one in options}
     kind = kinds.pop() if len(kinds) == 1 else None
     made = Value(roots, kind=kind)
-    if kind is None or kind in METHOD_KINDS:
+    if kind is None or kind in FUNCTION_TYPES:
         made.alternatives = tuple(options)
     return made
 
@@ -1574,7 +1578,12 @@ def _library_of(value: object) -> str:
     if type(value) is types.FunctionType:
         return str(value.__globals__.get("__name__")).partition(".")[0]
     return next(
-        (top for base in order_of(kind) if (top := str(home_of(base)).partition(".")[0]) in SIGNATURE_READERS), ""
+        (
+            top
+            for base in order_of(kind)
+            if (top := str(home_of(base)).partition(".")[0]) in SIGNATURE_READING_LIBRARIES
+        ),
+        "",
     )
 
 
@@ -1662,9 +1671,9 @@ def _function_of(value: Any) -> Any:
 def _unbound_attribute(kind: Any, name: str) -> Any:
     """Return an attribute of a class or its bases without binding it, or UNKNOWN."""
     if not is_class(kind):
-        return UNKNOWN
+        return UNKNOWN_OBJECT
     for base in order_of(kind):
-        found = space_of(base).get(name, UNKNOWN)
-        if found is not UNKNOWN:
+        found = space_of(base).get(name, UNKNOWN_OBJECT)
+        if found is not UNKNOWN_OBJECT:
             return found
-    return UNKNOWN
+    return UNKNOWN_OBJECT

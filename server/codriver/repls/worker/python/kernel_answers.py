@@ -17,7 +17,7 @@ import traceback
 
 from ..basics.connections import start_thread
 from ..basics.error_report import (
-    FRAMES,
+    MAX_TEXT_FRAMES,
     common_error_fields,
     is_library,
     is_worker,
@@ -28,9 +28,9 @@ from ..basics.error_report import (
 from ..basics.features import found
 from ..basics.frame_spaces import FrameSpaces, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
-from ..basics.plain_values import PYTHON
+from ..basics.plain_values import PYTHON_PRINTER
 from ..basics.stacks import failed_tasks
-from .loaded_sources import MAX_AT_ONCE, LoadedSources
+from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, definition_of, find, lookup, names
@@ -41,13 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-HOME = "__main__"
+HOME_MODULE = "__main__"
 """The module in which a kernel evaluates code."""
-AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
+SURROUNDING_PACKAGE_PATHS = tuple(
+    f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell")
+)
 """Parts of the paths of packages whose frames surround those of user code."""
-MAX_RENEWED = 100
+MAX_RENEWED_ROWS = 100
 """Maximum number of rows about updated objects that are reported after a load."""
-_FRAME_LINE = re.compile(r"^(.*? \()(.+)(:\d+\))$")
+_FRAME_LINE_PATTERN = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 """Matches the line of a frame, with the file name as the second group."""
 
 
@@ -113,7 +115,7 @@ class KernelAnswers:
 
         def check_cell(*_result: object) -> None:
             self._sources.note()
-            self._sources.settle(MAX_AT_ONCE)
+            self._sources.settle(MAX_IMMEDIATE_READS)
 
         with contextlib.suppress(Exception):  # there are many kinds of shells
             _shell().events.register("post_run_cell", check_cell)
@@ -164,8 +166,8 @@ class KernelAnswers:
             has_failed = False
         finally:
             load.end(has_failed=has_failed)
-        self._renewed = load.renewed[:MAX_RENEWED]
-        return Loaded(name or HOME, path) if value is ABSENT else value
+        self._renewed = load.renewed[:MAX_RENEWED_ROWS]
+        return Loaded(name or HOME_MODULE, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:
         """Return the value of code evaluated in a frame of the last error, or None if it ends with a statement.
@@ -214,7 +216,7 @@ class KernelAnswers:
 
     def _lookup(self, name: str, ns: str) -> object:
         module = _module(ns)
-        found = None if module is None else lookup(name, module, HOME)
+        found = None if module is None else lookup(name, module, HOME_MODULE)
         if module is None or found is None:
             return None
         if "line" not in found and found["type"] != "module":
@@ -227,10 +229,10 @@ class KernelAnswers:
 
     def _names(self, name: str, ns: str) -> object:
         module, home = _module(ns), _home()
-        listed = names(HOME if name == "user" else name, module or home, home)
+        listed = names(HOME_MODULE if name == "user" else name, module or home, home)
         if listed is None:
             return None
-        of_home = "*" in name or name in ("user", HOME)
+        of_home = "*" in name or name in ("user", HOME_MODULE)
         hidden = _hidden() if of_home else set()
         return {**listed, "rows": [row for row in listed["rows"] if row["name"] not in hidden]}
 
@@ -276,7 +278,7 @@ class KernelAnswers:
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
             frames = _user_frames(traceback.extract_stack(frame))
             if frames and ident != threading.get_ident():
-                lines = "".join(traceback.format_list(frames)[-FRAMES:])
+                lines = "".join(traceback.format_list(frames)[-MAX_TEXT_FRAMES:])
                 dumps.append(titles.get(ident, str(ident)) + ":\n" + lines)
         return "\n".join(dumps)
 
@@ -293,7 +295,7 @@ class KernelAnswers:
         for frame in (parts, *parts.get("chain", ())):
             frames = [text for text in frame.get("trace", ()) if not _surrounds_user_code(text)]
             frame["trace"] = [_renamed(text) for text in frames if text not in calls]
-        found = locals_of(error, characters, PYTHON, _display_name) if characters else []
+        found = locals_of(error, characters, PYTHON_PRINTER, _display_name) if characters else []
         return {"error": parts, "locals": [dict(frame, frame=_renamed(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
@@ -302,7 +304,7 @@ class KernelAnswers:
         if error is None:
             return []
         files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
-        return plain_locals_of(error, PYTHON, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
+        return plain_locals_of(error, PYTHON_PRINTER, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
 
     def _test(self, code: str, directory: str) -> object:
         """Return the report of a test run, made in the project's directory and outside any event loop."""
@@ -333,13 +335,13 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
 
 def _renamed(text: str) -> str:
     """Replace the file name in the line of a frame by its display name."""
-    match = _FRAME_LINE.match(text)
+    match = _FRAME_LINE_PATTERN.match(text)
     return match[1] + cell_name(match[2]) + match[3] if match else text
 
 
 def _surrounds_user_code(text: str) -> bool:
     """Return whether a path or the line of a frame belongs to a package that surrounds user code."""
-    return any(name in text for name in AROUND)
+    return any(name in text for name in SURROUNDING_PACKAGE_PATHS)
 
 
 def _frames_around_load(error: BaseException) -> set[str]:
@@ -361,11 +363,11 @@ def _shell() -> Any:
 
 def _home() -> types.ModuleType:
     """Return the module of the namespace in which cells run."""
-    return getattr(_shell(), "user_module", None) or sys.modules[HOME]
+    return getattr(_shell(), "user_module", None) or sys.modules[HOME_MODULE]
 
 
 def _module(name: str) -> types.ModuleType | None:
-    return _home() if name in ("", "user", HOME) else sys.modules.get(name)
+    return _home() if name in ("", "user", HOME_MODULE) else sys.modules.get(name)
 
 
 def _hidden() -> set[str]:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MARK = "\x1e"
+MESSAGE_PREFIX = "\x1e"
 """The first character of a message. A message without any other text is the last one."""
 
 
@@ -46,5 +46,5 @@ class KernelStream:
         self._send("")
 
     def _send(self, text: str) -> None:
-        content = {"name": "stdout", "text": MARK + text}
+        content = {"name": "stdout", "text": MESSAGE_PREFIX + text}
         self._session.send(self._socket, "stream", content, parent=self._request, ident=b"stream.stdout")

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     Rows = List[Tuple[str, str]]
 
 
-MAX_WRAPPERS = 32
+MAX_CACHED_FUNCTIONS = 32
 """Maximum number of functions that are searched inside one cache."""
 EMPTY_CELL = types.CellType()
-"""A cell of an unbound name. Comparing other cells with it does not compare their values."""
-CACHED = type(functools.lru_cache()(int))
+"""A cell of an unbound name. Comparing another cell with it does not compare the values in the cells."""
+LRU_CACHE_TYPE = type(functools.lru_cache()(int))
 """The type of the functions that `lru_cache` returns."""
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Flags of the code objects of functions and nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
-RUNNING = {
+CODE_ATTRIBUTES_AND_WORDS = {
     types.GeneratorType: ("gi_code", "generator"),
     types.CoroutineType: ("cr_code", "coroutine"),
     types.AsyncGeneratorType: ("ag_code", "generator"),
@@ -69,23 +69,34 @@ class FileCodes:
         return found[0] if len(found) == 1 else None
 
 
-MAX_REACHED = 20_000
+MAX_VISITED_OBJECTS = 20_000
 """Maximum number of objects that are visited, starting at the names of a module."""
-PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+UNSEARCHED_TYPES = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    bool,
+    type(None),
+    types.ModuleType,
+    types.CodeType,
+    types.BuiltinFunctionType,
+)
 """Types whose objects are not searched."""
 
 
 def reached(space: dict[str, Any]) -> Iterator[object]:
     """Yield the objects that the names of a module refer to, directly or indirectly, without those of other modules.
 
-    At most about `MAX_REACHED` objects are visited.
+    At most about `MAX_VISITED_OBJECTS` objects are visited.
     """
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
-    while level and len(seen) < MAX_REACHED:
+    while level and len(seen) < MAX_VISITED_OBJECTS:
         inner: list[object] = []
         for item in level:
             kind = type(item)
-            if id(item) in seen or kind in PLAIN:
+            if id(item) in seen or kind in UNSEARCHED_TYPES:
                 continue
             seen.add(id(item))
             yield item
@@ -174,10 +185,10 @@ class LiveCode:
         """Add all functions with code of the file, and all caches."""
         for item in found:
             kind = type(item)
-            if kind is CACHED:
+            if kind is LRU_CACHE_TYPE:
                 self._append(item, self._caches)
-            elif kind is types.FunctionType or kind in RUNNING:
-                attribute, word = RUNNING.get(kind, ("__code__", ""))
+            elif kind is types.FunctionType or kind in CODE_ATTRIBUTES_AND_WORDS:
+                attribute, word = CODE_ATTRIBUTES_AND_WORDS.get(kind, ("__code__", ""))
                 loaded = _loaded_code_of(getattr(item, attribute), self._file, self._positions)
                 if loaded is not None and word:
                     self._running.setdefault(id(loaded), []).append((word, weakref.ref(item)))
@@ -202,7 +213,7 @@ class LiveCode:
         """Update each existing function with its new code, and return the functions for which that is not possible."""
         left = []
         if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
-            self._add(referrers_of(self._space, CACHED))
+            self._add(referrers_of(self._space, LRU_CACHE_TYPE))
             self._is_whole = True
         for code, heir in codes.values():
             for function in self.functions(code):
@@ -237,7 +248,7 @@ def _wrapped_in(cache: Any) -> list[Any]:
     """Return the functions that a cache calls, following wrappers by `__wrapped__` and by variables in closures."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for item in found:
-        if type(item) is types.FunctionType and len(found) < MAX_WRAPPERS:
+        if type(item) is types.FunctionType and len(found) < MAX_CACHED_FUNCTIONS:
             cells = [cell for cell in item.__closure__ or () if cell != EMPTY_CELL]
             inner = [item.__dict__.get("__wrapped__"), *[cell.cell_contents for cell in cells]]
             known = {id(other) for other in found}

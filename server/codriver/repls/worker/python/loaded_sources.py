@@ -23,7 +23,7 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrap_functions
+from ..basics.held_definitions import INSTALLED_DIRECTORIES, function_in, home_of, is_class, space_of, unwrap_functions
 from ..basics.source_files import read_regular_file
 from ..basics.systems import process_start_ns, status_ns
 from .bound_names import BoundNames, Names
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 
 MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
 """The assumed maximum difference between the clocks of files and of this process, in nanoseconds."""
-WORKER = __name__.rpartition(".")[0].rpartition(".")[0] + "."
+WORKER_MODULE_PREFIX = __name__.rpartition(".")[0].rpartition(".")[0] + "."
 """The prefix of the names of the worker's own modules, which are not part of the project."""
-MAX_AT_ONCE = 20
+MAX_IMMEDIATE_READS = 20
 """Maximum number of files that are read before an answer is sent. More files are read afterwards."""
-PACKED = 1
-"""The compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
+COMPRESSION_LEVEL = 1
+"""The level of compression. Level 1 compresses a megabyte to 30% in 7 ms."""
 QUIET_PERIOD_S = 0.3
 """Seconds without a load after which a thread reads sources, so that a running import is not delayed."""
-MAX_TEXT = 2**20
-"""Maximum number of bytes of a file whose statements are parsed. A larger file was probably generated."""
-EMPTY: Mapping[str, Any] = types.MappingProxyType({})
-REWRITERS = ("AssertionRewritingHook",)
+MAX_PARSED_BYTES = 2**20
+"""Maximum size of a file whose statements are parsed. A larger file was probably generated."""
+EMPTY_MAPPING: Mapping[str, Any] = types.MappingProxyType({})
+REWRITING_LOADERS = ("AssertionRewritingHook",)
 """Loaders that change the code of a file. Source: pytest, `_pytest.assertion.rewrite`."""
 
 
@@ -93,7 +93,7 @@ class Load:
         self._before = before
         self.is_read = False
         self.outline: Outline | None = None
-        self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITERS
+        self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITING_LOADERS
         self._data: bytes | None = None
         self._bound: BoundNames | None = None
 
@@ -111,7 +111,7 @@ class Load:
 
     def store(self, data: bytes, before: Load | None = None) -> None:
         """Remember the loaded source. `before` is the load that this one replaces."""
-        self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
+        self._data, self._bound, self.is_read = zlib.compress(data, COMPRESSION_LEVEL), None, True
         self.outline = None
         if before is not None and (before.gone or before.data != data):
             old, new = before.bound(), self.bound()
@@ -147,7 +147,7 @@ class Load:
     def bound(self) -> BoundNames | None:
         """Return the names that the source binds, or None if it is unknown."""
         data = self.data if self._bound is None else None
-        if data is not None and len(data) <= MAX_TEXT:
+        if data is not None and len(data) <= MAX_PARSED_BYTES:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
             except PARSE_ERRORS:  # it was loaded by something other than Python
@@ -157,7 +157,7 @@ class Load:
 
 MAX_PREVIOUS_SOURCES = 20
 """Maximum number of replaced sources that are stored."""
-MAX_COMPARED = 3
+MAX_COMPARED_SOURCES = 3
 """Maximum number of sources of one file that are compared. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
 """Maximum compressed size of all replaced sources that are stored. The newest are kept."""
@@ -255,7 +255,7 @@ class LoadedSources:
         module: types.ModuleType,
         file: str,
         text: str,
-        standing: Mapping[str, Remembered | None] = EMPTY,
+        standing: Mapping[str, Remembered | None] = EMPTY_MAPPING,
     ) -> Load:
         """Record that a source was loaded in a module.
 
@@ -267,7 +267,7 @@ class LoadedSources:
             load = Load(module, file, None)
             load.store(store_text(load, text, read_file(file)), known)
             if known is not None and (before := known.data) is not None and before != load.data:
-                self._store_previous(file, zlib.compress(before, PACKED))
+                self._store_previous(file, zlib.compress(before, COMPRESSION_LEVEL))
             load.left.settle()
             for project_modules, remembered in standing.items():
                 load.left.put_back(project_modules, remembered)
@@ -292,7 +292,7 @@ class LoadedSources:
         """Return when a load last changed the code of a function, in ms, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
-        replaced = replaced[-MAX_COMPARED:]
+        replaced = replaced[-MAX_COMPARED_SOURCES:]
         now = next((load.packed for load in self.loads.values() if load.file == file), None) if replaced else None
         if now is None or mark not in _marks(file, now).get(name, ()):
             return 0
@@ -384,7 +384,7 @@ class LoadedSources:
             file = space_of_module(module).get("__file__")
             if type(file) is not str:
                 continue
-            if self.stamps.is_project_file(file) and not name.startswith(WORKER):
+            if self.stamps.is_project_file(file) and not name.startswith(WORKER_MODULE_PREFIX):
                 yield name, module, file
             else:
                 installed[name] = weakref.ref(module)
@@ -458,16 +458,16 @@ def read_file(file: str) -> tuple[Stamp, bytes] | None:
     return None if found is None else (stamp_of(found[0]), found[1])
 
 
-LOADER: Any = importlib.machinery.SourceFileLoader
-STANDARD = os.path.dirname(os.__file__) + os.sep
-NO_SIZE = -1
+LOADER_CLASS: Any = importlib.machinery.SourceFileLoader
+STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.__file__) + os.sep
+IMPOSSIBLE_SIZE = -1
 """A size that no file has, so that bytecode is ignored and rewritten. Source: `SourceLoader.get_code`."""
-SETTLED_NS = 10 * 10**9
+MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in ns.
 
 Bytecode that was written this long after the source cannot be from a previous version.
 """
-FRAMES = 4
+MAX_SEARCHED_FRAMES = 4
 """Maximum number of frames that are searched for `exec_module`, including those of subclasses of the loader."""
 
 
@@ -485,7 +485,7 @@ class ImportStamps:
 
     def install(self) -> None:
         """Start recording stamps."""
-        previous = self._previous = LOADER.path_stats
+        previous = self._previous = LOADER_CLASS.path_stats
         is_pythons = previous.__code__.co_filename.startswith("<frozen ")
 
         def path_stats(loader: object, path: Any) -> Stats:
@@ -500,15 +500,15 @@ class ImportStamps:
                 self.count += 1
                 self._notify()
             if not _is_settled(path, caller, status):
-                stats["size"] = NO_SIZE
+                stats["size"] = IMPOSSIBLE_SIZE
             return stats
 
-        self._installed = LOADER.path_stats = path_stats
+        self._installed = LOADER_CLASS.path_stats = path_stats
 
     def remove(self) -> None:
         """Stop recording stamps, unless other code has patched the loader in the meantime."""
-        if LOADER.path_stats is self._installed:
-            LOADER.path_stats = self._previous
+        if LOADER_CLASS.path_stats is self._installed:
+            LOADER_CLASS.path_stats = self._previous
 
     def is_project_file(self, file: object) -> bool:
         """Return whether a file may belong to a project, because it is not part of Python or an installed package."""
@@ -519,7 +519,9 @@ class ImportStamps:
         if known is None:
             real = os.path.realpath(directory) + os.sep
             parts = real.split(os.sep)
-            known = not real.startswith(STANDARD) and not any(part in INSTALLED for part in parts)
+            known = not real.startswith(STANDARD_LIBRARY_DIRECTORY) and not any(
+                part in INSTALLED_DIRECTORIES for part in parts
+            )
             self._is_project[directory] = known and os.path.isabs(file)
         return self._is_project[directory]
 
@@ -534,7 +536,7 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
     Other callers only get the code and do not run it.
     """
-    for _ in range(FRAMES):
+    for _ in range(MAX_SEARCHED_FRAMES):
         if frame is None:
             return False
         if frame.f_code.co_name == "exec_module":
@@ -550,4 +552,4 @@ def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> b
         compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))
     except (OSError, NotImplementedError, ValueError):
         return True
-    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS

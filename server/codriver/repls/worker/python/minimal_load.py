@@ -55,30 +55,31 @@ if TYPE_CHECKING:
     from ..basics.held_definitions import UndoRecord
     from .statements import Change, Statement
 
-FUTURE = 0
+FUTURE_FLAGS = 0
 """The compiler flags of all `__future__` features."""
 for _name in __future__.all_feature_names:
-    FUTURE |= getattr(__future__, _name).compiler_flag
-KIND_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""The flags of a code object that tell generators and asynchronous functions from plain ones."""
-MAX_WRAPPERS = 20
-"""Maximum number of nested wrappers whose docstring is updated."""
-MAX_NAMED = 3
-"""The number of edited names that a report about a whole edit contains."""
-TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
-               "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager",
-               "singledispatch",
-               "singledispatchmethod", "asynccontextmanager")  # fmt: skip
-"""Decorators that do not read the signature of the function."""
+    FUTURE_FLAGS |= getattr(__future__, _name).compiler_flag
+FUNCTION_KIND_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""The code flags that distinguish generators and asynchronous functions from other functions."""
+MAX_UPDATED_WRAPPERS = 20
+"""Maximum number of nested wrappers whose docstrings are updated."""
+MAX_NAMED_EDITS = 3
+"""Maximum number of edited names that are mentioned in a report about a whole edit."""
+TRANSPARENT_DECORATORS = (
+    "property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override", "overload",
+    "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager", "singledispatch",
+    "singledispatchmethod", "asynccontextmanager",
+)  # fmt: skip
+"""Decorators that do not read the signature of the decorated function."""
 MEMBER_CREATION_METHODS = ("_generate_next_value_", "__init__", "__new__")
 """Methods of an enumeration that affect how members are created."""
-COLUMNS = ("mapped_column", "Column")
+COLUMN_FUNCTIONS = ("mapped_column", "Column")
 """Functions of SQLAlchemy that create columns.
 
 A table has its columns in the order of their creation. Source: `sort_order` of `mapped_column` in the documentation.
 """
 CLASS_CREATION_NAMES = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
-"""Names in a class body that only have an effect when the class is created."""
+"""Names in a class body that only have an effect while the class is created."""
 
 
 class Step:
@@ -217,7 +218,7 @@ class MinimalLoad:
         Decorators and libraries may call each kind in another way.
         """
         kinds = [codes.of(one.node) for codes, one in zip(self._codes, (old, new))]
-        flags = [code.co_flags & KIND_FLAGS for code in kinds if code is not None]
+        flags = [code.co_flags & FUNCTION_KIND_FLAGS for code in kinds if code is not None]
         return len(set(flags)) > 1
 
     def within(self, node: ast.AST) -> list[Statement]:
@@ -267,7 +268,7 @@ class MinimalLoad:
     def is_possible(self) -> bool:
         """Whether both sources are compiled with the same `__future__` features."""
         old, new = self._codes
-        return old.code.co_flags & FUTURE == new.code.co_flags & FUTURE
+        return old.code.co_flags & FUTURE_FLAGS == new.code.co_flags & FUTURE_FLAGS
 
     @property
     def names(self) -> set[str]:
@@ -339,7 +340,7 @@ class MinimalLoad:
     def label(self) -> str:
         """The names that the edit changes, at most three of them."""
         names = sorted({self.name_of(change.some) for change in self.comparison.changes})
-        return ", ".join(names[:MAX_NAMED]) + (" …" if len(names) > MAX_NAMED else "")
+        return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 
     def _plan_chains(self, followers: Any) -> None:
         """Plan to fill objects again that edited statements create, or no longer fill."""
@@ -428,7 +429,7 @@ class MinimalLoad:
         old = change.old
         if change.new is None and old is not None and old.kind == VALUE and not old.owner and not old.guard:
             if self._removes(old) and followers.registrations.has_filled(old.node):
-                self.stays.append((old.name, NOT_UNDONE))
+                self.stays.append((old.name, NOT_UNDONE_REASON))
             return
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
@@ -543,7 +544,7 @@ class MinimalLoad:
             (owner.name, one) for owner, one in chain if owner is not text or one not in planned
         )
         changed = {change.some.name for change in changes if change.new is None}
-        self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE)]
+        self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE_REASON)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
         """Plan what to do about a difference between the sources."""
@@ -555,7 +556,7 @@ class MinimalLoad:
         elif new is None:
             self._remove(one)
             if not self._removes(one) and not _has_no_effect(one.node) and not self._is_replaced(one):
-                self.stays.append((one.name, NOT_UNDONE))
+                self.stays.append((one.name, NOT_UNDONE_REASON))
         elif one.owner:
             self._plan_in_class(change, new, has_code=has_code)
         elif one.kind == FUNCTION:
@@ -699,7 +700,7 @@ class MinimalLoad:
     def _precedes_other_columns(self, kind: Any, one: Statement) -> bool:
         """Return whether a fresh import would create other columns of a class after a new one."""
         value = getattr(one.node, "value", None)
-        if not isinstance(value, ast.Call) or _name_of(value) not in COLUMNS:
+        if not isinstance(value, ast.Call) or _name_of(value) not in COLUMN_FUNCTIONS:
             return False
         line = span_of(one.node)[0]
         later = [each for each in self._all if each.owner == one.owner and each.kind == VALUE]
@@ -796,7 +797,7 @@ class MinimalLoad:
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
             if self._has_read_signature(change):
-                self.stays.append((new.name, SIGNATURE_USED))
+                self.stays.append((new.name, SIGNATURE_USED_REASON))
         self._report_cached(new)
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
@@ -807,14 +808,14 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == FUNCTION:
             return False
-        is_opaque = any(_name_of(decorator) not in TRANSPARENT for decorator in new.node.decorator_list)
+        is_opaque = any(_name_of(decorator) not in TRANSPARENT_DECORATORS for decorator in new.node.decorator_list)
         return is_opaque and self.changes_kind(old, new)
 
     def _has_read_signature(self, change: Change) -> bool:
         """Return whether the decorators of a function may have read what has changed in its signature."""
         old, new, followers = change.old, change.new, self._followers
         opaque = (
-            [decorator for decorator in new.node.decorator_list if _name_of(decorator) not in TRANSPARENT]
+            [decorator for decorator in new.node.decorator_list if _name_of(decorator) not in TRANSPARENT_DECORATORS]
             if new
             else []
         )
@@ -839,7 +840,7 @@ class MinimalLoad:
         before, now = ast.get_docstring(old.node, clean=False), ast.get_docstring(new.node, clean=False)
         value: Any = self._value(new.name)
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
-        for _ in range(MAX_WRAPPERS):
+        for _ in range(MAX_UPDATED_WRAPPERS):
             if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
                 self._set_doc_if_copied(value, before, now)
             value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")
@@ -893,7 +894,7 @@ class MinimalLoad:
                 ):
                     self._attributes.pop(id(one.node), None)
                     self._defined[id(one.node)] = one
-                    self.stays[:] = [row for row in self.stays if row != (one.name, SIGNATURE_USED)]
+                    self.stays[:] = [row for row in self.stays if row != (one.name, SIGNATURE_USED_REASON)]
             if self._followers is not None:
                 self._followers.changes.note_update(self._module.__name__, owner + name)
 
@@ -1239,7 +1240,7 @@ class MinimalLoad:
         return graft
 
     def _compile(self, node: Any, mode: str) -> types.CodeType:
-        flags = self._codes[1].code.co_flags & FUTURE
+        flags = self._codes[1].code.co_flags & FUTURE_FLAGS
         code: types.CodeType = compile(node, self._file, mode, flags, dont_inherit=True)
         return code
 
@@ -1254,8 +1255,8 @@ class MinimalLoad:
         return run
 
 
-NOT_UNDONE = "what it did is not undone"
-SIGNATURE_USED = "its decorators have used the previous signature"
+NOT_UNDONE_REASON = "what it did is not undone"
+SIGNATURE_USED_REASON = "its decorators have used the previous signature"
 
 
 def _make_follow_step(followers: Any, text: Any, top: int) -> Callable[[], object]:
@@ -1343,7 +1344,9 @@ def _is_open(kind: Any, node: Any) -> bool:
     """Return whether setting a method on an existing class has the same effect as in its body."""
     if node.name in CLASS_CREATION_NAMES or space_of(kind).get("_is_protocol"):
         return False
-    return is_plain_class(kind) or all(_name_of(decorator) in TRANSPARENT for decorator in node.decorator_list)
+    return is_plain_class(kind) or all(
+        _name_of(decorator) in TRANSPARENT_DECORATORS for decorator in node.decorator_list
+    )
 
 
 def _overrides_setattr(kind: type) -> bool:

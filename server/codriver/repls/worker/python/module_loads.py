@@ -10,7 +10,7 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, home_of, is_class
-from ..basics.sensitive_texts import FILE, NAME
+from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
 from .enum_members import is_enum
@@ -18,7 +18,7 @@ from .follow_failures import Reporting, why_not_followed
 from .follow_up import Followers
 from .holders import holders_of, is_in_use
 from .library_caches import clear_url_caches
-from .loaded_sources import MAX_TEXT
+from .loaded_sources import MAX_PARSED_BYTES
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
 from .python_names import instance_dict_of
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from .python_drift import Drift
 
 
-AUTOMATIC_NAMES = frozenset({
+AUTOMATIC_MODULE_NAMES = frozenset({
     "__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__",
     "__path__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__", "__all__",
 })  # fmt: skip
-"""Names that a module has without binding them."""
+"""Names that every module has without binding them."""
 
 
-MAX_CHECKED = 5
+MAX_CHECKED_REMOVALS = 5
 """Maximum number of removed functions and classes for which references are searched."""
 
 
@@ -58,7 +58,7 @@ def module_name(path: str, roots: list[str]) -> str | None:
             if all(part.isidentifier() for part in parts):
                 return ".".join(parts)
     # The seam, which a client may copy into a process whose project does not include it.
-    return NAME if path.endswith(os.sep + FILE) else None
+    return SEAM_PACKAGE if path.endswith(os.sep + SEAM_RELATIVE_FILE) else None
 
 
 def is_loaded(name: str | None, path: str) -> bool:
@@ -125,7 +125,7 @@ class ModuleLoad:
         data = load.data if load is not None else None
         if module is None or name is None or load is None or data is None or load.is_rewritten:
             return None
-        if max(len(self._text), len(data)) > MAX_TEXT:
+        if max(len(self._text), len(data)) > MAX_PARSED_BYTES:
             return None
         standing, bound = self._drift.standing(name), load.bound()
         definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
@@ -203,9 +203,11 @@ class ModuleLoad:
         gone = [(one, names.get(one)) for one in removed]
         for index, (one, value) in enumerate(gone):
             row = {"module": name, "name": one, "kind": "removed"}
-            is_shared = index < MAX_CHECKED and (type(value) is types.FunctionType or is_class(value))
+            is_shared = index < MAX_CHECKED_REMOVALS and (type(value) is types.FunctionType or is_class(value))
             undo = (
-                [other for other in holders_of([value], MAX_CHECKED) if not _is_import(other, one)] if is_shared else []
+                [other for other in holders_of([value], MAX_CHECKED_REMOVALS) if not _is_import(other, one)]
+                if is_shared
+                else []
             )
             self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
         snapshot.note_changes(self._undo)
@@ -253,7 +255,7 @@ class ModuleLoad:
 
     def _forget(self, module: types.ModuleType) -> list[str]:
         """Remove functions and classes that the file no longer defines, and return their names."""
-        if len(self._text) > MAX_TEXT:  # parsing would take longer than everything else
+        if len(self._text) > MAX_PARSED_BYTES:  # parsing would take longer than everything else
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
             written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)
@@ -269,7 +271,7 @@ class ModuleLoad:
         changed = {
             one
             for one in space
-            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in AUTOMATIC_NAMES)
+            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in AUTOMATIC_MODULE_NAMES)
         }
         previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}

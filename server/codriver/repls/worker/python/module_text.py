@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from .statements import FUNCTIONS, GUARDS, SourceText, imported, span_of, targets
+from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, SourceText, imported, span_of, targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-WORD = re.compile(r"\w+")
-INNER_IMPORT = re.compile(r"^\s+(?:from|import)\s+([\w.]+)")
-DYNAMIC_IMPORT = re.compile(r"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
+WORD_PATTERN = re.compile(r"\w+")
+INNER_IMPORT_PATTERN = re.compile(r"^\s+(?:from|import)\s+([\w.]+)")
+DYNAMIC_IMPORT_PATTERN = re.compile(r"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 
 
-ANY: frozenset[str] = frozenset(("*",))
+ANY_WORD: frozenset[str] = frozenset(("*",))
 """Stands for the words that lead to the name of a function, which can be any."""
 
 
@@ -40,7 +40,7 @@ class Text:
         if self._words is None:
             lines = self.source.lines
             spans = [span_of(node) for node in self.body]
-            self._words = [frozenset(WORD.findall("".join(lines[first - 1 : last]))) for first, last in spans]
+            self._words = [frozenset(WORD_PATTERN.findall("".join(lines[first - 1 : last]))) for first, last in spans]
         return self._words
 
     @property
@@ -57,11 +57,11 @@ class Text:
                     for alias in node.names:
                         parts = alias.name.split(".")
                         found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
-                elif type(node) in GUARDS:
+                elif type(node) in BLOCK_STATEMENTS:
                     waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
             for line in self.source.lines:
-                found.update(self._absolute(name) for name in INNER_IMPORT.findall(line))
-                found.update(DYNAMIC_IMPORT.findall(line))
+                found.update(self._absolute(name) for name in INNER_IMPORT_PATTERN.findall(line))
+                found.update(DYNAMIC_IMPORT_PATTERN.findall(line))
             self._imports = frozenset(found)
         return self._imports
 
@@ -83,7 +83,7 @@ class Text:
         if self._functions is None:
             self._functions = {}
             for node in ast.walk(self.source.tree):
-                if isinstance(node, FUNCTIONS):
+                if isinstance(node, FUNCTION_NODES):
                     self._functions[node.name, span_of(node)[0]] = node
                 elif isinstance(node, ast.Lambda):
                     key = "<lambda>", node.lineno
@@ -114,7 +114,7 @@ class Text:
     def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # one branch per kind
         """Yield the names that a statement binds or whose objects it may change, as far as it depends on `names`."""
         one: Any
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             yield node.name
             if node.name == "__getattr__":  # it makes attributes of the module, which may have any name
                 yield self.name.rpartition(".")[2]
@@ -125,12 +125,12 @@ class Text:
             lines = self.source.lines
             for one in node.body:
                 first, last = span_of(one)
-                if not names.isdisjoint(WORD.findall("".join(lines[first - 1 : last]))):
+                if not names.isdisjoint(WORD_PATTERN.findall("".join(lines[first - 1 : last]))):
                     yield from self._bound_in(one, names)
-        elif isinstance(node, GUARDS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
+        elif isinstance(node, BLOCK_STATEMENTS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
             for part in ast.walk(node):
                 one = part
-                if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+                if isinstance(one, (*FUNCTION_NODES, ast.ClassDef)):
                     yield one.name
                 elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
                     yield one.id
@@ -197,7 +197,7 @@ class Outline:
                 if not is_quiet:
                     return True
                 more = {
-                    bound_name for source, bound_name in bound if source is ANY or not names.isdisjoint(source)
+                    bound_name for source, bound_name in bound if source is ANY_WORD or not names.isdisjoint(source)
                 } - names
                 names |= more
                 is_growing = is_growing or bool(more)
@@ -209,7 +209,7 @@ def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozens
     """Return whether a statement is quiet, and each name that it binds with the words that lead to it."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return True, list(_names_imported_by(node))
-    if not isinstance(node, FUNCTIONS):
+    if not isinstance(node, FUNCTION_NODES):
         return False, []
     evaluated = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), node.returns]
     arguments = [*getattr(node.args, "posonlyargs", []), *node.args.args, *node.args.kwonlyargs]
@@ -217,7 +217,7 @@ def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozens
         argument.annotation for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument is not None
     ]
     names = [node.name, *([module.rpartition(".")[2]] if node.name == "__getattr__" else [])]
-    return not any(evaluated), [(ANY, name) for name in names]
+    return not any(evaluated), [(ANY_WORD, name) for name in names]
 
 
 def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:

@@ -11,7 +11,7 @@ import types
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .bound_names import is_plain
 from .enum_members import is_enum
-from .equal_values import PLAIN_IDS, is_alike
+from .equal_values import CONSTANT_IDS, is_alike
 from .python_names import attribute_dict, space_of_module
 
 TYPE_CHECKING = False
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
-METHODS = (types.FunctionType, staticmethod, classmethod, property)
+METHOD_TYPES = (types.FunctionType, staticmethod, classmethod, property)
 """Types of the methods in a class."""
-COLLECTIONS = (list, tuple, dict, set, frozenset)
-"""Types of class attributes that have not changed if a new one has equal contents."""
+CONTENT_COMPARED_TYPES = (list, tuple, dict, set, frozenset)
+"""Types of class attributes that count as unchanged if the old and the new value have equal contents."""
 AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
-"""Attributes that Python gives every class."""
+"""Names of attributes that Python gives every class."""
 
 
 class NameChanges:
@@ -86,7 +86,7 @@ class NameChanges:
                 if is_class(value) and home_of(value) == name:
                     filled = [one for one, inner in list(space_of(value).items()) if id(inner) in fills]
                     self._filled.update((name, f"{attribute}.{one}") for one in filled if one[:2] != "__")
-                is_filled = id(value) in fills and id(value) not in PLAIN_IDS and not filled
+                is_filled = id(value) in fills and id(value) not in CONSTANT_IDS and not filled
                 if not is_class(value) and type(value).__module__ in self._drift.sources.loads:
                     is_filled = is_filled or any(id(inner) in fills for inner in attribute_dict(value).values())
                 if is_filled:
@@ -219,7 +219,7 @@ class NameChanges:
             now = space_of(kind)
             names = {one for one in {*before, *now} if one not in AUTOMATIC_CLASS_NAMES}
             if word == "=":
-                names = {one for one in names if type(now.get(one, before.get(one))) not in METHODS}
+                names = {one for one in names if type(now.get(one, before.get(one))) not in METHOD_TYPES}
             if any((one in now) != (one in before) for one in names):
                 return True
             if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
@@ -236,7 +236,7 @@ class NameChanges:
                 continue
             now, old = space_of(base).get(first, ABSENT), known[1].get(first, ABSENT)
             if now is not old:
-                if type(now) in COLLECTIONS and not is_enum(base) and is_alike(old, now):
+                if type(now) in CONTENT_COMPARED_TYPES and not is_enum(base) and is_alike(old, now):
                     return False
                 return type(now) is not types.FunctionType or type(old) is not types.FunctionType
             if now is not ABSENT:
@@ -262,7 +262,7 @@ def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
 
 def _is_data(value: object) -> bool:
     """Return whether a value is plain data or a collection, which may be replaced by one with equal contents."""
-    return is_plain(value) or type(value) in COLLECTIONS
+    return is_plain(value) or type(value) in CONTENT_COMPARED_TYPES
 
 
 def copied_names(space: dict[str, Any]) -> object:

@@ -65,13 +65,13 @@ PURE_BUILTINS = frozenset({
 
 Source: the chapter on built-in functions of the library reference.
 """
-MUTATORS = frozenset({
+MUTATING_METHODS = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
     "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
     "sort", "subtract", "symmetric_difference_update", "update",
 })  # fmt: skip
 """Methods of built-in collections and of `collections` that change them. Source: the library reference."""
-READING = frozenset({
+READING_METHODS = frozenset({
     "as_posix", "capitalize", "casefold", "center", "copy", "count", "decode", "difference", "elements", "encode",
     "endswith", "expandtabs", "find", "format", "format_map", "fromkeys", "get", "groups", "index", "intersection",
     "isalnum", "isalpha", "isdigit", "isdisjoint", "islower", "isspace", "issubset", "issuperset", "isupper", "items",
@@ -88,7 +88,7 @@ READING = frozenset({
 
 They belong to built-in types, paths, pydantic models, Django's views and managers, and Celery's tasks.
 """
-FILLING_METHODS = MUTATORS | frozenset({
+FILLING_METHODS = MUTATING_METHODS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
     "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",
     "teardown_request", "teardown_appcontext", "context_processor", "template_filter", "template_global",
@@ -108,7 +108,7 @@ FILLING_PREFIXES = (
     "attach", "disable", "enable",
 )  # fmt: skip
 """Prefixes of the names of methods that register or add something, for libraries and objects that are not known."""
-ACTING = (
+ACTING_PREFIXES = (
     "send",
     "create",
     "start",
@@ -132,7 +132,7 @@ LIBRARY_DECORATORS = frozenset(
     {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
 )
 """Libraries whose decorators only wrap or mark the decorated object."""
-SIGNATURE_READERS = frozenset(
+SIGNATURE_READING_LIBRARIES = frozenset(
     {"fastapi", "pydantic", "typer", "celery", "litestar", "strawberry", "fast_depends", "dishka", "injector"}
 )
 """Libraries that read the signatures of functions and classes passed to them.
@@ -140,25 +140,25 @@ SIGNATURE_READERS = frozenset(
 Web frameworks and libraries for dependency injection make parameters from them. pydantic makes fields, and Celery
 checks the arguments of tasks. Source: the documentation of each library.
 """
-SIGNATURE_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
+SIGNATURE_READING_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
 """Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
-CLASS_READERS = frozenset({
+CLASS_READING_FUNCTIONS = frozenset({
     "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
-CONFIGURATION_READERS = frozenset({"from_object", "from_mapping"})
+CONFIGURATION_READING_METHODS = frozenset({"from_object", "from_mapping"})
 """Methods of Flask's configuration that copy the attributes of a class. Celery reads them when they are used."""
 REGISTERING_DECORATORS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )
 """Decorators that register an object in a library, which then keeps using the first object registered."""
-COLLECTIONS = (list, dict, set, bytearray)
+COLLECTION_TYPES = (list, dict, set, bytearray)
 
 
 def is_filling_method(name: str) -> bool:
     """Return whether a method of this name registers or adds something in its object."""
-    return not name.startswith(ACTING) and (name in FILLING_METHODS or name.startswith(FILLING_PREFIXES))
+    return not name.startswith(ACTING_PREFIXES) and (name in FILLING_METHODS or name.startswith(FILLING_PREFIXES))
 
 
 def is_pure_callable(value: object) -> bool:
@@ -178,10 +178,10 @@ def is_wrapping_decorator(value: object) -> bool:
 
 def is_immutable_kind(kind: Any) -> bool:
     """Return whether a type belongs to the interpreter or a pure module, and its methods do not change the object."""
-    if kind in COLLECTIONS or kind in (types.FunctionType, types.ModuleType):
+    if kind in COLLECTION_TYPES or kind in (types.FunctionType, types.ModuleType):
         return False
     origin = _origin(kind)
-    return (origin[0] == "builtins" and kind not in COLLECTIONS) or (
+    return (origin[0] == "builtins" and kind not in COLLECTION_TYPES) or (
         origin[0] in PURE_MODULES and origin[0] not in ("collections", "_collections", "argparse", "types")
     )
 
@@ -193,7 +193,7 @@ def is_standard_mapping(kind: Any) -> bool:
 
 def is_collection(kind: Any) -> bool:
     """Return whether a type is a mutable collection."""
-    return is_class(kind) and any(base in COLLECTIONS or base.__name__ == "deque" for base in order_of(kind))
+    return is_class(kind) and any(base in COLLECTION_TYPES or base.__name__ == "deque" for base in order_of(kind))
 
 
 def _origin(value: object) -> tuple[str, str]:

@@ -20,13 +20,13 @@ from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError
 from ..basics.displays import display_of
 from ..basics.error_report import add_position, common_error_fields, set_phase, trim
-from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
+from ..basics.frame_spaces import FRAME_OP, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
-from ..basics.printing import QUOTA, Printer, limits, part_at, requested_print_limits, text_of
+from ..basics.printing import QUOTA_FIELD, Printer, limits, part_at, requested_print_limits, text_of
 from ..basics.source_files import Sources
 from .follow_failures import Reporting
 from .images import Figures, image_of, with_image
-from .loaded_sources import MAX_AT_ONCE, LoadedSources
+from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
         def check_load(self, name: str, file: str) -> LoadCheck | None: ...  # as in `fresh.comparison`
 
 
-DISPLAYHOOK = sys.displayhook
-"""The display hook at the start of the interpreter, which some systems replace. A different one was set by the user."""
-MAX_RENEWED = 100
+ORIGINAL_DISPLAYHOOK = sys.displayhook
+"""The display hook at the start of the interpreter, which some systems replace. Another one was set by the user."""
+MAX_RENEWED_ROWS = 100
 """Maximum number of rows about updated objects that are reported after a load."""
-MAX_TREE_CHARACTERS = 2**20
+MAX_PARSED_CHARACTERS = 2**20
 """Maximum number of characters of a file that is parsed. A longer one is compiled as a whole.
 
 Parsing a file with 300,000 lines would take 7 of 9 s.
 """
-SOURCE_CHARACTERS = 500
+MAX_SOURCE_LINE_CHARACTERS = 500
 """Maximum number of characters of the source line that is sent with a syntax error."""
-CO_COROUTINE = 128
-"""The same as `inspect.CO_COROUTINE`. Importing `inspect` takes long."""
+COROUTINE_FLAG = 128
+"""The same as `inspect.COROUTINE_FLAG`. Importing `inspect` takes long."""
 
 
 class Python(Dialect):
@@ -134,7 +134,7 @@ class Python(Dialect):
         def send(text: str) -> None:
             self.stored_values.send_value(job, None, text, namespace, "")
 
-        with self._figures.sending_figures(send, job.message.get(QUOTA), is_partial=_is_partial(job)):
+        with self._figures.sending_figures(send, job.message.get(QUOTA_FIELD), is_partial=_is_partial(job)):
             if job.message["op"] == "load-file":
                 self._load(job)
             else:
@@ -223,7 +223,7 @@ class Python(Dialect):
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
         try:
-            is_in_frame = job.message["op"] == FRAME
+            is_in_frame = job.message["op"] == FRAME_OP
             flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
                 job.form = number
@@ -288,7 +288,7 @@ class Python(Dialect):
         if load_check is not None:
             with Reporting(load.note_failure):
                 load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
-        self._renewed = load.renewed[:MAX_RENEWED]
+        self._renewed = load.renewed[:MAX_RENEWED_ROWS]
         sensitive_texts.note_load()
         value = None if value is ABSENT else value
         self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
@@ -309,7 +309,7 @@ class Python(Dialect):
         """
         source = job.message["file"]
         try:
-            if lines is None and len(source) > MAX_TREE_CHARACTERS:
+            if lines is None and len(source) > MAX_PARSED_CHARACTERS:
                 self._sources.store(path, source)
                 code = compile(source, path, "exec", dont_inherit=True)
                 return code, None
@@ -330,7 +330,7 @@ class Python(Dialect):
     def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
         """Return a value as text, and show it with the user's display hook if there is one."""
         try:
-            if sys.displayhook is not DISPLAYHOOK:
+            if sys.displayhook is not ORIGINAL_DISPLAYHOOK:
                 sys.displayhook(value)
         except Exception as error:
             set_phase(error, "print")
@@ -349,7 +349,7 @@ class Python(Dialect):
         printer = Printer(length, depth, requested)
         try:
             text = display_of(value, printer.whole(value, start, path), text_of)
-            text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA))
+            text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA_FIELD))
         except Exception as error:
             set_phase(error, "print")
             raise
@@ -396,7 +396,7 @@ class Python(Dialect):
 
     def before_answer(self) -> None:
         self._loaded.note()
-        self._loaded.settle(MAX_AT_ONCE)
+        self._loaded.settle(MAX_IMMEDIATE_READS)
 
     def after_answer(self) -> None:
         self._loaded.settle()
@@ -417,7 +417,7 @@ class Python(Dialect):
                 lines = [error.lineno or 1]
                 parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
                 parts["column"] = error.offset or 1
-                parts["source"] = (error.text or "").strip()[:SOURCE_CHARACTERS]
+                parts["source"] = (error.text or "").strip()[:MAX_SOURCE_LINE_CHARACTERS]
             text = "".join(traceback.format_exception_only(type(error), error))
         else:
             add_position(parts, frames)
@@ -438,7 +438,7 @@ def _is_partial(job: Job) -> bool:
 
 def _frame_of(job: Job) -> FrameSpace | None:
     """Return the namespace of the requested frame in the session's last error, or None for other requests."""
-    if job.message["op"] != FRAME:
+    if job.message["op"] != FRAME_OP:
         return None
     session, number = job.session, job.message.get("frame")
     return session.spaces.at(number if isinstance(number, int) else -1, frames_of(session.error))
@@ -487,7 +487,7 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
 
     Tasks started on the loop only make progress while a later statement awaits.
     """
-    is_async = bool(code.co_flags & CO_COROUTINE)
+    is_async = bool(code.co_flags & COROUTINE_FLAG)
     if not is_async and not (wants_loop and "asyncio" in sys.modules):
         return eval(code, space)
     import asyncio

@@ -13,10 +13,10 @@ import re
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
+from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file_of, differing, is_evaluated, stores
 from .holders import holders_of, is_in_use
-from .loaded_sources import MAX_TEXT, LoadedSources, read_file, stamp_of
+from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
 from .renewal import PreviousClosures, is_same_code
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]
 
-USED = ("edited", "missing", "gone", "deleted", "unparsable")
-"""The kinds of differences that affect code that uses the module."""
+AFFECTING_KINDS = ("edited", "missing", "gone", "deleted", "unparsable")
+"""The kinds of differences that affect other code that uses the module."""
 MAX_EDITED_NAMES = 5
 """Maximum number of edited names that are listed for a module."""
-MAX_SAMPLES = 20
+MAX_SEARCHED_INSTANCES = 20
 """Maximum number of instances of one class for which references are searched."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
@@ -123,7 +123,7 @@ class Drift:
         if now == loaded:
             load.stamp = stamp
             return []
-        if len(now) > MAX_TEXT or len(loaded) > MAX_TEXT:
+        if len(now) > MAX_PARSED_BYTES or len(loaded) > MAX_PARSED_BYTES:
             return [(file_name, "edited", "")]
         try:
             text = SourceText(now, load.file)
@@ -218,9 +218,9 @@ class Drift:
         del live
         for key, instances in live_of.items():
             # Libraries that generate methods, such as attrs, keep a copy of a module's names as it was before.
-            is_used = len(instances) > MAX_SAMPLES or any(is_in_use(one) for one in instances)
+            is_used = len(instances) > MAX_SEARCHED_INSTANCES or any(is_in_use(one) for one in instances)
             if instances and is_used:
-                holders = ", ".join(holders_of(instances[:MAX_SAMPLES]))
+                holders = ", ".join(holders_of(instances[:MAX_SEARCHED_INSTANCES]))
                 yield {
                     **_row(*previous[key], INSTANCES, of=str(len(instances))),
                     **({"held": holders} if holders else {}),
@@ -284,7 +284,7 @@ class Drift:
         for home in homes:
             load = self.sources.known(home)
             if load is not None and load.module() is sys.modules.get(home):
-                edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in USED]
+                edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in AFFECTING_KINDS]
                 more = f" and {len(edited) - MAX_EDITED_NAMES} more" if len(edited) > MAX_EDITED_NAMES else ""
                 found += [
                     home + " was edited since its load (" + ", ".join(edited[:MAX_EDITED_NAMES]) + more + ")"
@@ -408,7 +408,9 @@ def _names_in(file: str, names: set[str]) -> set[str]:
 
 
 def _is_project(file: str, root: str) -> bool:
-    return file.startswith(root.rstrip(os.sep) + os.sep) and not any(part in INSTALLED for part in file.split(os.sep))
+    return file.startswith(root.rstrip(os.sep) + os.sep) and not any(
+        part in INSTALLED_DIRECTORIES for part in file.split(os.sep)
+    )
 
 
 def _row(module: str, name: str, kind: str, file: str = "", of: str = "") -> Row:

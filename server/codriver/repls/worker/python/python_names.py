@@ -19,7 +19,7 @@ import os
 import sys
 import types
 
-from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
+from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_line, kind_of, matcher
 from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrap_functions
 from ..basics.previews import glimpse_of
 from ..basics.source_files import lines_of
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 else:
     Names = dict
 
-CODRIVER = __name__.partition(".")[0]
+WORKER_PACKAGE = __name__.partition(".")[0]
 """The top-level package of the worker, which is excluded from results."""
-INSTALLED = 2
+INSTALLED_RANK = 2
 """The sort rank of installed modules, which come after the user's."""
-PLAIN = (int, float, bool, str, bytes, type(None))
-"""Types whose values are displayed as defaults of parameters. Printing other values might run user code."""
-DEFINED = (type, types.FunctionType, types.BuiltinFunctionType)
+DISPLAYED_DEFAULT_TYPES = (int, float, bool, str, bytes, type(None))
+"""Types of the parameter defaults that are displayed. Printing other values might run user code."""
+DEFINITION_TYPES = (type, types.FunctionType, types.BuiltinFunctionType)
 """Types of objects that know the module in which they were defined."""
 
 
@@ -58,7 +58,7 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
         names = {**dict.fromkeys(keyword.kwlist), **names_of(module)}
     is_private = start.startswith("_")
     found = sorted(name for name in names if name.startswith(start) and (is_private or not name.startswith("_")))
-    return [{"candidate": holder + dot + name, "type": kind_of(names[name], name)} for name in found[:COMPLETIONS]]
+    return [{"candidate": holder + dot + name, "type": kind_of(names[name], name)} for name in found[:MAX_COMPLETIONS]]
 
 
 def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
         module = home
         owner, _, rest = rest.partition(".")
         home = _resolve(owner, module)
-    space_name = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINED) else None
+    space_name = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINITION_TYPES) else None
     return (
         value,
         space_name if space_name is not None and is_module(space_name) else module,
@@ -158,13 +158,13 @@ def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleTyp
         found = ((name, value) for name, value in sorted(defined.items()) if _is_public(name, module))
         if module is not current and module is not home:
             private = sum(name.startswith("_") and not _is_public(name, module) for name in defined)
-    listed = list(itertools.islice(found, LISTED))
+    listed = list(itertools.islice(found, MAX_LISTED_NAMES))
     return _limited([_row(name, value) for name, value in listed], omitted=sum(1 for _ in found), private=private)
 
 
 def _limited(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
-    """Return at most `LISTED` rows, with the numbers of other names."""
-    listed = {"rows": rows[:LISTED], "omitted": omitted + max(0, len(rows) - LISTED)}
+    """Return at most `MAX_LISTED_NAMES` rows, with the numbers of other names."""
+    listed = {"rows": rows[:MAX_LISTED_NAMES], "omitted": omitted + max(0, len(rows) - MAX_LISTED_NAMES)}
     return {**listed, "private": private} if private else listed
 
 
@@ -215,7 +215,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
     seen = set()
     for name, module in _modules(current, home):
         is_bare = any(module is entry for entry in (current, home, builtins))
-        if not is_bare and name[:1] == "_" and not with_private and _sort_rank(module) == INSTALLED:
+        if not is_bare and name[:1] == "_" and not with_private and _sort_rank(module) == INSTALLED_RANK:
             continue
         last = (name.rpartition(".")[2], id(module))
         # A module in a package is also one of the names of the package.
@@ -237,7 +237,7 @@ def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str
     rest = [
         (name, entry)
         for name, entry in list(sys.modules.items())
-        if is_module(entry) and name.partition(".")[0] != CODRIVER
+        if is_module(entry) and name.partition(".")[0] != WORKER_PACKAGE
     ]
     apart = {id(entry): (name, entry) for name, entry in reversed([*first, *sorted(rest, key=lambda entry: entry[0])])}
     return sorted(
@@ -250,9 +250,9 @@ def _sort_rank(module: types.ModuleType) -> int:
     """Return the sort rank of a module, which is higher for installed ones."""
     file = space_of_module(module).get("__file__")
     if not isinstance(file, str):
-        return INSTALLED
+        return INSTALLED_RANK
     is_installed = file.startswith((sys.prefix, sys.base_prefix)) or "site-packages" in file
-    return INSTALLED if is_installed else 1
+    return INSTALLED_RANK if is_installed else 1
 
 
 def _public_names(module: types.ModuleType) -> dict[str, object]:
@@ -266,7 +266,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
         kind = type(value)
         if issubclass(kind, types.ModuleType):
             is_submodule = space_of_module(value).get("__name__") == space_name + "." + name
-        elif issubclass(kind, DEFINED):
+        elif issubclass(kind, DEFINITION_TYPES):
             is_submodule = (str(_module_of(value)) + ".").startswith(space_name + ".")
         else:
             is_submodule = kind is not type(__future__.annotations)
@@ -277,7 +277,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
 
 def _module_of(value: Any) -> str | None:
     """Return the module name of a class or function without using its metaclass."""
-    return value.__module__ if type(value) in DEFINED else text_of(value, "__module__")
+    return value.__module__ if type(value) in DEFINITION_TYPES else text_of(value, "__module__")
 
 
 def _declared_exports(module: types.ModuleType) -> list[str]:
@@ -293,9 +293,9 @@ def _row(name: str, value: object) -> dict[str, str]:
     """Return a row for a name: its parameters or the class of its value, and the first line of its docstring."""
     kind = kind_of(value, "")
     row = {"name": name, "type": kind}
-    if issubclass(type(value), DEFINED):
+    if issubclass(type(value), DEFINITION_TYPES):
         row["args"] = _parameters(value)
-    if issubclass(type(value), (*DEFINED, types.ModuleType)):
+    if issubclass(type(value), (*DEFINITION_TYPES, types.ModuleType)):
         row["doc"] = first_line(text_of(value, "__doc__"))
     elif kind == "variable":
         row["args"] = ": " + type(value).__name__
@@ -313,7 +313,7 @@ def _parameters(value: Any) -> str:
     parts = []
     for parameter in signature.parameters.values():
         default = parameter.default
-        if default is not parameter.empty and type(default) not in PLAIN:
+        if default is not parameter.empty and type(default) not in DISPLAYED_DEFAULT_TYPES:
             parameter = parameter.replace(default=_Dots())  # noqa: PLW2901  # as it is shown
         parts.append(parameter.replace(annotation=parameter.empty))
     return str(signature.replace(parameters=parts, return_annotation=signature.empty))
@@ -326,8 +326,8 @@ class _Dots:
         return "..."
 
 
-NO_SOURCE = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
-MAX_TEXT = 2**20
+SOURCELESS_SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
+MAX_SEARCHED_CHARACTERS = 2**20
 """Maximum number of characters of a source that is searched. Parsing a longer one would block for seconds."""
 
 
@@ -362,7 +362,7 @@ def file_of(value: object) -> str | None:
         file: object = function.__code__.co_filename
     else:
         file = space_of_module(module).get("__file__") if is_module(module) else None
-    if not isinstance(file, str) or file.endswith(NO_SOURCE):
+    if not isinstance(file, str) or file.endswith(SOURCELESS_SUFFIXES):
         return None
     return file if file in linecache.cache or os.path.exists(file) else None
 
@@ -398,7 +398,7 @@ def _block(lines: list[str], first: int) -> tuple[list[str], int]:
 
 def _within(text: str, dotted: str) -> tuple[int, int] | None:
     """Return the first and last line of the last statement that defines the name, which may be inside a class."""
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_SEARCHED_CHARACTERS:
         return None
     try:
         body = ast.parse(text).body
@@ -436,8 +436,8 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 MISSING = object()
-C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-"""Attributes that Python or a C library computes, such as the module of a function."""
+C_DESCRIPTOR_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+"""Types of attributes that Python or a C library computes, such as the module of a function."""
 
 
 def is_module(value: object) -> bool:
@@ -462,7 +462,7 @@ def instance_dict_of(value: object) -> dict[str, Any] | None:
     for kind in classes_of(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
-            space = found.__get__(value) if type(found) in C_DESCRIPTORS else None
+            space = found.__get__(value) if type(found) in C_DESCRIPTOR_TYPES else None
             return space if isinstance(space, dict) else None
     return None
 
@@ -490,7 +490,7 @@ def attribute(value: object, name: str) -> Any:
 def text_of(value: object, name: str) -> str | None:
     """Return an attribute that is a string, such as `__doc__`, or None for other values."""
     found = attribute(value, name)
-    if type(found) in C_DESCRIPTORS:
+    if type(found) in C_DESCRIPTOR_TYPES:
         try:
             found = found.__get__(value, type(value))
         except Exception:  # it is not supported for this value
@@ -498,7 +498,7 @@ def text_of(value: object, name: str) -> str | None:
     return found if type(found) is str else None
 
 
-SPACE_OF_MODULE: Any = vars(types.ModuleType)["__dict__"]
+MODULE_DICT_DESCRIPTOR: Any = vars(types.ModuleType)["__dict__"]
 """The descriptor of the namespace of modules.
 
 Reading the attribute `__dict__` could run code of a user-defined module class.
@@ -553,7 +553,7 @@ def space_of_module(module: Any) -> dict[str, Any]:
     # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
     made_in = type.__dict__["__module__"].__get__(type(module))
     is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
-    space: dict[str, Any] = SPACE_OF_MODULE.__get__(module) if is_module else module.__dict__
+    space: dict[str, Any] = MODULE_DICT_DESCRIPTOR.__get__(module) if is_module else module.__dict__
     return space
 
 

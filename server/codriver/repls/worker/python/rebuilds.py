@@ -8,9 +8,9 @@ import types
 
 from ..basics.held_definitions import ABSENT, is_class
 from .bound_names import BoundNames
-from .equal_values import MAX_COMPARED, PLAIN_IDS
-from .registrations import CONTAINERS
-from .statements import FUNCTIONS, GUARDS, makes_new_object, names_bound_by, span_of
+from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
+from .registrations import REGISTRY_TYPES
+from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, makes_new_object, names_bound_by, span_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .import_effects import Effects
     from .module_text import Text
 
-MAX_STEPS = 5
+MAX_REFERENCE_STEPS = 5
 """Maximum number of references that are followed from a decorated object to its function."""
 
 
@@ -49,7 +49,7 @@ class Rebuilds:
     def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
         """Return the statements of one module that bind, delete or fill the objects."""
         found = []
-        is_plain_object = not objects or all(one in PLAIN_IDS for one in objects)
+        is_plain_object = not objects or all(one in CONSTANT_IDS for one in objects)
         for top in text.mentioning(set(words)):
             node = text.body[top]
             if (
@@ -80,7 +80,7 @@ class Rebuilds:
         bound_name = {
             id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
         }
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             functions = self._followers.functions(text.file, node)
             bound_name |= {id(function) for function in functions}
             if (
@@ -109,7 +109,7 @@ class Rebuilds:
         """Run a statement of a chain again."""
         self.done.add((text.name, top))
         node = text.body[top]
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
             self._followers.decorate(text, node)
         else:
             self.forget_names_set_by_globals(text, node)
@@ -205,7 +205,7 @@ class Rebuilds:
             for bound in names_bound_by(node):
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)
-                if bound != name and not is_definition and id(value) not in PLAIN_IDS:
+                if bound != name and not is_definition and id(value) not in CONSTANT_IDS:
                     more = self._chain_in(owner, {bound}, {id(value)}, {bound})
                     known = {(one.name, position) for one, position in chain}
                     objects.add(id(value))
@@ -242,7 +242,7 @@ class Rebuilds:
                 self.forced.add((owner.name, top))
             elif is_first:
                 before = {one: owner.space.get(one, ABSENT) for one in names_bound_by(owner.body[top])}
-                if isinstance(owner.body[top], (*FUNCTIONS, ast.ClassDef)):
+                if isinstance(owner.body[top], (*FUNCTION_NODES, ast.ClassDef)):
                     self._followers.decorate(owner, owner.body[top])
                 else:
                     self._followers.run(owner, owner.body[top])
@@ -256,7 +256,7 @@ class Rebuilds:
     def preserve_identity(self, text: Text, name: str, old: Any) -> None:
         """Restore the identity of a collection that was recreated, with the new contents."""
         new = text.space.get(name, ABSENT)
-        if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
+        if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
             self._followers.fill(old, new)
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
@@ -265,7 +265,10 @@ class Rebuilds:
 
     def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
         """Remove the names that a statement has added to the module by `globals()`, before the statement runs again."""
-        if not isinstance(node, (*GUARDS, ast.Expr)) or id(text.space) not in self._followers.effects(node, text).fills:
+        if (
+            not isinstance(node, (*BLOCK_STATEMENTS, ast.Expr))
+            or id(text.space) not in self._followers.effects(node, text).fills
+        ):
             return
         others = [
             one for one in text.body if one is not node and id(text.space) in self._followers.effects(one, text).fills
@@ -300,7 +303,7 @@ def refers_to_function(value: Any, function: Any) -> bool:
     """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
     seen: set[int] = set()
     level = [value]
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_REFERENCE_STEPS):
         level = [one for one in level if id(one) not in seen]
         if any(one is function for one in level):
             return True
@@ -311,5 +314,5 @@ def refers_to_function(value: Any, function: Any) -> bool:
                 inner += [*(one.__closure__ or ()), *one.__dict__.values()]
             elif not issubclass(type(one), (types.ModuleType, str, bytes)) and not is_class(one):
                 inner += gc.get_referents(one)
-        level = inner[:MAX_COMPARED]
+        level = inner[:COMPARED_SIZE_LIMIT]
     return False

@@ -13,7 +13,7 @@ import threading
 import types
 
 from ..basics.error_report import is_library, is_worker
-from ..basics.plain_values import BITS, SECRET, name_of
+from ..basics.plain_values import MAX_INTEGER_BITS, SECRET_NAME_PATTERN, name_of
 from ..basics.previews import title_of
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Record = list[Any]
 
-MAX_CALLS = 10_000
+MAX_RECORDED_CALLS = 10_000
 """Maximum number of calls that are recorded, with about 250 bytes for each of two events."""
 MAX_CALLS_PER_FUNCTION = 200
 """Maximum number of calls of each function that are recorded. A limit on all calls would not limit the time."""
@@ -38,7 +38,7 @@ OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Flags of code objects: of functions, and of those with `*args` or `**kwargs`. Source: `inspect`."""
 EVALUATED_PREFIXES = ("<eval ", "<ipython-input-", "<cell ")
 """Prefixes of the pseudo file names of evaluated code."""
-CELLS = os.sep + "ipykernel_"
+CELL_PATH_PART = os.sep + "ipykernel_"
 """A part of the paths that ipykernel assigns to cells."""
 
 
@@ -103,7 +103,7 @@ class Selection:
         """Return whether the file of a code object belongs to the project, or the code was evaluated."""
         known = self._is_project.get(file)
         if known is None:
-            known = file.startswith(EVALUATED_PREFIXES) or CELLS in file or self._is_in_project(file)
+            known = file.startswith(EVALUATED_PREFIXES) or CELL_PATH_PART in file or self._is_in_project(file)
             self._is_project[file] = known
         return known
 
@@ -160,13 +160,13 @@ class Recording:
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # Use the form of a Lisp call, as `Function.named` in the server expects.
             rest = [
-                HIDDEN if names[-1] in function.hidden else short(one)
+                HIDDEN_TEXT if names[-1] in function.hidden else short(one)
                 for one in values[names[-1]][:MAX_EXTRA_ARGUMENTS]
             ]
             names = names[:-1]
         if function.hidden:
             return [
-                HIDDEN if name in function.hidden else short(values[name]) for name in names if name in values
+                HIDDEN_TEXT if name in function.hidden else short(values[name]) for name in names if name in values
             ] + rest
         return [short(values[name]) for name in names if name in values] + rest
 
@@ -207,8 +207,8 @@ class Recording:
             rows.append([*row, call[ARGUMENTS], call[RESULT], call[ERROR], call[YIELDS]])
         if self._is_lisp:
             functions, rows = _by_name(functions, rows)
-        if len(calls) >= MAX_CALLS:
-            self.notes.append(f"the first {MAX_CALLS:,} calls are recorded, and none after these")
+        if len(calls) >= MAX_RECORDED_CALLS:
+            self.notes.append(f"the first {MAX_RECORDED_CALLS:,} calls are recorded, and none after these")
         known = {one.ident: one.name for one in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
         summary = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
@@ -254,27 +254,34 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
     return merged, [[indexes[row[0]], *row[1:]] for row in rows]
 
 
-CHARACTERS = 80
-"""Maximum number of characters of a text."""
-SMALL_CHARACTERS = 24
-"""Maximum number of characters of a text inside a collection."""
-SHORT_CHARACTERS = 60
-"""Number of characters that are included of a longer text."""
-PARTS = 4
+MAX_TEXT_CHARACTERS = 80
+"""Maximum length of a text that is not inside a collection."""
+MAX_NESTED_CHARACTERS = 24
+"""Maximum length of a text inside a collection."""
+TEXT_PREFIX_CHARACTERS = 60
+"""Number of characters of a longer text that are included."""
+MAX_PARTS = 4
 """Maximum number of elements of a collection that is printed in full."""
-LEVELS = 2
+MAX_LEVELS = 2
 """Maximum nesting of collections that are printed."""
-HIDDEN = "<not shown>"
+HIDDEN_TEXT = "<not shown>"
 """The text that replaces a secret."""
-BASES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
+PRINTED_BASE_CLASSES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
 """Built-in classes whose values are also printed for instances of their subclasses."""
-AROUND = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
-ALL = slice(None)
-PLAIN: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__, int: int.__int__, float: float.__float__, bytes: lambda value: bytes.__getitem__(value, ALL),
+BRACKETS_BY_TYPE = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    dict: ("{", "}"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+}
+WHOLE_SLICE = slice(None)
+BUILTIN_CONVERTERS: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__, int: int.__int__, float: float.__float__,
+    bytes: lambda value: bytes.__getitem__(value, WHOLE_SLICE),
 }  # fmt: skip
-"""Returns the value of an instance of a subclass as an object of its built-in class."""
-SECRET_VARIABLE = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
+"""Functions that convert an instance of a subclass to an object of its built-in class, by that class."""
+SECRET_VARIABLE_PATTERN = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
 """Matches the names of environment variables whose values the server removes from all texts.
 
 The server only finds complete values, so the texts of these must not be shortened.
@@ -291,7 +298,7 @@ class CallPrinter:
 
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer
-        secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
+        secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE_PATTERN.search(name.upper()))
         self._secrets = [value for value in secrets if len(value) >= MIN_SECRET_CHARACTERS]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
         """For the id of each class: the class, its built-in base, a getter of its instances' attributes, and its name.
@@ -304,9 +311,9 @@ class CallPrinter:
             return self._printed(value, self._printer)
         kind = type(value)
         if kind is int:
-            return repr(value) if value.bit_length() < BITS else f"int of {value.bit_length()} bits"
+            return repr(value) if value.bit_length() < MAX_INTEGER_BITS else f"int of {value.bit_length()} bits"
         if kind is str or kind is bytes:
-            return self._text(value, CHARACTERS, SHORT_CHARACTERS)
+            return self._text(value, MAX_TEXT_CHARACTERS, TEXT_PREFIX_CHARACTERS)
         if value is None or kind is bool or kind is float or kind is complex:
             return repr(value)
         try:
@@ -318,23 +325,24 @@ class CallPrinter:
 
     def _printed(self, value: Any, printer: PlainPrinter) -> str:
         """Return the text of a value as printed in Lisp."""
-        if type(value) is str and len(value) > CHARACTERS:
+        if type(value) is str and len(value) > MAX_TEXT_CHARACTERS:
             if any(secret in value for secret in self._secrets):
-                return HIDDEN
-            return f"{printer.text(value[:SHORT_CHARACTERS], CHARACTERS)}+{len(value) - SHORT_CHARACTERS}"
-        return printer.text(value, CHARACTERS)
+                return HIDDEN_TEXT
+            prefix = printer.text(value[:TEXT_PREFIX_CHARACTERS], MAX_TEXT_CHARACTERS)
+            return f"{prefix}+{len(value) - TEXT_PREFIX_CHARACTERS}"
+        return printer.text(value, MAX_TEXT_CHARACTERS)
 
     def error(self, error: BaseException) -> str:
         """Return the class of an error with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
-        parts = [self._within(argument, 1) for argument in arguments[:PARTS]] if type(arguments) is tuple else []
+        parts = [self._within(argument, 1) for argument in arguments[:MAX_PARTS]] if type(arguments) is tuple else []
         return _bounded(f"{name_of(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
         """Return whether a name looks like that of a secret."""
         known = self._is_secret.get(name)
         if known is None:
-            known = self._is_secret[name] = SECRET.search(name) is not None
+            known = self._is_secret[name] = SECRET_NAME_PATTERN.search(name) is not None
         return known
 
     def _text(self, value: Any, most: int, short: int) -> str:
@@ -342,14 +350,14 @@ class CallPrinter:
             return repr(value)
         # The server would not recognize a part of a secret.
         if type(value) is str and any(secret in value for secret in self._secrets):
-            return HIDDEN
+            return HIDDEN_TEXT
         return f"{value[:short]!r}+{len(value) - short}"
 
     def _within(self, value: Any, level: int) -> str:
         """Return the text of a value inside another one."""
         kind = type(value)
         if kind is str or kind is bytes:
-            return self._text(value, SMALL_CHARACTERS, SMALL_CHARACTERS // 2)
+            return self._text(value, MAX_NESTED_CHARACTERS, MAX_NESTED_CHARACTERS // 2)
         if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
             return self._collection(value, kind, level)
         if value is None or kind is int or kind is bool or kind is float or kind is complex:
@@ -362,38 +370,38 @@ class CallPrinter:
         It may be an instance of a subclass of a built-in class.
         """
         size = base.__len__(value)
-        if size > PARTS or (size and level >= LEVELS):
+        if size > MAX_PARTS or (size and level >= MAX_LEVELS):
             return f"{name_of(base)} of {size}"
         if not size and base is not list and base is not tuple and base is not dict:
             return f"{name_of(base)}()"
-        before, after = AROUND[base]
+        before, after = BRACKETS_BY_TYPE[base]
         if base is dict:
             pairs = dict.items(value)
             parts = ", ".join([f"{self._within(key, level + 1)}: {self._named(key, one, level)}" for key, one in pairs])
         else:
             parts = ", ".join([self._within(one, level + 1) for one in base.__iter__(value)])
         text = before + parts + ("," if base is tuple and size == 1 else "") + after
-        return text if len(text) <= CHARACTERS else f"{name_of(base)} of {size}"
+        return text if len(text) <= MAX_TEXT_CHARACTERS else f"{name_of(base)} of {size}"
 
     def _named(self, name: object, value: object, level: int) -> str:
         """Return the text of a named value, or a replacement if it may be a secret."""
-        return HIDDEN if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
+        return HIDDEN_TEXT if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
 
     def _object(self, value: Any, kind: type, level: int) -> str:
         """Return an instance by its class, with its built-in value or first attributes."""
         _, base, fields, name = self._kinds.get(id(kind)) or self._reader_of(kind)
         if base is not None:
-            if base in PLAIN:
-                return _bounded(f"{name}({self._within(PLAIN[base](value), level)})")
+            if base in BUILTIN_CONVERTERS:
+                return _bounded(f"{name}({self._within(BUILTIN_CONVERTERS[base](value), level)})")
             text = self._collection(value, base, level + 1)
             return _bounded(f"{name}{text}" if text[0] == "(" else f"{name}({text})")
-        found = fields(value) if fields is not None and level < LEVELS - 1 else None
+        found = fields(value) if fields is not None and level < MAX_LEVELS - 1 else None
         if type(found) is not dict or not found:
             return title_of(value) or f"<{name}>"
-        names = [key for key in list(found)[: PARTS + 1] if type(key) is str]
-        parts = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:PARTS]]
-        text = f"{name}({', '.join(parts)}{', …' if len(names) > PARTS else ''})"
-        return text if len(text) <= CHARACTERS else f"<{name}>"
+        names = [key for key in list(found)[: MAX_PARTS + 1] if type(key) is str]
+        parts = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:MAX_PARTS]]
+        text = f"{name}({', '.join(parts)}{', …' if len(names) > MAX_PARTS else ''})"
+        return text if len(text) <= MAX_TEXT_CHARACTERS else f"<{name}>"
 
     def _reader_of(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
         """Return and cache how objects of a class are printed.
@@ -401,7 +409,7 @@ class CallPrinter:
         This is the class, its built-in base, the reader of its attributes, and its name.
         """
         bases = mro_of(kind)
-        base = next((one for one in BASES if any(one is other for other in bases)), None)
+        base = next((one for one in PRINTED_BASE_CLASSES if any(one is other for other in bases)), None)
         fields: Callable[[object], Any] | None = None
         for one in bases:
             found = space_of(one).get("__dict__")
@@ -417,4 +425,4 @@ class CallPrinter:
 
 def _bounded(text: str) -> str:
     """Limit a text to twice the maximum length."""
-    return text if len(text) <= 2 * CHARACTERS else text[: 2 * CHARACTERS] + "…"
+    return text if len(text) <= 2 * MAX_TEXT_CHARACTERS else text[: 2 * MAX_TEXT_CHARACTERS] + "…"

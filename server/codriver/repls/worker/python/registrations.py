@@ -8,7 +8,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .python_names import attribute_dict, space_of_module
-from .statements import FUNCTIONS, names_bound_by
+from .statements import FUNCTION_NODES, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .python_drift import Drift
     from .statements import Statement
 
-CONTAINERS = (list, dict, set)
+REGISTRY_TYPES = (list, dict, set)
 """Types of collections in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")
 """Libraries whose registries replace what was registered under the same name.
@@ -87,7 +87,7 @@ class Registrations:
                     current = list(space_of(value).values()) if home_of(value) == name else []
                 elif not issubclass(type(value), types.ModuleType):
                     current += attribute_dict(value).values()
-                found.update((id(one), one) for one in current if issubclass(type(one), CONTAINERS))
+                found.update((id(one), one) for one in current if issubclass(type(one), REGISTRY_TYPES))
         return found
 
     def watch(self, name: str, old: Any, new: Any) -> None:
@@ -101,7 +101,7 @@ class Registrations:
 
     def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
         """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             return set(self._analysis.decorators(node, space).fills)
         if isinstance(node, ast.ClassDef):
             fills = self._analysis.decorators(node, space).fills | self._analysis.hooks(node, space).fills
@@ -124,7 +124,7 @@ class Registrations:
 
     def adds_to_class(self, node: Any, kind: Any) -> bool:
         """Return whether a value in a class body adds something to a collection of the class."""
-        within = {id(one) for one in space_of(kind).values() if issubclass(type(one), CONTAINERS)} | {id(kind)}
+        within = {id(one) for one in space_of(kind).values() if issubclass(type(one), REGISTRY_TYPES)} | {id(kind)}
         return not self._analysis.within([node], self._text.space, kind).fills.isdisjoint(within)
 
     def _targets_of_registrations(self) -> dict[int, Any]:
@@ -209,10 +209,10 @@ def _size(value: Any) -> int:
     """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
     if is_class(value):
         return len(space_of(value))
-    if not issubclass(type(value), CONTAINERS):
+    if not issubclass(type(value), REGISTRY_TYPES):
         return _size(dict(attribute_dict(value)))
     inner = dict.values(value) if issubclass(type(value), dict) else value
-    return len(value) + sum(len(one) for one in inner if issubclass(type(one), CONTAINERS))
+    return len(value) + sum(len(one) for one in inner if issubclass(type(one), REGISTRY_TYPES))
 
 
 def _is_replacing_registry(value: object) -> bool:

@@ -15,7 +15,7 @@ import types
 import weakref
 
 from ..basics.held_definitions import (
-    MAX_WRAPPERS,
+    MAX_UNWRAPPED_DECORATORS,
     UndoRecord,
     function_in,
     home_of,
@@ -143,7 +143,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
 
 def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
     """Update a function with the code, defaults and docstring of another one, and also the functions they wrap."""
-    for _ in range(MAX_WRAPPERS):
+    for _ in range(MAX_UNWRAPPED_DECORATORS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
         inner = old.__dict__.get("__wrapped__"), new.__dict__.get("__wrapped__")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Parts = Dict[str, str]
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-GUARDS: tuple[type, ...] = (ast.If, ast.Try, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
-"""Statements whose blocks contain statements that run under some condition or in some context."""
+FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCK_STATEMENTS: tuple[type, ...] = (ast.If, ast.Try, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
+"""Statements that contain other statements, which run under some condition or in some context."""
 if hasattr(ast, "TryStar"):
-    GUARDS = (*GUARDS, ast.TryStar)
+    BLOCK_STATEMENTS = (*BLOCK_STATEMENTS, ast.TryStar)
 FUNCTION, CLASS, VALUE, IMPORT, GUARD, OTHER, DOCSTRING = (
     "function", "class", "value", "import", "guard", "other", "docstring",
 )  # fmt: skip
@@ -135,12 +135,12 @@ class SourceText:
         for number, node in enumerate(body):
             if number == 0 and has_doc:
                 yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: dump(node)}, top)
-            elif isinstance(node, FUNCTIONS):
+            elif isinstance(node, FUNCTION_NODES):
                 yield Statement(FUNCTION, scope, node.name, guard, node, _parts_of_function(node), top)
             elif isinstance(node, ast.ClassDef):
                 yield Statement(CLASS, scope, node.name, guard, node, _parts_of_class(node), top)
                 yield from self._expand(_without_docstring(node), scope + node.name + ".", guard, top)
-            elif isinstance(node, GUARDS):
+            elif isinstance(node, BLOCK_STATEMENTS):
                 yield from self._expand_guard(node, scope, guard, top)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 source = dump([getattr(node, "module", None), getattr(node, "level", None)])
@@ -302,7 +302,7 @@ def _without_docstring(node: Any) -> list[ast.stmt]:
 
 
 def _kind_of(node: ast.stmt) -> str:
-    if isinstance(node, FUNCTIONS):
+    if isinstance(node, FUNCTION_NODES):
         return FUNCTION
     if isinstance(node, ast.ClassDef):
         return CLASS
@@ -310,26 +310,26 @@ def _kind_of(node: ast.stmt) -> str:
         return IMPORT
     if isinstance(node, (ast.Assign, ast.AnnAssign)) or type(node).__name__ == "TypeAlias":
         return VALUE
-    return GUARD if isinstance(node, GUARDS) else OTHER
+    return GUARD if isinstance(node, BLOCK_STATEMENTS) else OTHER
 
 
 def targets(node: ast.AST) -> list[str]:
     """Return the names, possibly dotted, that a statement itself binds, or [] if one of its targets is not a name."""
-    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+    if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [alias.asname or alias.name for alias in node.names]
     target_nodes: Any = getattr(node, "targets", None)
     if not isinstance(node, ast.Assign):
         single = getattr(node, "target", None) or (getattr(node, "name", None) if not target_nodes else None)
-        target_nodes = [single] if isinstance(single, ast.AST) and not isinstance(node, GUARDS) else []
+        target_nodes = [single] if isinstance(single, ast.AST) and not isinstance(node, BLOCK_STATEMENTS) else []
     found = [_dotted(statement) for target in target_nodes or () for statement in _flat(target)]
     return found if all(found) else []
 
 
 def names_bound_by(node: Any) -> list[str]:
     """Return the names that a statement binds in its module, including those in its blocks and expressions."""
-    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+    if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
@@ -337,7 +337,7 @@ def names_bound_by(node: Any) -> list[str]:
     waiting: list[Any] = [node]
     while waiting:
         statement = waiting.pop(0)
-        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(statement, (*FUNCTION_NODES, ast.ClassDef)):
             found[statement.name] = None
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             found.update(dict.fromkeys(names_bound_by(statement)))

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-MAX_BYTES = 2**20
+MAX_PARSED_BYTES = 2**20
 """Maximum size of a source file to parse, because parsing a larger one would block the REPL for seconds."""
-MAX_HOPS = 6
+MAX_REEXPORTS = 6
 """Maximum number of re-exports to follow from a package to the module that defines a name."""
 NOT_IMPORTED_NOTE = "not imported here: this is from its file"
 
 
 def describe_unimported(dotted: str) -> dict[str, Any] | None:
     """Return the description of a name in a module that was not imported, or None if no source file defines it."""
-    found = _located(dotted, MAX_HOPS)
+    found = _located(dotted, MAX_REEXPORTS)
     return None if found is None else _described(found)
 
 
 def unimported_source(dotted: str) -> tuple[str, str, int] | None:
     """Return the source, file and first line of a definition in a module that was not imported, or None."""
-    found = _located(dotted, MAX_HOPS)
+    found = _located(dotted, MAX_REEXPORTS)
     if found is None or found.node is None:
         return None
     first = min([found.node.lineno, *(decorator.lineno for decorator in found.node.decorator_list)])
@@ -43,7 +43,7 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
 
     Private ones are included.
     """
-    found = _located(dotted, MAX_HOPS)
+    found = _located(dotted, MAX_REEXPORTS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
         return None
     rows = []
@@ -174,7 +174,7 @@ def _lines(file: str | None) -> list[str]:
     if file is None or not file.endswith(".py"):
         return []
     try:
-        if os.path.getsize(file) > MAX_BYTES:
+        if os.path.getsize(file) > MAX_PARSED_BYTES:
             return []
         with tokenize.open(file) as source:
             return source.readlines()

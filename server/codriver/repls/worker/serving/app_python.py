@@ -14,7 +14,7 @@ import threading
 from ..basics.connections import start_thread
 from ..python.images import Figures
 from ..python.module_loads import is_loaded
-from ..python.python import CO_COROUTINE, Python, evaluate_on_loop
+from ..python.python import COROUTINE_FLAG, Python, evaluate_on_loop
 from .thread_interrupts import raise_in_thread
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ class AppPython(Python):
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code. If it awaits or needs an event loop, run it on the program's loop, if that is running."""
-        is_async = bool(code.co_flags & CO_COROUTINE)
+        is_async = bool(code.co_flags & COROUTINE_FLAG)
         if not (is_async or (wants_loop and "asyncio" in sys.modules)):
             return super().run(code, space, job, wants_loop=wants_loop)
         loop = self.loop if self.loop is not None and not self.loop.is_closed() else loop_of_main_thread()

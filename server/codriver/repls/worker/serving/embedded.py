@@ -19,7 +19,7 @@ import stat
 import sys
 
 from ..basics.connections import BencodeError, encode, read_value, start_thread
-from ..basics.jobs import ABANDONED
+from ..basics.jobs import ABANDONED_MESSAGE
 from ..basics.systems import lock, patiently
 from .app_python import AppPython
 from .nrepl_server import Server
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..basics.connections import Connection, Message
     from ..basics.jobs import Job, Session
 
-EVALUATING = "codriver evaluations"
+EVALUATION_THREAD_NAME = "codriver evaluations"
 """The name of the thread that evaluates."""
 
 
@@ -77,7 +77,7 @@ class EmbeddedRepl(Server):
             FileExistsError: this process is a helper of one whose REPL serves it too. Nothing was started.
             OSError: listening failed, or the directory is not writable. In the latter case, the REPL is running.
         """
-        listener = socket.create_server((HOST, 0))
+        listener = socket.create_server((LISTENING_HOST, 0))
         self.port = listener.getsockname()[1]
         # The REPL must be able to answer for this process before its port is published.
         self.serve(listener)
@@ -97,7 +97,7 @@ class EmbeddedRepl(Server):
 
         The calling thread reads the requests. All other threads of the REPL end.
         """
-        self.port = CONNECTED
+        self.port = CONNECTED_PORT
         follow_forks(self._after_fork)
         start_thread(self._output.flush_repeatedly)
         self._start_evaluating()
@@ -162,7 +162,7 @@ class EmbeddedRepl(Server):
     # On evaluating threads, one at a time
 
     def _start_evaluating(self) -> None:
-        start_thread(self.run, EVALUATING)
+        start_thread(self.run, EVALUATION_THREAD_NAME)
 
     def run(self) -> None:
         """Evaluate jobs until the REPL is stopped, or the running job was abandoned."""
@@ -181,7 +181,7 @@ class EmbeddedRepl(Server):
 
     def _replace(self, job: Job) -> None:
         """Report that a job was abandoned, and continue with the next one on a new thread."""
-        job.send({"err": f"codriver: {ABANDONED}\n"})
+        job.send({"err": f"codriver: {ABANDONED_MESSAGE}\n"})
         self._end(job, ["done", "interrupted"])
         self._start_evaluating()
 
@@ -220,10 +220,10 @@ def program() -> str:
     return os.path.basename(path) or "python"
 
 
-SERVERS = ("celery", "daphne", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve")
+SERVER_PROGRAMS = ("celery", "daphne", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve")
 """Programs that serve an application named by one of their arguments."""
-ENTRY_MODULES = ("app", "application", "asgi", "main", "wsgi")
-"""Names of modules that do not identify an application."""
+GENERIC_MODULE_NAMES = ("app", "application", "asgi", "main", "wsgi")
+"""Names of modules that are too common to identify an application."""
 APPLICATION_OPTIONS = ("--app", "-A")
 """The options with which Flask and Celery select the application."""
 
@@ -238,7 +238,7 @@ def application_name(arguments: list[str]) -> str:
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
     name = os.path.splitext(os.path.basename(path))[0]
-    if name not in SERVERS:
+    if name not in SERVER_PROGRAMS:
         return name.strip("-") if len(name) > 2 else "python"
     rest = arguments[1:]
     target = os.environ.get("FLASK_APP", "") if name == "flask" else ""
@@ -252,7 +252,7 @@ def application_name(arguments: list[str]) -> str:
             break
     module = os.path.basename(target.partition(":")[0])
     parts = [part for part in module.split(".") if part and part != "py"]
-    while len(parts) > 1 and parts[-1] in ENTRY_MODULES:
+    while len(parts) > 1 and parts[-1] in GENERIC_MODULE_NAMES:
         parts.pop()
     return parts[-1] if parts else name
 
@@ -266,29 +266,32 @@ def _leave_at_helper_exit(leave: Callable[[], object]) -> None:
         Finalize(None, leave, exitpriority=0)
 
 
-CONNECTED = -1
+CONNECTED_PORT = -1
 """The port of a REPL that does not listen because it connected to its client."""
-HOST = "127.0.0.1"
+LISTENING_HOST = "127.0.0.1"
 """The only host on which a REPL in a program listens."""
 CODRIVER_DIRECTORY = ".codriver"
 """The directory for port files in a project."""
-NAMES = (".nrepl-port", *(os.path.join(CODRIVER_DIRECTORY, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
+PORT_FILE_NAMES = (
+    ".nrepl-port",
+    *(os.path.join(CODRIVER_DIRECTORY, f"app{number}.port") for number in ("", "-2", "-3", "-4")),
+)
 """The possible port files, relative to the project. The first one without a running REPL is used."""
-REQUEST_S = 2.0
+REQUEST_TIMEOUT_S = 2.0
 """Seconds to wait for a local REPL to identify itself."""
-RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
-"""Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
+RELOADER_VARIABLES = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
+"""Variables that are `true` in the child of a reloader: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 PREFORK_MODULE = "gunicorn.arbiter"
 """A module of servers that may load the program in the parent and fork the processes that serve."""
-SUPERVISORS = ("uvicorn",)
+SUPERVISOR_PACKAGES = ("uvicorn",)
 """Packages whose `multiprocessing` processes serve while the parent waits."""
 OPEN_DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening a directory, which must not be a link."""
-READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""Flags for opening a file that may have become a link, or a pipe, which would wait for a writer."""
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""Flags for opening a file for reading, which may have become a link, or a pipe, which would wait for a writer."""
 HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 """Whether files can be opened, removed and replaced relative to an open directory. Windows does not support it."""
-REPARSE_POINT = 0x20000000
+NAME_SURROGATE_BIT = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
 
 
@@ -300,8 +303,8 @@ def conflicting_process() -> tuple[int, bool]:
     parent = processes.parent_process() if processes is not None else None
     if parent is not None:
         target = getattr(processes.current_process(), "_target", None)
-        return parent.pid, (getattr(target, "__module__", None) or "").split(".")[0] in SUPERVISORS
-    if PREFORK_MODULE in sys.modules or any(os.environ.get(name) == "true" for name in RELOADED):
+        return parent.pid, (getattr(target, "__module__", None) or "").split(".")[0] in SUPERVISOR_PACKAGES
+    if PREFORK_MODULE in sys.modules or any(os.environ.get(name) == "true" for name in RELOADER_VARIABLES):
         return os.getppid(), True
     return 0, False
 
@@ -316,7 +319,7 @@ def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> s
         OSError: no file can be written.
     """
     with _alone(directory):
-        paths = [os.path.join(directory, name) for name in NAMES]
+        paths = [os.path.join(directory, name) for name in PORT_FILE_NAMES]
         claimed = {path: number for path in paths for number in [_read(path)] if number is not None}
         for path, number in list(claimed.items()):
             about = request(number, "describe") if number not in (0, port) else {}
@@ -350,7 +353,7 @@ def withdraw(path: str, port: int) -> None:
 def request(port: int, op: str) -> dict[str, Any] | None:
     """Send a request to the REPL at a local port. Return {} without a reply, and None if nothing listens."""
     try:
-        with socket.create_connection((HOST, port), timeout=REQUEST_S) as sock:
+        with socket.create_connection((LISTENING_HOST, port), timeout=REQUEST_TIMEOUT_S) as sock:
             sock.sendall(encode({"op": op, "id": "1"}))
             with contextlib.suppress(OSError, BencodeError, ValueError, TypeError), sock.makefile("rb") as file:
                 answer = read_value(file)
@@ -369,7 +372,7 @@ def _read(path: str) -> int | None:
             # Check this before opening the file, because some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
-            descriptor = patiently(lambda: os.open(name, READING, dir_fd=within))
+            descriptor = patiently(lambda: os.open(name, READ_FLAGS, dir_fd=within))
             try:
                 text = os.read(descriptor, 32).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
             finally:
@@ -424,7 +427,7 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
     is_codrivers = os.path.basename(directory) == CODRIVER_DIRECTORY
     if is_codrivers:
         now = os.lstat(directory)
-        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & REPARSE_POINT:
+        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & NAME_SURROGATE_BIT:
             text = "the port file cannot be written, because this is not a folder: remove it"
             raise NotADirectoryError(errno.ENOTDIR, text, directory)
     if not HAS_OPEN_DIRECTORIES:

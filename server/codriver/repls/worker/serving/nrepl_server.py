@@ -19,8 +19,8 @@ from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import store_error, strip_codriver_frames
 from ..basics.features import found
-from ..basics.frame_spaces import FRAME, FrameSpaces
-from ..basics.jobs import ABANDONED, Job, Session, exit_forked_child
+from ..basics.frame_spaces import FRAME_OP, FrameSpaces
+from ..basics.jobs import ABANDONED_MESSAGE, Job, Session, exit_forked_child
 from ..basics.printing import add_print_limits
 from ..basics.stacks import stacks
 from ..basics.systems import current_user, user_behind
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from ..basics.jobs import Interrupts
     from .standard_streams import Output
 
-VERSION = "0.2.0"
+WORKER_VERSION = "0.2.0"
 """The version of the worker that `describe` reports."""
-PACKAGE = sys.modules[__package__.partition(".serving")[0]]
+WORKER_PACKAGE = sys.modules[__package__.partition(".serving")[0]]
 """The package of the worker, which counts refused calls of `start_repl`."""
-EXCEPTHOOK = sys.excepthook
-"""The excepthook at the start of the interpreter. A different one was set by the user."""
-LOCAL_CHARACTERS = 120
-"""Maximum length of a printed local variable, if the request does not set one."""
-AGAIN_S = 0.1
+ORIGINAL_EXCEPTHOOK = sys.excepthook
+"""The excepthook at the start of the interpreter. Any other hook was set by the user."""
+DEFAULT_LOCAL_CHARACTERS = 120
+"""Maximum length of a printed local variable if the request does not set a limit."""
+ACCEPT_RETRY_INTERVAL_S = 0.1
 """Seconds to wait before accepting connections again after the process had too many open files."""
 END_OF_INPUT_ERRORS = ("EOFError", "BdbQuit", "SystemExit")
 """Names of errors that code may raise at the end of its input. Names are used because debuggers are loaded late."""
@@ -94,7 +94,7 @@ class Server:
             "close": self._close,
             "describe": self._describe,
             "eval": self._enqueue,
-            FRAME: self._enqueue,
+            FRAME_OP: self._enqueue,
             "load-file": self._enqueue,
             "interrupt": self._interrupt,
             "stdin": self._stdin,
@@ -108,7 +108,7 @@ class Server:
             "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
             "codriver/restore": self._restore,
-            sensitive_texts.SENSITIVE: sensitive_texts.begin_reporting,
+            sensitive_texts.SENSITIVE_OP: sensitive_texts.begin_reporting,
         }
         self._add_dialect_ops(dialect)
         for feature in self._features:
@@ -167,7 +167,7 @@ class Server:
             except OSError:
                 if listener.fileno() == -1:
                     return
-                sleep(AGAIN_S)
+                sleep(ACCEPT_RETRY_INTERVAL_S)
                 continue
             if user_behind(peer, sock.getsockname()) not in (None, current_user(), 0):
                 sock.close()
@@ -219,7 +219,7 @@ class Server:
 
     def _describe(self, message: Message, connection: Connection, _session: Session) -> None:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
-        versions["codriver-worker"] = {"version-string": VERSION}
+        versions["codriver-worker"] = {"version-string": WORKER_VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
         fields: dict[str, object] = {**self._about}
         for about in self._about_features:
@@ -259,7 +259,7 @@ class Server:
 
             def stop() -> None:
                 is_over = self._interrupts_of(running).stop(running)
-                note = {"codriver/note": running.abandoned or ABANDONED} if running.is_abandoned else {}
+                note = {"codriver/note": running.abandoned or ABANDONED_MESSAGE} if running.is_abandoned else {}
                 connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
             # Interrupting may take long, and this thread must read the client's next requests.
@@ -344,7 +344,7 @@ class Server:
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
         """Return the local variables of the session's last error. This runs no user code."""
         most = message.get("characters")
-        most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
+        most = most if isinstance(most, int) and most > 0 else DEFAULT_LOCAL_CHARACTERS
         fields = [] if session.error is None else self._dialect.locals_of(session.error, most)
         connection.answer(message, {"locals": fields, "status": ["done"]})
 
@@ -379,7 +379,7 @@ class Server:
     def _run_with_features(self, job: Job) -> None:
         """Evaluate a job within the contexts of the features that its request uses."""
         job.connection.wait_for_space()
-        job.directory, job.declined = working_directory(), PACKAGE.declined
+        job.directory, job.declined = working_directory(), WORKER_PACKAGE.declined
         with sensitive_texts.checking():
             if self._feature_fields.isdisjoint(job.message):
                 self._evaluate(job)
@@ -431,7 +431,7 @@ class Server:
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
         directory = working_directory()
         moved = {"codriver/folder": directory} if directory != job.directory else {}
-        declined = {"codriver/declined": "1"} if PACKAGE.declined != job.declined else {}
+        declined = {"codriver/declined": "1"} if WORKER_PACKAGE.declined != job.declined else {}
         fields = {"ns": self._dialect.name_of(space), **edited, **moved, **declined, **self._finding(job)}
         self._end(job, status, fields)
 
@@ -461,7 +461,7 @@ class Server:
         if isinstance(error, NamespaceMissingError):
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
-        if job.message["op"] != FRAME:  # the error whose frame is examined stays the last one
+        if job.message["op"] != FRAME_OP:  # the error whose frame is examined stays the last one
             job.session.error, job.session.spaces = error, FrameSpaces()
             store_error(error)
         fields: list[tuple[dict[str, Any], str]] = []
@@ -484,7 +484,7 @@ class Server:
 
     def _show(self, job: Job, error: BaseException, text: str) -> None:
         """Print a failure with the user's excepthook, or print `text`."""
-        if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
+        if sys.excepthook is ORIGINAL_EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
         failure = self._interrupts_of(job).perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     Op = Callable[[Message, Connection, Session], object]
 
 
-LOOKUPS = frozenset(
+LOOKUP_OPS = frozenset(
     ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
 )
 """Ops that read files or the user's objects."""
 
 
-SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
+DISPLAYING_OPS = frozenset({"lookup", "codriver/names", "codriver/locals"})
 """Ops that return values without running code."""
 
 
-MAX_THREADS = 64
+MAX_BUSY_THREADS = 64
 """Maximum number of busy threads. Further requests wait."""
 
 
 class RequestThreads:
-    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_THREADS`."""
+    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_BUSY_THREADS`."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -45,7 +45,7 @@ class RequestThreads:
 
     def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
         """Handle a request, on one of the threads if it is a lookup."""
-        if message["op"] in LOOKUPS:
+        if message["op"] in LOOKUP_OPS:
             self._run(lambda: _answer(op, message, connection, session))
         else:
             _answer(op, message, connection, session)
@@ -53,7 +53,7 @@ class RequestThreads:
     def _run(self, act: Callable[[], object]) -> None:
         with self._lock:
             self._spare -= 1
-            is_added = self._spare < 0 and self._count < MAX_THREADS
+            is_added = self._spare < 0 and self._count < MAX_BUSY_THREADS
             if is_added:
                 self._count += 1
                 self._spare += 1
@@ -71,7 +71,7 @@ class RequestThreads:
 def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
     """Handle a request, or report the error if that fails."""
     try:
-        if message["op"] in SHOWING:
+        if message["op"] in DISPLAYING_OPS:
             sensitive_texts.check_with_timeout()
         op(message, connection, session)
     except Exception as error:  # the server must survive any error of a request

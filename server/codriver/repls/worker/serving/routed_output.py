@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Shield
 
 
-JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job", default=None)
+CURRENT_JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job", default=None)
 """The job that runs in the current context."""
 
 
@@ -118,7 +118,7 @@ class RoutedOutput(Output):
 
     def begin(self, job: Job) -> None:
         """Set the job of the current context, and route its output."""
-        JOB.set(job)
+        CURRENT_JOB.set(job)
         self.capture_streams()
 
     def begin_concurrent(self, job: Job) -> None:
@@ -144,4 +144,4 @@ class RoutedOutput(Output):
 
     def current_job(self) -> Job | None:
         """Return the job whose code is running, or None for the program's own code."""
-        return None if self.is_child else JOB.get()
+        return None if self.is_child else CURRENT_JOB.get()

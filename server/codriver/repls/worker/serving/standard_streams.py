@@ -16,7 +16,7 @@ import sys
 import threading
 from time import sleep
 
-from ..basics.connections import START_THREAD, start_thread
+from ..basics.connections import ORIGINAL_START_THREAD, start_thread
 from ..basics.sensitive_texts import SeamChecks
 from ..basics.systems import readable, widen
 
@@ -195,9 +195,9 @@ def _line_buffer_c_stdout() -> Callable[[], object]:
     return lambda: None
 
 
-FLUSH_S = 0.015
+FLUSH_DELAY_S = 0.015
 """Seconds to wait for more output before sending it, so that many small writes make few messages."""
-JOB = "codriver_job"
+JOB_ATTRIBUTE = "codriver_job"
 """The attribute of a user thread with the job that started it."""
 
 
@@ -224,8 +224,8 @@ class Output:
         self.capture_streams()
 
         def start(thread: threading.Thread) -> None:
-            setattr(thread, JOB, self.current_job())
-            START_THREAD(thread)
+            setattr(thread, JOB_ATTRIBUTE, self.current_job())
+            ORIGINAL_START_THREAD(thread)
 
         threading.Thread.start = start  # type: ignore[method-assign,assignment]  # threads must know their evaluation
 
@@ -236,7 +236,7 @@ class Output:
 
     def begin_concurrent(self, job: Job) -> None:
         """Capture output of this thread, and of threads that it starts, for `job`."""
-        setattr(threading.current_thread(), JOB, job)
+        setattr(threading.current_thread(), JOB_ATTRIBUTE, job)
         self.capture_streams()
 
     def capture_streams(self) -> None:
@@ -283,7 +283,7 @@ class Output:
         """Return the job that runs on this thread or started it, or the last job on the main thread."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job
-        job: Job | None = getattr(threading.current_thread(), JOB, None)
+        job: Job | None = getattr(threading.current_thread(), JOB_ATTRIBUTE, None)
         return job or self.last_job
 
     def flush_repeatedly(self) -> None:
@@ -291,7 +291,7 @@ class Output:
         # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}
-            sleep(FLUSH_S)
+            sleep(FLUSH_DELAY_S)
             while not self.dirty.empty():
                 jobs.add(self.dirty.get())
             for job in jobs:

@@ -19,7 +19,7 @@ import sys
 
 from ..basics.connections import start_thread
 from ..basics.error_report import CODRIVER_DIRECTORY
-from ..basics.held_definitions import INSTALLED
+from ..basics.held_definitions import INSTALLED_DIRECTORIES
 from ..basics.jobs import Interrupts
 from .nrepl_server import Server
 from .standard_streams import Output
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 """The option of prctl(2) for a signal when the parent ends."""
-CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
-EXIT_NO_BASILISP = 3
+CLIENT_PATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
+"""The environment variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
+NO_BASILISP_EXIT_STATUS = 3
 """The exit status if Lisp was requested but Basilisp is missing."""
 
 
@@ -83,7 +83,7 @@ def extend_search_path(roots: list[str]) -> None:
 
     The worker was started without the latter.
     """
-    given = os.environ.get(CLIENTS_PATH, "")
+    given = os.environ.get(CLIENT_PATH_VARIABLE, "")
     named = pop_client_pythonpath()
     if given:
         os.environ["PYTHONPATH"] = given  # for processes that evaluated code starts
@@ -93,7 +93,7 @@ def extend_search_path(roots: list[str]) -> None:
 
 def pop_client_pythonpath() -> list[str]:
     """Return the directories of the client's PYTHONPATH, and remove the variable that contains them."""
-    given = os.environ.pop(CLIENTS_PATH, "")
+    given = os.environ.pop(CLIENT_PATH_VARIABLE, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
 
 
@@ -150,7 +150,7 @@ def _exit_without_basilisp() -> None:
     if importlib.util.find_spec("basilisp") is None:
         words = f"Basilisp is not installed for {sys.executable}: run `pip install 'basilisp>=0.5.1,<0.6'` there"
         sys.stderr.write(f"codriver-worker: {words}\n")
-        sys.exit(EXIT_NO_BASILISP)
+        sys.exit(NO_BASILISP_EXIT_STATUS)
 
 
 def _end_with_parent() -> None:
@@ -214,7 +214,7 @@ def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
     for directory in sys.path:
         if (
             not directory
-            or any(name in directory.split(os.sep) for name in INSTALLED)
+            or any(name in directory.split(os.sep) for name in INSTALLED_DIRECTORIES)
             or _is_within(directory, sys.prefix)
         ):
             continue

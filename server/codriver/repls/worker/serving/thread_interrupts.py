@@ -13,8 +13,8 @@ import sys
 import threading
 from time import monotonic
 
-from ..basics.connections import START_THREAD
-from ..basics.jobs import INTERRUPT_S, SIGNAL_INTERVAL_S, Interrupts, Shield
+from ..basics.connections import ORIGINAL_START_THREAD
+from ..basics.jobs import INTERRUPT_TIMEOUT_S, SIGNAL_INTERVAL_S, Interrupts, Shield
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ class ThreadInterrupts(Interrupts):
                 self._running, self.shield.is_sent, self.shield.is_late = None, False, False
 
     def stop(self, job: Job) -> bool:
-        """Interrupt the running job repeatedly for `INTERRUPT_S`, then abandon it.
+        """Interrupt the running job repeatedly for `INTERRUPT_TIMEOUT_S`, then abandon it.
 
         Return whether other jobs can be evaluated.
         """
-        patience = monotonic() + INTERRUPT_S
+        patience = monotonic() + INTERRUPT_TIMEOUT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
                 self._send(job)
@@ -165,7 +165,7 @@ class ThreadInterrupts(Interrupts):
         return True
 
 
-ABANDONED = (
+ABANDONED_TEMPLATE = (
     "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread, %r, lives "
     "until that call returns; other code is not affected"
 )
@@ -177,7 +177,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
     If the job cannot be interrupted, `abandon` is called with the job and a message for it.
     """
     name = "codriver background " + str(job.message.get("id", ""))
-    interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
+    interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED_TEMPLATE % name))
     job.is_concurrent, job.interrupts, job.shield = True, interrupts, interrupts.shield
     job.wake = lambda: _wake(job)
 
@@ -185,7 +185,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
         interrupts.install()
         run(job)
 
-    START_THREAD(threading.Thread(target=perform, name=name, daemon=True))
+    ORIGINAL_START_THREAD(threading.Thread(target=perform, name=name, daemon=True))
 
 
 def _wake(job: Job) -> None:
