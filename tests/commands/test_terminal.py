@@ -102,7 +102,7 @@ def test_colors_are_used_in_a_terminal_or_on_request(live, client, words):
 PATIENT = """
 import sys, threading
 from codriver.commands import terminal
-terminal.PATIENCE_S = 0.01
+terminal.WAITING_LINE_DELAY_S = 0.01
 asked = threading.Event()
 with terminal.waiting_line(lambda: (asked.set(), "it takes a while")[1]):
     if sys.argv[1] == "slow":
@@ -127,7 +127,7 @@ def test_a_slow_step_is_announced_once_and_only_in_a_terminal():
 LIVE = """
 import sys, threading, click
 from codriver.commands import terminal
-terminal.PATIENCE_S = terminal.TICK_S = 0.01
+terminal.WAITING_LINE_DELAY_S = terminal.UPDATE_INTERVAL_S = 0.01
 seen = threading.Semaphore(0)
 def words():
     seen.release()

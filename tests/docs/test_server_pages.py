@@ -107,10 +107,10 @@ def test_a_repl_added_by_the_page_is_found_and_evaluates(copy):
     package = copy.codriver / "repls" / "shout"
     package.mkdir()
     (package / "__init__.py").write_text(block("repl-adapter"))
-    copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON,\n")
+    copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON_KIND,\n")
     imported, listed = block("repl-lines").splitlines(keepends=True)
     copy.insert("app/wiring.py", imported, before="from codriver.repls.nrepl.nrepl_adapter import connect_nrepl\n")
-    copy.insert("app/wiring.py", listed, before="        NREPL: partial(connect_nrepl,")
+    copy.insert("app/wiring.py", listed, before="        NREPL_PROTOCOL: partial(connect_nrepl,")
     with shouting() as port:
         (copy.workspace / ".shout-port").write_text(str(port))
         assert copy.run("call", "--start", "list_sessions", "{}").returncode == 0

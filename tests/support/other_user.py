@@ -24,7 +24,7 @@ sys.argv = ["worker", "--workspace", "/", "--supervised", *sys.argv[1:]]
 sys.path.insert(0, {str(Path(codriver.__file__).parents[1])!r})
 from codriver.repls.worker import __main__ as begin
 begin.load_privately({str(Path(codriver.__file__).parent / "repls" / "worker")!r})
-start = importlib.import_module(begin.PACKAGE + ".serving.start")
+start = importlib.import_module(begin.PACKAGE_NAME + ".serving.start")
 listen = socket.create_server
 def listen_as_the_other(*place):
     # Only now, as the other user may not be allowed to read what the worker imports until here.

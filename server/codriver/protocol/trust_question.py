@@ -39,7 +39,7 @@ REQUEST_ID_PREFIX: Final = "codriver-trust-"
 """Prefix of the ids of requests that ask for trust."""
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
-MAX_ASKED_CLIENTS: Final = 256
+MAX_QUERIED_CLIENTS: Final = 256
 """Maximum number of client names that are remembered as asked. Once it is reached, no further client is asked."""
 
 
@@ -66,7 +66,7 @@ class TrustDecisions:
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
         """Ask the client that was just answered to allow the interpreter, if possible and not done before."""
-        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_ASKED_CLIENTS:
+        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_QUERIED_CLIENTS:
             return
         if _started_substitutes(self._services):
             self._elicited.add(client.name)
@@ -90,7 +90,7 @@ class TrustDecisions:
         if (
             not is_able
             or client.name in self._elicited
-            or len(self._elicited) >= MAX_ASKED_CLIENTS
+            or len(self._elicited) >= MAX_QUERIED_CLIENTS
             or not _started_substitutes(services)
         ):
             return None

@@ -31,7 +31,7 @@ class DeclaredSetting(Generic[T]):
     most: int | None = None
     grants: Grants = "nothing"
     policy: str = ""
-    """The key of the machine policy that turns the setting off (one of `machine_policy.KEYS`); empty if none does."""
+    """The policy key that turns the setting off (one of `machine_policy.POLICY_KEYS`); empty if none does."""
     needs_restart: bool = False
     """Whether a change takes effect only when the server restarts."""
     annotation: Callable[[], Any] | None = None

@@ -57,7 +57,7 @@ def test_without_a_key_nothing_is_signed():
 
 
 def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
-    for name, value in {"MAX_CONTENT_BYTES": 50, "MAX_HEAD_BYTES": 20, "MAX_TAIL_BYTES": 10}.items():
+    for name, value in {"MAX_CONTENT_BYTES": 50, "MAX_CONTENT_HEAD_BYTES": 20, "MAX_CONTENT_TAIL_BYTES": 10}.items():
         monkeypatch.setattr(signed_messages, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
     message = assemble(Assembler(SIGNER), parts({"text": "x" * 100}))

@@ -213,4 +213,4 @@ async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch
 
 
 async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
-    assert await close_sessions(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_CLOSE_FAILURES, 6)
+    assert await close_sessions(record, [], monkeypatch, CLOSE_TIMEOUT_S=0.05) == (MAX_CLOSE_FAILURES, 6)

@@ -36,7 +36,7 @@ MAX_CANDIDATES: Final = 8
 MAX_LABEL_CHARACTERS: Final = 40
 DEFAULT_TESTS_TIMEOUT_MS: Final = 10_000
 """Default maximum duration of the tests of one candidate."""
-KEEP_FIRST_PASSING: Final = "first-green"
+SELECT_FIRST_PASSING: Final = "first-green"
 """Value of `keep` that applies the first candidate whose tests all pass."""
 _LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", "code")
 """The fields of an edit in the tool's schema. Clients that make schemas strict cannot send others."""
@@ -99,10 +99,10 @@ class TryCodeArguments(Evaluating):
     @model_validator(mode="after")
     def _check(self) -> Self:
         labels = [candidate.label for candidate in self.candidates]
-        if len(set(labels)) < len(labels) or KEEP_FIRST_PASSING in labels:
-            raise ValueError(f"each candidate needs its own label, and no label may be {KEEP_FIRST_PASSING}")
-        if self.keep is not None and self.keep not in (*labels, KEEP_FIRST_PASSING):
-            raise ValueError(f"keep must be {KEEP_FIRST_PASSING}, or one of {', '.join(labels)}")
+        if len(set(labels)) < len(labels) or SELECT_FIRST_PASSING in labels:
+            raise ValueError(f"each candidate needs its own label, and no label may be {SELECT_FIRST_PASSING}")
+        if self.keep is not None and self.keep not in (*labels, SELECT_FIRST_PASSING):
+            raise ValueError(f"keep must be {SELECT_FIRST_PASSING}, or one of {', '.join(labels)}")
         return self
 
 
@@ -149,11 +149,11 @@ async def _apply_chosen(
     if chosen is None:
         return Answer(fields)
     passing = [
-        trial.label for trial in tried if trial.outcome == "passed" and chosen in (KEEP_FIRST_PASSING, trial.label)
+        trial.label for trial in tried if trial.outcome == "passed" and chosen in (SELECT_FIRST_PASSING, trial.label)
     ]
     if not passing:
         return Answer(
-            {**fields, "notKept": "none passed" if chosen == KEEP_FIRST_PASSING else f"{chosen} did not pass"}
+            {**fields, "notKept": "none passed" if chosen == SELECT_FIRST_PASSING else f"{chosen} did not pass"}
         )
     candidate = next(trial for trial in arguments.candidates if trial.label == passing[0])
     given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}

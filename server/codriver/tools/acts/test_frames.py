@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 FRAMES_HINT = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
-PROCESS_ENDED_MESSAGE = "its process has ended; it is retained until the next run of tests, for at most ten minutes"
+PROCESS_EXITED_MESSAGE = "its process has ended; it is retained until the next run of tests, for at most ten minutes"
 
 
 def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Evaluation | None:
@@ -59,7 +59,7 @@ def why_no_frames(call: Call, run: str) -> str:
         return ""
     job_report = call.services.tests.report(run)
     finished = job_report.report.finished if job_report is not None else None
-    return f"no frames: {(finished.why_not_retained if finished is not None else '') or PROCESS_ENDED_MESSAGE}"
+    return f"no frames: {(finished.why_not_retained if finished is not None else '') or PROCESS_EXITED_MESSAGE}"
 
 
 def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:

@@ -23,12 +23,12 @@ NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | 
 """Flags for opening files without blocking. Opening a pipe without them would wait for a writer."""
 
 
-MAX_EVALUATED_TEXTS = 2000
+MAX_EVALUATED_SOURCES = 2000
 """Maximum number of evaluated texts that are retained."""
 
 
 class Sources:
-    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_EVALUATED_TEXTS`."""
+    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_EVALUATED_SOURCES`."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
@@ -45,7 +45,7 @@ class Sources:
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             self._files.append(file)
-            if len(self._files) > MAX_EVALUATED_TEXTS:
+            if len(self._files) > MAX_EVALUATED_SOURCES:
                 linecache.cache.pop(self._files.popleft(), None)
 
 

@@ -31,6 +31,10 @@ if sys.platform == "win32":
         """Return None, because users have no numeric ids."""
         return None
 
+    def is_process_running(_process: int) -> bool:
+        """Return False, because `os.kill` would end the process instead of checking it."""
+        return False
+
     def lock(_file: int) -> None:
         """Do nothing, because directories cannot be locked."""
 
@@ -83,6 +87,16 @@ else:
 
     WIDER, PIPE_BYTES = 1031, 1 << 20
     """The fcntl command that sets the capacity of a pipe, and the capacity. Source: fcntl(2), F_SETPIPE_SZ of Linux."""
+
+    def is_process_running(process: int) -> bool:
+        """Return whether a process of this machine is running."""
+        try:
+            os.kill(process, 0)
+        except PermissionError:
+            return True
+        except (OSError, OverflowError):
+            return False
+        return True
 
     def current_user() -> int | None:
         """Return the id of the current user."""

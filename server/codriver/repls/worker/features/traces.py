@@ -11,6 +11,7 @@ import os
 import sys
 
 from ..basics.features import WorkerFeature
+from ..basics.systems import is_process_running
 from ..python.call_monitor import CallMonitor, CallProfiler
 from ..python.call_watches import DEFAULT_LIMIT, CallWatches, Client, Target, WatchRefusedError
 from ..python.kernel_stream import KernelStream
@@ -219,28 +220,16 @@ class KernelClient(Client):
 
     def __init__(self, stream: KernelStream, process: int) -> None:
         super().__init__(stream)
-        # The client may be on another machine. Windows would end the process instead of checking it.
-        self._process = process if os.name == "posix" and _is_running(process) else 0
+        self._process = process if is_process_running(process) else 0  # 0 also for a client on another machine
         self._stream = stream
 
     def is_connected(self) -> bool:
         """Return whether the process of the client is running, or on another machine."""
-        return not self._process or _is_running(self._process)
+        return not self._process or is_process_running(self._process)
 
     def end(self) -> None:
         """End the stream."""
         self._stream.end()
-
-
-def _is_running(process: int) -> bool:
-    """Return whether a process of this machine is running."""
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def watch_calls_in_kernel(client: int, watch: str, args: str = "{}") -> str:
