@@ -1,4 +1,4 @@
-"""Files of tests that an edit is unlikely to break run after its answer, and the next answer names what it broke."""
+"""Files of tests that an edit is unlikely to break run after its answer, unless the edit is to be reverted."""
 
 import pytest
 from live_server import until
@@ -24,9 +24,9 @@ def workspace(client, live):
     return live.workspace
 
 
-def edit(client, old, new):
+def edit(client, old, new, **arguments):
     change = {"filePath": "price.py", "oldText": old, "newText": new}
-    return client.call("edit_files", edits=[change], load=True, test=["affected"], onFailure="restore")
+    return client.call("edit_files", edits=[change], load=True, test=["affected"], **arguments)
 
 
 def notes(client):
@@ -41,6 +41,13 @@ def test_an_edit_waits_only_for_likely_tests_and_the_next_answer_names_what_it_b
     until(lambda: found.extend(note for note in notes(client) if "broke" in note) or found, "the broken test")
     assert found == ["your edit of price.py broke test_far.py::test_label: passed before, run after the answer"]
     assert "repr(n)" in (workspace / "price.py").read_text()
+
+
+def test_an_edit_that_may_be_reverted_waits_for_all_tests(client, workspace):
+    answer = edit(client, "return str(n)", "return repr(n) + '.'", onFailure="restore", limitMs=50_000)
+    assert (answer["ok"], "restored" in answer) == (False, True), answer
+    assert LATER_LABEL not in answer["chosen"]
+    assert (workspace / "price.py").read_text() == PRICE
 
 
 def test_a_requested_run_ends_the_later_tests(client, workspace):

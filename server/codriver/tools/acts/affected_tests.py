@@ -5,8 +5,9 @@ others. Other tests that failed last follow, and then tests in files that import
 unless they are known to execute nothing that changed. Tests in files named after the changed files are last. Python
 tests are chosen by function, so new parametrisations are included, and only within the project's test paths.
 
-An edit waits only for the most likely ones: of the files that import the changed files, those that the last run with
-given tests included, those written since, and those named after the changed files. The others can run later.
+An edit that is not to be reverted waits only for the most likely ones: of the files that import the changed files,
+those that the last run with given tests included, those written since, and those named after the changed files. The
+others run later.
 
 At the end of a turn the tests of the changed files run once, and their failures are returned as text.
 """

@@ -545,7 +545,9 @@ class LiveSteps:
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED_SELECTOR]
         if not self._selects_affected:
             return Choice(tuple(named))
-        choice = await choose(self._call, outcome.files, self._server, may_defer=not named)
+        # An edit that may be reverted waits for all tests that could decide it.
+        may_defer = not named and not self._restores
+        choice = await choose(self._call, outcome.files, self._server, may_defer=may_defer)
         return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
 
     def _server(self, path: Path) -> Repl | str:
