@@ -133,7 +133,9 @@ def words():
     seen.release()
     return "it takes\\n a while"
 def drawn():
-    for _ in range(3):  # the words were asked for again, so that they were drawn
+    while seen.acquire(blocking=False):
+        pass
+    for _ in range(3):  # the words are requested again after they were drawn
         seen.acquire()
 with click.Context(click.Command("wait")), terminal.waiting_line(words) as waiting:
     drawn()
