@@ -70,6 +70,8 @@ def permission_bits(status: os.stat_result) -> int:
 if sys.platform == "win32":
     import ctypes
 
+    from codriver_relay.windows import patiently as retry_while_open
+
     def is_current_group(_number: int) -> bool:
         """Return True, because on Windows every status has the same group."""
         return True
