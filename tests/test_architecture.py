@@ -491,7 +491,7 @@ OPENERS = {
     "repls/worker/serving/standard_streams.py": "runs in the project's Python, without Codriver: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "features/jupyter/kernels/kernel_processes.py": "the kernel's tables in /proc",
-    "repls/launch/discovery.py": "the kernel's tables in /proc",
+    "repls/launch/listening_programs.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with Codriver",
     "setup/agent_files.py": "the skills that come with Codriver",
     "features/applications/re_frame.py": "the forms that come with Codriver",

@@ -1,4 +1,4 @@
-"""The functions that queries can call, including aggregates. The list is fixed, so no query can run other code.
+"""The functions that queries can call on the values of a row. The list is fixed, so no query can run other code.
 
 Functions behave as in Clojure. One that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic
 error. The calling clause adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping
@@ -12,12 +12,10 @@ with the same text.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cmp_to_key
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codriver_datalog import regexes
 from codriver_datalog.edn import (
@@ -33,13 +31,9 @@ from codriver_datalog.edn import (
     nesting_depth,
     print_edn,
     quotient,
-    sort_values,
     text_of,
 )
 from codriver_datalog.regexes import Clock, Pattern, compile_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,9 +436,6 @@ SHARING = frozenset(
 )
 """Functions that return an argument or a part of one, so that their result takes no additional memory."""
 
-BY_VALUE = cmp_to_key(compare_values)
-"""Sort key for values of any kind."""
-
 
 def failure_reason(error: Exception) -> str:
     """Describe why a function failed on its arguments."""
@@ -487,80 +478,3 @@ FUNCTIONS: Mapping[str, Function] = {
     **COLLECTION_FUNCTIONS,
 }
 """All functions, by the names used in queries."""
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateFunction:
-    """An aggregate function.
-
-    If the function accepts an amount, its second argument is the amount or None.
-    """
-
-    call: Callable[..., Any]
-    accepts_amount: bool = False
-
-
-def _numbers(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values if all of them are numbers.
-
-    Raises:
-        TypeError: a value is not a number.
-    """
-    for value in values:
-        if type(value) not in (int, float):
-            raise TypeError(f"expected numbers, not {kind_name(value)}")
-    return values
-
-
-def _average(values: Sequence[Any]) -> float:
-    return quotient(sum(_numbers(values)), len(values))
-
-
-def _median(values: Sequence[Any]) -> float:
-    ordered = sorted(_numbers(values))
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        median: float = ordered[middle]
-        return median
-    return quotient(ordered[middle - 1] + ordered[middle], 2)
-
-
-def _variance(values: Sequence[Any]) -> float:
-    """Return the population variance."""
-    mean = sum(_numbers(values)) / len(values)
-    return float(sum((value - mean) ** 2 for value in values) / len(values))
-
-
-def _are_comparable(values: Sequence[Any]) -> bool:
-    """Return whether Python can compare all values with each other, which is much faster than `compare_values`."""
-    classes = set(map(type, values))
-    return classes <= {int, float} or classes == {str}
-
-
-def _lowest(values: Sequence[Any], amount: int | None) -> Any:
-    """Return the lowest value, or if `amount` is not None, that many of the lowest values."""
-    if amount is not None:
-        return tuple(sort_values(values)[:amount])
-    return min(values) if _are_comparable(values) else min(values, key=BY_VALUE)
-
-
-def _highest(values: Sequence[Any], amount: int | None) -> Any:
-    """Return the highest value, or if `amount` is not None, that many of the highest values."""
-    if amount is not None:
-        return tuple(sort_values(values)[max(0, len(values) - amount) :])
-    return max(values) if _are_comparable(values) else max(values, key=BY_VALUE)
-
-
-AGGREGATE_FUNCTIONS: Mapping[str, AggregateFunction] = {
-    "count": AggregateFunction(len),
-    "count-distinct": AggregateFunction(lambda values: len(set(values))),
-    "distinct": AggregateFunction(frozenset),
-    "sum": AggregateFunction(lambda values: sum(_numbers(values))),
-    "avg": AggregateFunction(_average),
-    "median": AggregateFunction(_median),
-    "variance": AggregateFunction(_variance),
-    "stddev": AggregateFunction(lambda values: math.sqrt(_variance(values))),
-    "min": AggregateFunction(_lowest, accepts_amount=True),
-    "max": AggregateFunction(_highest, accepts_amount=True),
-}
-"""Aggregate functions, by the names used in queries."""

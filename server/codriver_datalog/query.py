@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from codriver_datalog import syntax_tree
+from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
 from codriver_datalog.edn import Form, Text, read_form
-from codriver_datalog.functions import AGGREGATE_FUNCTIONS
 from codriver_datalog.syntax_tree import (
     Aggregate,
     Branch,

@@ -22,9 +22,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
+from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
-from codriver_datalog.functions import AGGREGATE_FUNCTIONS, failure_reason
+from codriver_datalog.functions import failure_reason
 from codriver_datalog.operators import Context, Scope, bound_after
 from codriver_datalog.query import parse_pull
 from codriver_datalog.query_inputs import Inputs, read_inputs

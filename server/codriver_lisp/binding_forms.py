@@ -1,9 +1,7 @@
-"""Binding forms such as `let`, `fn` and `ns` in Clojure and related dialects, and the scopes of their names.
+"""Binding forms such as `let` and `fn` in Clojure and related dialects, and the scopes of their names.
 
-A form that is not in the tables is assumed to bind nothing. The names that it does bind are then treated as names of
-the namespace, and because a rename changes all of them alike, it preserves the meaning. Patterns in binding vectors and
-parameter lists may be nested vectors and maps. An `ns` form gives the namespace that it declares and the namespaces
-that it requires.
+A form that is not in the tables is assumed to bind nothing, so the names that it does bind are treated as names of the
+namespace. Patterns in binding vectors and parameter lists may be nested vectors and maps.
 
 Sources: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; the `:-` annotations of
 Schema; the documentation of Hy.
@@ -13,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from codriver_lisp.lexical_scope import (
@@ -29,7 +26,7 @@ from codriver_lisp.lexical_scope import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codriver_lisp.lexical_scope import Binder
     from codriver_lisp.reader import Form
@@ -486,98 +483,3 @@ def _inner(first: Binding | None, other: Binding | None) -> Binding | None:
     if first is None or other is None:
         return first or other
     return max(first, other, key=lambda binding: binding.number)
-
-
-def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` form of the text, or an `(in-ns 'name)` that it starts with, or None."""
-    text = document.text
-    forms = [form for form in document.reading.forms if form.kind != "discard"]
-    for form in forms:
-        names = [child for child in form.children if child.kind != "discard"]
-        head = ""
-        if form.kind == "list" and len(names) > 1:
-            head = text[names[0].start : names[0].end].rpartition("/")[2]
-        if head == "ns" or (head == "in-ns" and form is forms[0]):
-            return form
-    return None
-
-
-def namespace_of(document: Document) -> str | None:
-    """Return the name of the namespace that the text declares with `(ns …)` or starts with `(in-ns …)`, or None."""
-    form = ns_form(document)
-    if form is None:
-        return None
-    name = [child for child in form.children if child.kind != "discard"][1]
-    while name.kind in ("prefixed", "list") and name.children:
-        name = name.children[-1]  # the name after a quote or metadata, or in `(quote name)`
-    return document.text[name.start : name.end]
-
-
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """The aliases and referred names with which a file requires another namespace.
-
-    With `refers_all`, the file refers to all public names of the namespace except those in `excluded`. The file may
-    define excluded names itself.
-    """
-
-    aliases: frozenset[str]
-    spans: tuple[tuple[int, int], ...]
-    referred: frozenset[str]
-    excluded: frozenset[str]
-    refers_all: bool
-
-    def refers(self, name: str) -> bool:
-        """Return whether `name`, written without a namespace, means the name in the required namespace."""
-        return name not in self.excluded and (self.refers_all or name in self.referred)
-
-
-def find_requirements(document: Document, namespace: str) -> Requirements:
-    """Return how `document` requires `namespace`, in its `ns` form or by calling `require` or `use`."""
-    text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
-    refers_all = False
-    for items, is_use in _libspecs(document, namespace):
-        spans.append((items[0].start, items[-1].end))
-        options = {text[key.start : key.end]: value for key, value in zip(items[1::2], items[2::2], strict=False)}
-        for key, value in options.items():
-            names = [text[child.start : child.end] for child in value.children]
-            if key in (":as", ":as-alias"):
-                aliases.add(text[value.start : value.end])
-            elif key in (":refer", ":only", ":refer-macros"):
-                referred.update(names)
-                refers_all |= text[value.start : value.end] == ":all"
-            elif key == ":rename":
-                excluded.update(names[::2])
-            elif key == ":exclude":
-                excluded.update(names)
-        refers_all |= is_use and ":only" not in options and ":refer" not in options
-    return Requirements(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
-
-
-def _libspecs(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
-    """Yield the items of each libspec of `namespace`, and whether the namespace is used rather than only required."""
-    text = document.text
-    header = ns_form(document)
-    waiting: list[tuple[Form, str, bool]] = []
-    for form in document.reading.forms:
-        parts = [child for child in form.children if child.kind != "discard"]
-        head = text[parts[0].start : parts[0].end] if parts else ""
-        if form is header or (header is not None and form.start == header.start):
-            waiting += [(part, "", False) for part in parts[2:]]
-        elif form.kind == "list" and head in ("require", "use", "require-macros"):
-            waiting += [(part, "", head == "use") for part in parts[1:]]
-    while waiting:
-        form, prefix, is_use = waiting.pop()
-        items = [child for child in form.children if child.kind != "discard"]
-        first = text[items[0].start : items[0].end] if items else ""
-        second = text[items[1].start : items[1].end] if len(items) > 1 else ":"
-        if form.kind == "prefixed" or first.startswith(":") or (items and items[0].kind != "atom"):
-            is_use |= first in (":use", ":use-macros")
-            waiting += [(item, prefix, is_use) for item in items]
-        elif form.kind == "atom" and is_use and text[form.start : form.end] == namespace:
-            yield [form], True
-        elif form.kind in ("vector", "list") and second.startswith(":"):
-            if prefix + first == namespace:
-                yield items, is_use
-        elif form.kind in ("vector", "list"):
-            waiting += [(item, f"{first}.", is_use) for item in items[1:]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from codriver_lisp.binding_forms import find_occurrences, find_requirements
+from codriver_lisp.binding_forms import find_occurrences
+from codriver_lisp.requirements import find_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver_lisp.binding_forms import Requirements
     from codriver_lisp.lexical_scope import Occurrence
+    from codriver_lisp.requirements import Requirements
     from codriver_lisp.source_text import Document
 
 _DEFINITION_START_PATTERN = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")

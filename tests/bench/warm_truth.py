@@ -313,7 +313,7 @@ async def run_library(python, results, options, version):
                 }[how]
                 if results.has(key):
                     continue
-                former = {path: path.read_text() if path.exists() else None for path in texts}
+                previous = {path: path.read_text() if path.exists() else None for path in texts}
                 try:
                     write(texts)
                     with anyio.fail_after(options.limit):
@@ -334,7 +334,7 @@ async def run_library(python, results, options, version):
                     hangs = {"endless": True} if waiting.cancelled_caught else {"hang": True}
                     results.add(key, kind=kind, how=how, **hangs)
                 finally:
-                    write(former)
+                    write(previous)
 
 
 def run_affected(python, results, options, version):
@@ -367,7 +367,7 @@ def run_affected(python, results, options, version):
                 ).draw()
                 if results.has(key):
                     continue
-                former = {path: path.read_text() if path.exists() else None for path in texts}
+                previous = {path: path.read_text() if path.exists() else None for path in texts}
                 names = [str(path.relative_to(root)) for path in texts]
                 try:
                     write(texts)
@@ -377,7 +377,7 @@ def run_affected(python, results, options, version):
                 except Exception:  # noqa: BLE001 - it is the result
                     results.add(key, kind=kind, how="affected", files=names, error=traceback.format_exc()[-600:])
                 finally:
-                    write(former)
+                    write(previous)
                     suite.call(paths=["affected"], args=suite.arguments)
 
 

@@ -8,7 +8,8 @@ from tools_in_memory import serving
 from untimed import untimed
 
 from codriver.core.state import ReportedStatus
-from codriver.tools.answers.lean_answers import Reader, lean, lean_run_fields
+from codriver.tools.answers.lean_answers import Reader, lean
+from codriver.tools.answers.lean_runs import lean_run_fields
 
 FULL = {
     "ok": True,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.tools.answers.drift_notes import importable_from
+from codriver.tools.answers.missing_module_notes import importable_from
 
 pytestmark = pytest.mark.served()
 

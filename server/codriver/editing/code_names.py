@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver.errors import cut
 from codriver.python_syntax import parse_source
-from codriver_lisp.binding_forms import find_occurrences, namespace_of
+from codriver_lisp.binding_forms import find_occurrences
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read_forms
 from codriver_lisp.references import find_references
+from codriver_lisp.requirements import namespace_of
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 
 _NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _ESCAPABLE_QUOTES = ("", '"', "'", "`")
-"""Quotes that may be escaped in a string. The empty string stands for none, as in strings with other quotes."""
+"""Quotes that may be escaped in a string. The empty string means none, as in strings with other quotes."""
 UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Matches text that needs no escaping in a string: ASCII without control characters, quotes, slash and backslash."""
 

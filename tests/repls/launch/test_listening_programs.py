@@ -11,7 +11,7 @@ from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Origin, State, first_answer_warnings
 from codriver.core.values import ListeningProgram, Profile
-from codriver.repls.launch.discovery import ListeningPrograms
+from codriver.repls.launch.listening_programs import ListeningPrograms
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it in files")
 
@@ -24,7 +24,7 @@ sys.stdin.read()
 LOOK = """
 import sys
 from pathlib import Path
-from codriver.repls.launch.discovery import ListeningPrograms
+from codriver.repls.launch.listening_programs import ListeningPrograms
 print(ListeningPrograms(Path(sys.argv[1])).search())
 """
 

@@ -1,34 +1,24 @@
-"""The discovery of a server's REPLs: the configured ones, those with port files, or one that Codriver starts itself.
-
-Python programs in the workspace that listen on a port, such as web applications, are also reported until their own REPL
-is known. Without this, an agent could mistake a REPL that Codriver started for the application that runs next to it.
-Such programs are only found on Linux, in `/proc`.
-"""
+"""The discovery of a server's REPLs: the configured ones, those with port files, or one that Codriver starts itself."""
 
 from __future__ import annotations
 
-import os
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core.actions import AddRepl, AddServerLine, DropRepl, PortFilesScanned, ProgramsFound, ReplSearchChanged
+from codriver.core.actions import AddRepl, AddServerLine, DropRepl, PortFilesScanned, ReplSearchChanged
 from codriver.core.records import replace
 from codriver.core.state import Origin
-from codriver.core.values import ListeningProgram
-from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
-from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
 from codriver.repls.launch.processes import find_port_files, watch_port_files
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
@@ -285,95 +275,3 @@ def _configured_command(text: str) -> AddRepl:
         key = kinds.session_key_for_kernelspec(spec)
         dialect = dialect if key == kind.key else "unknown"
     return AddRepl(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
-
-
-SEARCH_INTERVAL_S: Final = 8 * PORT_FILE_CHECK_INTERVAL_S
-"""Seconds between queries of the listening sockets. Processes are scanned only if there is a new socket."""
-MIN_REST_RATIO: Final = 2000
-"""Minimum ratio of the time between searches to the duration of a search."""
-PROC_DIRECTORY: Final = Path("/proc")
-INTERPRETER_PREFIX: Final = "python"
-RUN_VARIABLE: Final = b"CODRIVER_RUN="
-"""The start of an environment variable that `codriver run` sets for the programs that it starts."""
-TOOL_NAME_PREFIXES: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
-"""Prefixes of names in the command lines of tools that listen on a port but are not applications."""
-
-
-class ListeningPrograms:
-    """The listening programs in one workspace. Must not be used by several threads at once."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace.resolve()
-        self._sockets: Mapping[int, str] = {}
-        self._found: tuple[ListeningProgram, ...] = ()
-
-    def search(self) -> tuple[ListeningProgram, ...]:
-        """Return the programs that listen now, with a row per port, or none if the system does not report them.
-
-        Blocks.
-        """
-        try:
-            sockets = listening_sockets()
-        except OSError:
-            return ()
-        if sockets.keys() - self._sockets.keys():
-            self._found = tuple(sorted(self._search(sockets), key=lambda one: (one.address, one.pid)))
-        elif len(sockets) < len(self._sockets):
-            left = set(sockets.values())
-            self._found = tuple(one for one in self._found if one.address in left)
-        self._sockets = sockets
-        return self._found
-
-    def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:
-        seen: set[str] = set()
-        this_pid = os.getpid()
-        for directory in map(PROC_DIRECTORY.joinpath, self._process_ids()):
-            try:
-                if not self._is_program(directory, this_pid):
-                    continue
-                links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
-                can_connect = RUN_VARIABLE in (directory / "environ").read_bytes()
-            except OSError:  # it has ended, or is another user's
-                continue
-            inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
-            for address in sorted({sockets[inode] for inode in inodes if inode in sockets} - seen):
-                seen.add(address)
-                yield ListeningProgram(int(directory.name), address, can_connect)
-
-    def _process_ids(self) -> Iterator[str]:
-        """Yield the ids of the processes whose working directory is in the workspace.
-
-        `os` functions are used because creating a `Path` for each of hundreds of processes is slow.
-        """
-        for name in filter(str.isdecimal, os.listdir(PROC_DIRECTORY)):  # noqa: PTH208  # see above
-            with suppress(OSError):  # it has ended, or is another user's
-                directory = os.readlink(f"{PROC_DIRECTORY}/{name}/cwd")  # noqa: PTH115  # see above
-                if directory.startswith(str(self._workspace)) and Path(directory).is_relative_to(self._workspace):
-                    yield name
-
-    def _is_program(self, directory: Path, codriver_pid: int) -> bool:
-        """Return whether a process is a Python program that is not a tool, this server, or a child of it."""
-        if int(directory.name) == codriver_pid:
-            return False
-        if not (directory / "exe").readlink().name.startswith(INTERPRETER_PREFIX):
-            return False
-        words = (directory / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        if any(part.startswith(TOOL_NAME_PREFIXES) for word in words[1:4] for part in Path(word).parts[-4:]):
-            return False
-        # The fields follow the name in parentheses, which may contain any character. Source: proc(5).
-        parent = (directory / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-        return int(parent) != codriver_pid
-
-
-async def watch_listening_programs(core: Core, workspace: Path) -> None:
-    """Report the listening programs, first immediately and then after each change."""
-    programs = ListeningPrograms(workspace)
-    seen: tuple[ListeningProgram, ...] = ()
-
-    def is_changed(found: tuple[ListeningProgram, ...]) -> bool:
-        return found != seen
-
-    poller = Poller(programs.search, interval_s=SEARCH_INTERVAL_S, rest_times=MIN_REST_RATIO)
-    while True:
-        seen = await poller.next(is_changed)
-        core.report(ProgramsFound(seen))

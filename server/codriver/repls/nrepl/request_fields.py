@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter import unsafe_request_refusal
 from codriver.repls.nrepl.responses import STORED_VALUE_OP
-from codriver_lisp.binding_forms import namespace_of, ns_form
+from codriver_lisp.requirements import namespace_of, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
 from codriver.tools.calls.session_choice import find_serving_repl
-from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.requirements import namespace_of
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ AFFECTED_TIME_LIMIT_S: Final = 10.0
 LISP_PASSED_OUTCOME: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION_TEST: Final = "(collection)"
-"""Test name that stands for all tests of a file."""
+"""Test name that means all tests of a file."""
 MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MAX_IMPORTING_FILES: Final = 200

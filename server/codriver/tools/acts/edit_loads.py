@@ -35,8 +35,8 @@ from codriver.tools.calls.evaluation_waits import (
 )
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_serving_repl, lane_of_caller, repl_for_file
-from codriver_lisp.binding_forms import namespace_of, ns_form
 from codriver_lisp.reader import top_level_forms
+from codriver_lisp.requirements import namespace_of, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:

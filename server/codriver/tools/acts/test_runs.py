@@ -34,12 +34,12 @@ from codriver.tools.answers.evaluation_answers import describe, second_failure_h
 from codriver.tools.answers.lean_answers import (
     Evaluating,
     lean,
-    lean_run_fields,
     reader_of,
     wants_detail,
     without_codriver_traceback,
     without_interruption,
 )
+from codriver.tools.answers.lean_runs import lean_run_fields
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation

@@ -21,11 +21,9 @@ from codriver.tools.answers.answer_notes import (
     notes_of_others,
     notes_of_repetition,
 )
-from codriver.tools.answers.drift_notes import (
-    notes_of_missing_module,
-    notes_of_use,
-)
+from codriver.tools.answers.drift_notes import notes_of_use
 from codriver.tools.answers.file_editors import with_editor
+from codriver.tools.answers.missing_module_notes import notes_of_missing_module
 from codriver.tools.calls.evaluation_waits import describe_how_to_stop, describe_queue
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ class CheckedStep:
 Verifying = Generator[StepRequest, StepResult, tuple[CheckedStep, ...]]
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
-"""Namespaces in which REPLs start. The empty name stands for a log without namespaces."""
+"""Namespaces in which REPLs start. The empty name means a log without namespaces."""
 
 
 def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:

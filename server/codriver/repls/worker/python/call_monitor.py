@@ -227,7 +227,7 @@ class CallMonitor:
 SUSPENDABLE_FLAGS = 0x20 | 0x80 | 0x200
 """Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
 PROFILER_REPLACED_NOTE = (
-    "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
+    "another profile function was set in the meantime, by a profiler: the calls since then are not recorded"
 )
 OTHER_THREADS_NOTE = "threads that were already running are not recorded, which needs Python 3.12 or later"
 UNKNOWN_ERROR_TEXT = "an error"
