@@ -73,7 +73,6 @@ PURPOSE_DESCRIPTIONS: Final = {
     "tests": "",
     "check": "to check an edit",
     "comparison": "to compare its calls",
-    "later": "after the answer about an edit",
 }
 """Descriptions of the purposes of jobs, as the log prints them."""
 STOP_TIMEOUT_S: Final = 6.0
@@ -97,11 +96,10 @@ class TestJob:
     """Key of the session whose interpreter and directory are used, or empty for those of the project."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the caller set for this run."""
-    purpose: Literal["tests", "check", "comparison", "later"] = "tests"
-    """Why the job runs.
+    purpose: Literal["tests", "check", "comparison"] = "tests"
+    """Why the job runs: `check` repeats tests or uses other sources, and `comparison` records calls.
 
-    `check` repeats tests or uses other sources, `comparison` records calls, and `later` runs less likely tests of an
-    edit after its answer. The last two end when a caller requests another run.
+    A comparison ends when a caller requests another run.
     """
     paths: tuple[str, ...] | None = ()
     """Selected files, directories and tests. Empty for all, None if options of pytest select as well."""
@@ -148,7 +146,7 @@ class JobReport:
 
         It is if a caller requested the run, and its files are still the same.
         """
-        return self.job.purpose in ("tests", "later") and not self.is_undone
+        return self.job.purpose == "tests" and not self.is_undone
 
 
 @dataclass(slots=True)
@@ -197,8 +195,6 @@ class TestJobs:
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Called with the records of a run's recorders. Set once, before the server starts listening."""
         self.executions = RecordedExecutions()
-        self.requests = 0
-        """Number of runs that callers requested."""
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _RunningJob] = {}
@@ -414,19 +410,11 @@ class TestJobs:
             return ("the test run has finished",)
         return ("the test run was interrupted, and is still stopping",)
 
-    def make_way(self) -> None:
-        """Stop the runs that no caller waits for, because a caller requests another run."""
-        self.requests += 1
+    def end_comparisons(self) -> None:
+        """Stop comparison runs, because a caller requests another run."""
         for running in self._running.values():
-            if running.process is None:
-                continue
-            report = running.builder.report()
-            has_fixtures = bool(report.running or report.results)
-            if running.job.purpose == "comparison" or (running.job.purpose == "later" and not has_fixtures):
+            if running.job.purpose == "comparison" and running.process is not None:
                 self._tasks.start_soon(running.process.kill)
-            elif running.job.purpose == "later":
-                running.is_interrupted = True
-                self._tasks.start_soon(running.process.interrupt)
 
     def interrupt(self, job: Evaluation, why: str) -> None:
         """Interrupt a job without waiting for its end."""

@@ -12,7 +12,6 @@ from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import Act, EditRequest, SearchLimits, lint
 from codriver.tools import evaluate_code
-from codriver.tools.acts import later_tests
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
 from codriver.tools.acts.edit_loads import edit_unwatched
 from codriver.tools.answers.file_editors import edited_files
@@ -131,7 +130,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
     if arguments.test:
-        services.tests.make_way()
+        services.tests.end_comparisons()
     await steps.check(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     result = await act.run(partial(edit_unwatched, call, edit))
@@ -157,8 +156,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     rows, fields = await _describe(call, arguments, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
-    begin_later = partial(later_tests.begin, call, steps.later) if steps.later is not None else None
-    handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), begin_later)
+    handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 

@@ -5,10 +5,6 @@ others. Other tests that failed last follow, and then tests in files that import
 unless they are known to execute nothing that changed. Tests in files named after the changed files are last. Python
 tests are chosen by function, so new parametrisations are included, and only within the project's test paths.
 
-An edit that is not to be reverted waits only for the most likely ones: of the files that import the changed files,
-those that the last run with given tests included, those written since, and those named after the changed files. The
-others run later.
-
 At the end of a turn the tests of the changed files run once, and their failures are returned as text.
 """
 
@@ -67,7 +63,6 @@ MAX_IMPORTING_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files. Direct importers come first."""
 MAX_NAMED_FILES: Final = 1
 """Maximum number of test files that a label names."""
-LATER_LABEL: Final = "other files that import it follow after this answer"
 LEFT_OUT_LABEL: Final = "files left out that import it but executed nothing of it"
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
@@ -99,8 +94,6 @@ class Choice:
     runs: tuple[TestsRun, ...]
     words: str = ""
     notes: tuple[str, ...] = ()
-    later: tuple[str, ...] = ()
-    """Other files whose tests may run later."""
 
 
 async def choose(
@@ -109,12 +102,11 @@ async def choose(
     server: Callable[[Path], Repl | str],
     *,
     with_failed: bool = True,
-    may_defer: bool = False,
 ) -> Choice:
     """Choose the tests that edits may break.
 
     `server` returns the REPL that serves a file, or the reason why none does. `with_failed` includes the tests that
-    failed last. With `may_defer`, less likely files are returned separately, unless there are no other tests.
+    failed last.
     """
     paths = [result.change.path for result in changed]
     services = call.services
@@ -122,14 +114,12 @@ async def choose(
     found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, paths))
     runs: list[TestsRun] = []
     words: list[str] = []
-    later: tuple[str, ...] = ()
     of_python = [path for path in paths if path.suffix == PYTHON_SUFFIX]
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
         key = repls[0].key if repls else ""
-        chosen = await _of_python(call, key, changed, found, with_failed=with_failed, may_defer=may_defer)
+        chosen = await _of_python(call, key, changed, found, with_failed=with_failed)
         runs += chosen.runs
-        later = chosen.later
         words += [chosen.words] if chosen.words else []
     of_lisp = [path for path in paths if path.suffix in LISP_SUFFIXES]
     repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
@@ -147,7 +137,7 @@ async def choose(
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
     is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
-    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else (), later)
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else ())
 
 
 def paths_of(runs: Sequence[TestsRun]) -> list[str]:
@@ -237,7 +227,6 @@ async def _of_python(
     found: _RelatedTestFiles,
     *,
     with_failed: bool,
-    may_defer: bool,
 ) -> Choice:
     """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
@@ -255,22 +244,14 @@ async def _of_python(
         named = [name for name in named if workspace / name not in unaffected]
         left_out = len([file for file in importing if file in unaffected])
         importing = [file for file in importing if file not in unaffected]
-    likely = importing
-    if may_defer:
-        sought = {*edited, *(workspace / name for _, name in found.named)}
-        likely = await services.work.files.run(call.client, partial(_likely_files, call, importing, sought))
     failed: list[str] = []
     if with_failed:
-        related = {*likely, *(workspace / name for name in named)}
+        related = {*importing, *(workspace / name for name in named)}
         failed = list(dict.fromkeys(map(without_parameters, await _failed_last(call, related))))
     both = {*failed}.intersection(executed)
     functions = [name for name in executed if name in both] + [name for name in executed if name not in both]
     functions = [*functions[:MAX_EXECUTING_TESTS], *[name for name in failed if name not in both]]
-    deferred: list[Path] = []
-    if likely or executed or named:
-        importing, deferred = likely, [file for file in importing if file not in likely]
     whole = [_relative_to_workspace(file, workspace) for file in importing][:MAX_IMPORTING_FILES]
-    later = [_relative_to_workspace(file, workspace) for file in deferred][: MAX_IMPORTING_FILES - len(whole)]
     only = [
         *((name.partition("::")[0], name) for name in functions),
         *((name, COLLECTION_TEST) for name in [*whole, *named]),
@@ -280,34 +261,10 @@ async def _of_python(
         (len([name for name in executed if name not in both]), "executed it"),
         (len(whole), "files that import it"),
         (left_out, LEFT_OUT_LABEL),
-        (len(later), LATER_LABEL),
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
-    return Choice(runs, words or (REASON_FILE_NAMES if named else ""), later=tuple(later))
-
-
-def _likely_files(call: Call, files: Sequence[Path], sought: Collection[Path]) -> list[Path]:
-    """Return those test files for which an edit should wait. Blocks.
-
-    These are the sought ones, those of the last run with given tests, and those written since.
-    """
-    last = call.services.tests.last_requested()
-    if last is None:
-        return [file for file in files if file in sought]
-    name, job_report = last
-    ran = {os.path.realpath(test.file) for test in job_report.report.results if test.file}
-    evaluation = call.state.evaluations.get(name)
-    started_ms = (evaluation.started_at if evaluation is not None else None) or 0
-    return [file for file in files if file in sought or os.path.realpath(file) in ran or _write_ms(file) >= started_ms]
-
-
-def _write_ms(file: Path) -> float:
-    """Return the time when a file was written last, in epoch milliseconds, or 0 if it is gone. Blocks."""
-    try:
-        return file.stat().st_mtime * 1000
-    except OSError:
-        return 0
+    return Choice(runs, words or (REASON_FILE_NAMES if named else ""))
 
 
 def _tests_by_execution(

@@ -43,7 +43,6 @@ from codriver.tools.acts.edit_verdict import (
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
-from codriver.tools.acts.later_tests import LaterTests
 from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
@@ -137,7 +136,6 @@ class LiveSteps:
         self._has_started_tests = False
         self._python_fields: dict[str, object] = {}
         """Answer fields about the tests that ran in a separate process."""
-        self.later: LaterTests | None = None
         """Tests to start when the answer has been sent."""
 
     @property
@@ -286,8 +284,6 @@ class LiveSteps:
         if in_repl:
             await self._test_in_repls(in_repl, ends_at)
         self._describe(choice, outcome)
-        if choice.later and not self._verdict.broken:
-            self.later = LaterTests(self._who, self._given_who, choice.later, outcome, self._known_before)
         return not self._verdict.broken
 
     def _describe(self, choice: Choice, outcome: Outcome) -> None:
@@ -545,9 +541,7 @@ class LiveSteps:
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED_SELECTOR]
         if not self._selects_affected:
             return Choice(tuple(named))
-        # An edit that may be reverted waits for all tests that could decide it.
-        may_defer = not named and not self._restores
-        choice = await choose(self._call, outcome.files, self._server, may_defer=may_defer)
+        choice = await choose(self._call, outcome.files, self._server)
         return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
 
     def _server(self, path: Path) -> Repl | str:

@@ -216,8 +216,8 @@ async def make_job(
 
 def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) -> str:
     """Queue a run, or start it at once if it `is_parallel`, and return its id."""
-    if job.purpose not in ("comparison", "later"):
-        call.services.tests.make_way()
+    if job.purpose != "comparison":
+        call.services.tests.end_comparisons()
     state = call.services.core.state
     identity = evaluation_queue.next_evaluation_id(state)
     command = shell_command(job.spec)
