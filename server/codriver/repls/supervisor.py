@@ -377,9 +377,8 @@ class ReplSupervisor:
         with until:
             await anyio.sleep(SILENT_TIMEOUT_S)
             words = (
-                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be "
-                "another kind of "
-                "server, or be busy with code, and then Codriver connects when the code has finished"
+                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be another "
+                "kind of server, or be busy with code, and then Codriver connects when the code has finished"
             )
             describe = self._silences.get(kinds.split_address(address)[0])
             if describe is not None:

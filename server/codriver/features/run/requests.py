@@ -139,7 +139,6 @@ def silence_reason(pid: int) -> str:
     if process.is_blocking:
         return "the program blocks SIGURG"
     return (
-        f"its main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query "
-        "or a lock of a "
-        "library; call again when it is back, or the program has replaced the handler for SIGURG"
+        f"its main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query or a "
+        "lock of a library; call again when it is back, or the program has replaced the handler for SIGURG"
     )

@@ -133,10 +133,8 @@ class LiveSteps:
         """Messages of tests that failed with these files."""
         self._loaded = anyio.Event()
         self._choice_made: Choice | None = None
-        self._has_started_tests = False
         self._python_fields: dict[str, object] = {}
         """Answer fields about the tests that ran in a separate process."""
-        """Tests to start when the answer has been sent."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -231,12 +229,9 @@ class LiveSteps:
             self._call.services.tests.failure.begin_drop()
         if self._is_loaded:
             try:
-                if is_early := bool(self._tests) and self._is_served_by_codriver(outcome):
-                    # Not during the load: two threads of Python 3.11 that parse at the same time can fail.
-                    self._choice_made = await self._choice(outcome)
                 async with anyio.create_task_group() as tasks:
-                    if is_early:
-                        tasks.start_soon(self._begin_tests, outcome)
+                    if self._tests and self._is_served_by_codriver(outcome):
+                        tasks.start_soon(self._run_python_tests, outcome)
                     await self._load(outcome)
                     self._loaded.set()
             except ExceptionGroup as errors:
@@ -258,21 +253,19 @@ class LiveSteps:
             isinstance(repl, str) or repl.is_owned for repl in repls
         )
 
-    async def _begin_tests(self, outcome: Outcome) -> None:
-        """Choose the tests and run those of Python, possibly while the changed code is loaded."""
-        self._has_started_tests = True
-        choice = self._choice_made or await self._choice(outcome)
+    async def _run_python_tests(self, outcome: Outcome) -> Choice:
+        """Choose the tests, and run those of Python, possibly while the changed code is loaded."""
+        choice = await self._choice(outcome)
         in_process = [run for run in choice.runs if self._is_of_python(run)]
         self._choice_made = choice
         self._python_fields = await self._test_python(outcome, in_process) if in_process else {}
+        return choice
 
     async def test(self, outcome: Outcome) -> bool:
         """Run the tests that have not run yet. Return false if the edit broke one."""
         if not self._tests:
             return True
-        if not self._has_started_tests:
-            await self._begin_tests(outcome)
-        choice = self._choice_made or Choice(())
+        choice = self._choice_made or await self._run_python_tests(outcome)
         in_repl = [run for run in choice.runs if not self._is_of_python(run)]
         if in_repl and not self._loads.is_done:
             self.fields.setdefault(

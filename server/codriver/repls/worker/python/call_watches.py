@@ -180,13 +180,8 @@ class CallWatch:
     """A watch of one function, from its creation until it has reported `limit` calls or is ended."""
 
     def __init__(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> None:
-        self.identity, self.target, self.limit, self._condition, self.client = (
-            identity,
-            target,
-            limit,
-            condition,
-            client,
-        )
+        self.identity, self.target, self.limit = identity, target, limit
+        self._condition, self.client = condition, client
         self.queue: SimpleQueue[Call | None] = SimpleQueue()
         """The calls that have ended, and None to check whether the watch has ended."""
         self.matched = self.omitted = self.failed = self.unsent = 0
