@@ -216,6 +216,29 @@ async def test_clients_take_turns():
     assert order == ["many", "few", "many", "few", "many"]
 
 
+async def test_clients_take_turns_while_results_are_delayed(monkeypatch):
+    """A client whose result is still on its way to the caller keeps its place in the order of turns."""
+    shares, gate, order, in_thread = FairThreads(1), Gate(), [], anyio.to_thread.run_sync
+    delays_s = iter([0, 0.2, 0, 0, 0])
+
+    async def in_thread_with_delay(*arguments, **options):
+        delay_s = next(delays_s)
+        result = await in_thread(*arguments, **options)
+        await anyio.sleep(delay_s)
+        return result
+
+    with anyio.fail_after(BOUND_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shares.run, "first", gate)
+            await gate.wait_started()
+            monkeypatch.setattr(anyio.to_thread, "run_sync", in_thread_with_delay)
+            for client in ("many", "many", "many", "few", "few"):
+                tasks.start_soon(shares.run, client, partial(order.append, client))
+                await run_until_idle()
+            gate.open.set()
+    assert order == ["many", "few", "many", "few", "many"]
+
+
 async def test_references_of_failed_work_are_released():
     shares, held = FairThreads(1), []
 

@@ -52,6 +52,8 @@ class _WaitingCaller:
     is_granted: bool = False
     is_over: bool = False
     """Whether the work has finished."""
+    elapsed_s: float = 0.0
+    """The time that the work took, in seconds."""
     has_left: bool = False
     """Whether the caller has received the result or stopped waiting."""
 
@@ -167,19 +169,28 @@ class FairThreads:
         self._forget_idle()
 
     def _release(self, turn: _WaitingCaller) -> None:
-        """Record that the caller has its result. Its client's next work may start once this work has finished too."""
+        """Record that the caller has received the result or stopped waiting."""
         turn.has_left = True
-        if turn.is_over:
-            self._shares[turn.client].running -= 1
-            self._grant()
+        self._end_turn_if_done(turn)
 
     def _end_work(self, turn: _WaitingCaller, elapsed_s: float) -> None:
-        """Free the slot. The client's next work does not start before the caller has received this result."""
-        share = self._shares[turn.client]
+        """Record that the work has finished after `elapsed_s` seconds in its thread."""
+        turn.elapsed_s = elapsed_s
         turn.is_over = True
-        share.running -= turn.has_left
+        self._end_turn_if_done(turn)
+
+    def _end_turn_if_done(self, turn: _WaitingCaller) -> None:
+        """Free the slot when the work has finished and its caller has left, and put the client last in the order.
+
+        If the slot were free as soon as the work had finished, the next turn would be decided while this client still
+        counts as busy, and another client could get two turns in a row.
+        """
+        if not (turn.is_over and turn.has_left):
+            return
+        share = self._shares[turn.client] = self._shares.pop(turn.client)
+        share.running -= 1
         if self._rests:
-            asyncio.get_running_loop().call_later(elapsed_s, self._free_one)
+            asyncio.get_running_loop().call_later(turn.elapsed_s, self._free_one)
         else:
             self._free_one()
 
