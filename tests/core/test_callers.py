@@ -1,11 +1,16 @@
 """Callers of a connection: the name given last applies, and what was done without a name is the caller's own."""
 
+from dataclasses import replace
+
 import pytest
 
 from codriver.core import bounded_mappings, caller_names, clients, recent_repls, reported_evaluations
 from codriver.core.actions import CallerNamed, ClientConnected, EvaluationsReported
-from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
+from codriver.core.state import Origin, Repl, ReportedStatus, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
+
+
+DONE = ReportedStatus(1, "user")
 
 
 @pytest.fixture
@@ -63,3 +68,52 @@ def test_only_the_newest_of_many_callers_are_remembered(state):
     for number in range(bounded_mappings.MAX_ENTRIES + 1):
         state = named(state, f"w{number}", conversation=str(number))
     assert [caller_names.caller_name(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]
+
+
+def test_a_name_of_an_unknown_client_is_ignored():
+    assert named(State(), "ann") == State()
+
+
+def test_a_name_given_by_a_named_client_applies_over_its_later_connections(state):
+    action = CallerNamed("talk", "agent", "c1", "ann", client_name="claude")
+    state = caller_names.name_caller(state, action).state
+    assert caller_names.caller_name(state, "c2", "talk", "claude") == "ann"
+    assert caller_names.caller_name(state, "c2", "talk", "cursor") is None
+    assert caller_names.caller_name(state, "c2", "talk") is None
+
+
+def test_a_caller_with_a_lane_of_its_name_keeps_the_one_it_had_while_unnamed_apart(state):
+    unnamed = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
+    existing = Session("ann", "ann", "c1", lane=Lane("claude", "ann"))
+    sessions = {"agent": unnamed, "ann": existing}
+    state = with_repl(state, Repl("r1", "clj", Origin("address", "x:1"), sessions=sessions))
+    assert named(state, "ann").repls["r1"].sessions == sessions
+
+
+def test_what_an_unnamed_caller_was_informed_of_is_known_under_its_name(state):
+    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
+    before = reported_evaluations.knowledge_of(state, "c1", "agent")
+    assert before.seen == {"clj": DONE}
+    assert reported_evaluations.knowledge_of(named(state, "ann"), "c1", "ann") == before
+    assert reported_evaluations.knowledge_of(state, "nobody", "ann") is None
+
+
+def test_a_report_that_changes_nothing_changes_no_state(state):
+    action = EvaluationsReported("c1", "agent", "clj", DONE)
+    state = reported_evaluations.report_all(state, action).state
+    client = state.clients["c1"]
+    assert reported_evaluations.with_session_reported(client, "agent", "clj", DONE) is client
+    unknown = EvaluationsReported("gone", "agent")
+    assert reported_evaluations.report_all(state, unknown).state is state
+
+
+def test_a_caller_is_up_to_date_until_others_evaluate_or_its_session_changes(state):
+    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
+    known = reported_evaluations.knowledge_of(state, "c1", "agent")
+    assert reported_evaluations.is_up_to_date(state, known, "clj", DONE)
+    assert reported_evaluations.is_up_to_date(state, known, None, None)
+    assert not reported_evaluations.is_up_to_date(state, known, "clj", ReportedStatus(2, "user"))
+    unfinished = replace(known, live=frozenset(["e1"]))
+    assert not reported_evaluations.is_up_to_date(state, unfinished, None, None)
+    later = replace(state, evaluated=reported_evaluations.MAX_UNRECORDED_EVALUATIONS)
+    assert not reported_evaluations.is_up_to_date(later, known, None, None)
