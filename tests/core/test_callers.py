@@ -9,7 +9,6 @@ from codriver.core.actions import CallerNamed, ClientConnected, EvaluationsRepor
 from codriver.core.state import Origin, Repl, ReportedStatus, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
 
-
 DONE = ReportedStatus(1, "user")
 
 

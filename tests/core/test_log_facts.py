@@ -1,6 +1,5 @@
 """The structured data of log entries: what is encoded is decoded, with bounds on its size and without secrets."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
