@@ -57,7 +57,7 @@ class Follower:
 
         Raises:
             FollowError: the server refuses the request.
-            ServerGoneError: the server has stopped.
+            ConnectionClosedError: the server has stopped.
         """
         query, inputs = self._query()
         request = {

@@ -276,7 +276,7 @@ class Core:
 
         Raises:
             UnhandledError: an action or effect of this class has no function.
-            UnresolvedError: a reference cannot be resolved.
+            UnresolvedReferenceError: a reference cannot be resolved.
                 After either error, the state is that of the last complete step. If a follow-up failed, the changes made
                 by `actions` remain, and their effects are performed.
         """
@@ -326,7 +326,7 @@ def resolve_references(record: R, sources: Mapping[str, object]) -> R:
     """Return the record with its references resolved from `sources`, or the record itself if it has none.
 
     Raises:
-        UnresolvedError: a source does not have the value.
+        UnresolvedReferenceError: a source does not have the value.
     """
     changes: dict[str, object] = {}
     for name in reference_fields(type(record)):

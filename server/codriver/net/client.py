@@ -158,8 +158,8 @@ class Connection:
         `others` are further fields of the introduction, for a connection that makes a single request.
 
         Raises:
-            StrangeServerError: the server serves another workspace.
-            ServerGoneError: the server closed the connection.
+            WrongWorkspaceError: the server serves another workspace.
+            ConnectionClosedError: the server closed the connection.
         """
         status = workspace.stat()
         served = f"{status.st_dev}:{status.st_ino}"
@@ -191,7 +191,7 @@ class Connection:
 
         Raises:
             CallError: the answer is an error.
-            NoMessageError, ServerGoneError: there was no answer.
+            InvalidMessageError, ConnectionClosedError: there was no answer.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -222,8 +222,8 @@ class Connection:
         """Yield received messages until the connection is closed.
 
         Raises:
-            NoMessageError: a line is not a JSON-RPC message.
-            ServerGoneError: the connection broke.
+            InvalidMessageError: a line is not a JSON-RPC message.
+            ConnectionClosedError: the connection broke.
         """
         while line := self._line():
             try:
@@ -320,7 +320,7 @@ def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str
 
     Raises:
         NotTheServerError: another program listens on the port. Nothing was sent to it.
-        StrangeServerError, ServerGoneError, OSError, ValueError: the connection failed.
+        WrongWorkspaceError, ConnectionClosedError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
@@ -378,7 +378,7 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
 
     Raises:
         NoServerError: no server is running.
-        ServerGoneError: the server does not know the request.
+        ConnectionClosedError: the server does not know the request.
         CodriverError, OSError, ValueError: it cannot be reached.
     """
     connect(workspace).close()  # raises errors with messages for users

@@ -62,7 +62,7 @@ def listener_behind(connection: socket.socket) -> LocalSocket | None:
     Returns None if it is not on this machine, or not in this container.
 
     Raises:
-        KernelSilentError: this system does not identify the peer.
+        UnsupportedQueryError: this system does not identify the peer.
     """
     try:
         return _socket_or_none(peer.listener_of(connection))
@@ -74,7 +74,7 @@ def listener_at(remote: Address) -> LocalSocket | None:
     """Return the socket that listens at an address of this machine, or None if there is none.
 
     Raises:
-        KernelSilentError: this system does not identify it.
+        UnsupportedQueryError: this system does not identify it.
     """
     packed = peer.plain(remote[0])
     try:
@@ -89,7 +89,7 @@ def process_holding(lock: os.stat_result, inode: int, *, hint: int | None) -> in
     `hint` is a process id to try first.
 
     Raises:
-        KernelSilentError: this system does not identify it.
+        UnsupportedQueryError: this system does not identify it.
     """
     try:
         return peer.holder_of(lock, inode, hint)

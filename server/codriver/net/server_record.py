@@ -239,7 +239,7 @@ def recorded_process_id(claimed: ServerRecord, directory: Path) -> int | None:
 
     Raises:
         NotTheServerError: it is not the server of this workspace.
-        KernelSilentError: this system does not identify the process.
+        UnsupportedQueryError: this system does not identify the process.
     """
     return _verified_process(
         kernel_sockets.listener_at(kernel_sockets.normalize_address((server_host(claimed), claimed.port))), directory

@@ -331,7 +331,7 @@ class MessageStream:
         is not JSON, the result is None.
 
         Raises:
-            LinesCrowdedError: the line has to be discarded while it waits for the thread.
+            LineBudgetError: the line has to be discarded while it waits for the thread.
         """
         if len(line) <= MAX_INLINE_PARSE_BYTES:
             return (

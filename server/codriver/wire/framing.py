@@ -85,7 +85,7 @@ class LineDecoder:
 
         Raises:
             LineTooLongError: a line, complete or not, has more than `max_line_bytes`.
-            LinesCrowdedError: the incomplete lines of all connections exceed their budget, and this one is the longest.
+            LineBudgetError: the incomplete lines of all connections exceed their budget, and this one is the longest.
                 The decoder cannot be used after either error.
         """
         if self.error is not None:

@@ -185,7 +185,7 @@ def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
     """Write the document to the file. Without `force`, an existing file is not replaced.
 
     Raises:
-        ExistsError: the file already exists.
+        OutputExistsError: the file already exists.
     """
     if os.path.lexists(file) and not force:
         raise OutputExistsError(file)

@@ -134,7 +134,7 @@ def evaluations_since_checkpoint(
     """Return the evaluations from the newest checkpoint with this name on, including the one that set it.
 
     Raises:
-        NothingChosenError: there is no such checkpoint.
+        EvaluationsNotFoundError: there is no such checkpoint.
     """
     normalized = " ".join(name.split())
     for index in range(len(evaluations) - 1, -1, -1):
@@ -181,7 +181,7 @@ def evaluations_with_ids(
     """Return the evaluations with these ids, in the order in which they ran.
 
     Raises:
-        NothingChosenError: an id is not in the log.
+        EvaluationsNotFoundError: an id is not in the log.
     """
     requested = set(ids)
     if missing := requested - {evaluation.id for evaluation in evaluations}:
