@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codriver_lisp.reader import Form
     from codriver_lisp.source_text import Document
@@ -43,13 +44,12 @@ def namespace_of(document: Document) -> str | None:
 class Requirements:
     """The aliases and referred names with which a file requires another namespace.
 
-    With `refers_all`, the file refers to all public names of the namespace except those in `excluded`. The file may
-    define excluded names itself.
+    `referred` maps each name that the file refers to explicitly to the offsets at which it does so. With `refers_all`,
+    the file refers to all public names of the namespace except those in `excluded`, which it may define itself.
     """
 
     aliases: frozenset[str]
-    spans: tuple[tuple[int, int], ...]
-    referred: frozenset[str]
+    referred: Mapping[str, Sequence[int]]
     excluded: frozenset[str]
     refers_all: bool
 
@@ -60,24 +60,31 @@ class Requirements:
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
     """Return how `document` requires `namespace`, in its `ns` form or by calling `require` or `use`."""
-    text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
+    text, aliases, excluded = document.text, set[str](), set[str]()
+    referred: defaultdict[str, list[int]] = defaultdict(list)
     refers_all = False
     for items, is_use in _libspecs(document, namespace):
-        spans.append((items[0].start, items[-1].end))
         options = {text[key.start : key.end]: value for key, value in zip(items[1::2], items[2::2], strict=False)}
         for key, value in options.items():
-            names = [text[child.start : child.end] for child in value.children]
-            if key in (":as", ":as-alias"):
-                aliases.add(text[value.start : value.end])
-            elif key in (":refer", ":only", ":refer-macros"):
-                referred.update(names)
-                refers_all |= text[value.start : value.end] == ":all"
-            elif key == ":rename":
-                excluded.update(names[::2])
-            elif key == ":exclude":
-                excluded.update(names)
+            names = [child for child in value.children if child.kind != "discard"]
+            match key:
+                case ":as" | ":as-alias":
+                    aliases.add(text[value.start : value.end])
+                case ":refer" | ":only" | ":refer-macros":
+                    refers_all |= text[value.start : value.end] == ":all"
+                    _add_names(referred, text, names)
+                case ":rename":
+                    _add_names(referred, text, names[::2])
+                    excluded.update(text[name.start : name.end] for name in names[::2])
+                case ":exclude":
+                    excluded.update(text[name.start : name.end] for name in names)
         refers_all |= is_use and ":only" not in options and ":refer" not in options
-    return Requirements(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
+    return Requirements(frozenset(aliases), referred, frozenset(excluded), refers_all)
+
+
+def _add_names(referred: defaultdict[str, list[int]], text: str, names: Items) -> None:
+    for name in names:
+        referred[text[name.start : name.end]].append(name.start)
 
 
 def _libspecs(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver.errors import cut
 from codriver.python_syntax import parse_source
-from codriver_lisp.binding_forms import find_occurrences
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read_forms
-from codriver_lisp.references import find_references
+from codriver_lisp.references import find_references, find_references_within
 from codriver_lisp.requirements import namespace_of
 from codriver_lisp.source_text import Document
 
@@ -152,13 +151,9 @@ def _lisp_import_forms(code: str) -> Iterator[str]:
 def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_hy: bool) -> bool:
     home, word = name
     document = Document(code, is_hy=is_hy)
-    if home == space or any(f"({head}{home}" in code for head in ("ns ", "in-ns '", "in-ns (quote ")):
-        found = find_occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
-        if any(
-            occurrence.role in ("reference", "global") and (occurrence.scope.old is None or "/" in occurrence.word)
-            for occurrence in found
-        ):
-            return True
+    is_in_home = home == space or any(f"({head}{home}" in code for head in ("ns ", "in-ns '", "in-ns (quote "))
+    if is_in_home and find_references_within(document, home, word):
+        return True
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
     if namespace_of(whole) == home:
         return False
