@@ -47,7 +47,7 @@ def _bind_function_name(walk: Walk, items: Items, scope: Scope) -> tuple[Items, 
 
     Return the items after the name, and the scope that includes it.
     """
-    if items and (name := walk.unwrap(items[0], scope)).kind == "atom":
+    if items and (name := walk.unwrap(items[0])).kind == "atom":
         return items[1:], bind(walk, [name], scope)
     return items, scope
 
@@ -56,12 +56,12 @@ def _walk_function(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk the parameters and body of a function, or the list of both for each arity."""
     is_schema = False
     for number, item in enumerate(items):
-        inner = item if is_schema else walk.unwrap(item, scope)
+        inner = item if is_schema else walk.unwrap(item)
         if inner.kind == "vector" and not is_schema:
             walk.code(items[number + 1 :], bind(walk, [inner], scope))
             return
         parts = walk.items(inner) if inner.kind == "list" else []
-        params = walk.unwrap(parts[0], scope) if parts else None
+        params = walk.unwrap(parts[0]) if parts else None
         if params is not None and params.kind == "vector":
             walk.code(parts[1:], bind(walk, [params], scope))
         else:

@@ -57,9 +57,7 @@ class _Pattern:
                 case "prefixed" if branches := walk.branches(form):
                     self._pending += branches
                 case "prefixed":
-                    parts = walk.items(form)
-                    walk.metadata(parts[:-1], self._scope)
-                    self._pending += parts[-1:]
+                    self._pending += walk.items(form)[-1:]
                 case "vector":
                     self._vector(walk.items(form))
                 case "map":
@@ -85,7 +83,7 @@ class _Pattern:
         for key, value in zip(items[::2], items[1::2], strict=False):
             word = walk.word(key) if key.kind == "atom" else ""
             if _KEYS_PATTERN.fullmatch(word) and value.kind == "vector":
-                names = (walk.word(walk.unwrap(name, self._scope)) for name in walk.items(value))
+                names = (walk.word(walk.unwrap(name)) for name in walk.items(value))
                 is_bound |= any(name.lstrip(":").rpartition("/")[2] == walk.name for name in names)
             elif word == ":as":
                 self._pending.append(value)

@@ -209,7 +209,7 @@ def _targets(walk: Walk, head: str, items: Items) -> Items:
     vector = walk.items(items[1]) if len(items) > 1 and items[1].kind == "vector" else []
     if head in ("setv", "setx"):
         return items[1::2]
-    if head in ("let", "with", "except", "except*"):
+    if head in ("let", "with"):
         pairs = [item for item in vector if not _is_keyword(walk, item)]
         return pairs[: len(pairs) // 2 * 2 : 2]
     if head == "for":

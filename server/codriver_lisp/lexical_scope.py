@@ -94,36 +94,38 @@ class Walk:
 
     def global_name(self, form: Form, scope: Scope) -> None:
         """Walk a form that names a global regardless of local bindings, such as the operand of `var`."""
-        inner = self.unwrap(form, scope)
+        inner = self.unwrap(form)
         if inner.kind == "atom":
             self.reference(inner, Scope.GLOBAL)
         else:
             self.code([inner], scope)
 
     def defined_name(self, form: Form, scope: Scope) -> None:
-        """Walk the metadata of a name that the code defines."""
-        self.defines_name |= self.word(self.member_name(form, scope)) == self.name
+        """Walk a name that the code defines, whose metadata is evaluated."""
+        inner, metadata = self._split_metadata(form)
+        self.code(metadata, scope)
+        self.defines_name |= self.word(self.member_name(inner, scope)) == self.name
 
     def member_name(self, form: Form, scope: Scope) -> Form:
-        """Walk the metadata of a name that is not looked up, such as that of a method, and return the name.
+        """Walk a name that is not looked up, such as that of a method, and return the name.
 
         A form that is not a name is walked as code.
         """
-        inner = self.unwrap(form, scope)
+        inner = self.unwrap(form)
         if inner.kind != "atom":
             self.code([inner], scope)
         return inner
 
-    def unwrap(self, form: Form, scope: Scope) -> Form:
-        """Return the form that the metadata belongs to, and schedule the metadata to be walked."""
-        while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and (parts := self.items(form)):
-            *metadata, form = parts
-            self.metadata(metadata, scope)
-        return form
+    def unwrap(self, form: Form) -> Form:
+        """Return the form that the metadata belongs to. On names and parameters, metadata is not evaluated."""
+        return self._split_metadata(form)[0]
 
-    def metadata(self, forms: Iterable[Form], scope: Scope) -> None:
-        """Walk metadata, in which a single symbol names a class. In Hy, annotations are walked as code."""
-        self.code((form for form in forms if self.is_hy or form.kind != "atom"), scope)
+    def _split_metadata(self, form: Form) -> tuple[Form, list[Form]]:
+        metadata: list[Form] = []
+        while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and (parts := self.items(form)):
+            metadata += parts[:-1]
+            form = parts[-1]
+        return form, metadata
 
     def branches(self, form: Form, prefix: str = "#?") -> list[Form]:
         """Return the form of each branch of a reader conditional, or an empty list for other forms."""
@@ -138,7 +140,8 @@ class Walk:
             for child in form.children:
                 self.global_name(child, scope)
         elif prefix[0] == "^" or prefix == "#^":
-            self.metadata(form.children[:-1], scope)
+            metadata = form.children[:-1]  # in Clojure, a single symbol names a class
+            self.code((part for part in metadata if self.is_hy or part.kind != "atom"), scope)
             self.code(form.children[-1:], scope, depth)
         elif branches := self.branches(form):
             self.code(branches, scope, depth)
