@@ -113,6 +113,89 @@ def test_in_ns_supports_every_way_of_quoting(quoted):
     assert read.namespace == "other.ns"
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "made"),
+    [
+        ("(alter-var-root #'a inc)", ("shop", "a"), ("a",)),
+        ("(alter-var-root (var a) inc)", ("shop", "a"), ("a",)),
+        ("(.bindRoot #'tax/rate 2)", ("shop.tax", "rate"), ("rate",)),
+        ("(alter-var-root #'shop.tax/rate inc)", ("shop.tax", "rate"), ("rate",)),
+        ("(intern *ns* 'a 1)", ("shop", "a"), ("a",)),
+        ("(intern 'shop.tax 'rate 1)", ("shop.tax", "rate"), ("rate",)),
+    ],
+)
+def test_a_new_root_value_is_a_definition_of_its_var(text, place, made):
+    [found] = read_definitions(f"(ns shop (:require [shop.tax :as tax])) {text}").found
+    assert ((found.namespace, found.name), found.makes) == (place, made)
+
+
+@pytest.mark.parametrize(
+    "text", ["(alter-var-root (resolve s) inc)", "(intern 'a 'b)", "(intern 'a (symbol s) 1)", "(.bindRoot)"]
+)
+def test_a_root_value_of_an_unknown_var_is_no_definition(text):
+    assert read_definitions(text, "n").found == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("(ns-unmap *ns* 'a)", ("shop", "a")),
+        ("(ns-unmap 'shop.tax 'a)", ("shop.tax", "a")),
+        ("(remove-ns 'shop.tax)", ("shop.tax", "")),
+    ],
+)
+def test_a_removal_names_what_it_removes(text, place):
+    [found] = read_definitions(text, "shop").found
+    assert ((found.namespace, found.name), found.is_removal) == (place, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "at_home"),
+    [
+        ("(defmethod s/area :circle [x] 1)", "s/area :circle", "(defmethod area :circle [x] 1)"),
+        ("(remove-method shop.shapes/area :circle)", "shop.shapes/area :circle", "(remove-method area :circle)"),
+        ("(extend-type T s/P (m [_] 1))", "extend-type T s/P", "(extend-type T P (m [_] 1))"),
+        ("(extend T s/P {:m 1})", "extend T s/P", "(extend T P {:m 1})"),
+        ("(extend-protocol s/P T (m [_] 1))", "extend-protocol s/P", "(extend-protocol P T (m [_] 1))"),
+    ],
+)
+def test_a_method_for_another_namespace_is_also_known_as_there(text, name, at_home):
+    [found] = read_definitions(f"(ns c (:require [shop.shapes :as s])) {text}").found
+    [home] = read_definitions(at_home, "shop.shapes").found
+    assert (found.namespace, found.name, found.makes, home.foreign) == ("c", name, (), None)
+    assert found.foreign is not None
+    assert (found.foreign.namespace, found.foreign.name) == (home.namespace, home.name)
+    assert found.foreign.digest == home.digest
+
+
+def test_aliases_are_known_from_require_calls_and_other_texts():
+    first = read_definitions("(ns c (:require [shop.shapes :as s])) (require '[shop.tax :as-alias t])")
+    assert dict(first.aliases) == {("c", "s"): "shop.shapes", ("c", "t"): "shop.tax"}
+    [found] = read_definitions("(defmethod t/rate :low [] 1)", "c", aliases=first.aliases).found
+    assert found.foreign is not None
+    assert found.foreign.namespace == "shop.tax"
+
+
+def test_a_definition_under_a_condition_is_uncertain():
+    read = read_definitions("(when x (def a 1)) ^:y (def b 2) (do (defn c [] 3)) #?@(:clj [(def d 4) (def e 5)])")
+    assert [(found.name, found.is_sure) for found in read.found] == [
+        ("a", False), ("b", True), ("c", True), ("d", True), ("e", True),
+    ]  # fmt: skip
+
+
+def test_a_definition_of_a_type_makes_its_constructors_only():
+    found = read_definitions("(deftype T [a]) (definterface I (m [])) (defprotocol P)").found
+    assert [(kind.name, kind.makes) for kind in found] == [("T", ("->T",)), ("I", ()), ("P", ("P",))]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_defined"), [("order", True), ("->order", True), ("helper", True), ("total", False)]
+)
+def test_a_macro_probably_defines_its_arguments(name, is_defined):
+    (call,) = read_definitions("(defcomponent order (helper total-of))").unknown
+    assert call.defines(name) is is_defined
+
+
 def test_broken_text_is_parsed_as_far_as_possible():
     assert [one.name for one in read_definitions("(def a 1) (defn b [x").found] == ["a", "b"]
     assert (read_definitions("(def a 1) (defn b [x").is_sound, read_definitions(FILE).is_sound) == (False, True)

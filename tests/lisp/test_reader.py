@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import Unbalanced, check_balance, read_forms, tokens, top_level_forms
 
 
@@ -201,6 +202,12 @@ def test_balanced_text_in_a_list_is_one_balanced_form(text):
     if check_balance(text) is None:
         assert check_balance(f"(\n{text}\n)") is None
         assert len(read_forms(f"(\n{text}\n)").forms) == 1
+
+
+def test_reading_stops_at_the_maximum_number_of_forms():
+    assert len(read_forms("(a b) c", most_forms=4).forms) == 2
+    with pytest.raises(TooManyFormsError, match="3"):
+        read_forms("(a b) c", most_forms=3)
 
 
 @pytest.mark.slow
