@@ -40,6 +40,22 @@ def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live,
     assert "it was interrupted: its client disconnected, and here is waiting for its session" in ended["notes"]
 
 
+def test_code_ends_when_its_client_disconnects_during_the_call(live):
+    begun, ended = live.workspace / "begun", live.workspace / "ended"
+    code = f"""
+import pathlib, time
+try:
+    pathlib.Path({str(begun)!r}).touch()
+    time.sleep(600)
+finally:
+    pathlib.Path({str(ended)!r}).touch()
+"""
+    with live.client(name="gone") as gone:
+        gone.begin_call("evaluate_code", code=code, timeoutMs=600_000)
+        until(begun.exists, "the code to start")
+    until(ended.exists, "the code to be interrupted, although nobody waits for its session")
+
+
 @pytest.mark.parametrize("code", ["input('? ')", "breakpoint()", "import pdb\npdb.Pdb().set_trace()"])
 def test_code_waiting_for_input_ends_with_its_client(live, client, code):
     reading = start_and_disconnect(live, code, "needs-input")
