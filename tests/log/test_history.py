@@ -17,7 +17,7 @@ from transit.transit_types import Keyword
 
 from codriver.log import durable_files, history_file
 from codriver.log import history as module
-from codriver.log.history import History, UnreadableError, read_history
+from codriver.log.history import History, UnreadableError, forget_history, read_history
 from codriver.log.line_numbers import RESERVED_LINES, SKIPPED_LINES
 from codriver.log.newest_entries import entry_bytes
 from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
@@ -477,6 +477,116 @@ def test_a_leftover_of_a_crash_is_removed(path):
     leftover.write_text("half")
     started(path)
     assert not leftover.exists()
+
+
+@pytest.mark.parametrize("foreign", [b"{}", HEADER.replace(b"2", b"9"), b""])
+def test_a_file_that_is_replaced_before_it_is_read_is_set_aside(path, foreign):
+    ended(path, code(1))
+    history = History(path)
+    history.start()
+    path.write_bytes(foreign)
+    history.add(code(2))
+    assert "could not be read" in history.read()
+    (aside,) = path.parent.glob("*.unreadable-*")
+    assert aside.read_bytes() == foreign
+    history.close()
+    assert started(path)[1].entities == (code(2),)
+
+
+def test_a_file_that_is_removed_before_it_is_read_is_created_again(path):
+    ended(path, code(1))
+    history = History(path)
+    history.start()
+    path.unlink()
+    history.add(code(2))
+    history.read()
+    history.close()
+    assert started(path)[1].entities == (code(2),)
+
+
+def test_a_damaged_file_that_cannot_be_rewritten_is_written_with_the_next_entry(path, monkeypatch, caplog):
+    path.parent.mkdir()
+    path.write_bytes(HEADER + encode_entry(code(1)) + b"garbage\n" + encode_entry(code(3)))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        history, loaded = started(path)
+    assert loaded.entities == (code(1), code(3))
+    assert "could not be rewritten" in caplog.text
+    history.add(code(4))
+    history.flush()
+    assert stored(path) == (code(1), code(3), code(4))
+
+
+def test_the_records_of_the_oldest_unwritten_evaluations_are_forgotten(path):
+    path.parent.mkdir()
+    path.write_bytes(HEADER.replace(b"2", b"9"))
+    history, _ = started(path, max_entities=3)
+    for line in range(1, 6):
+        history.add(code(line))
+    assert [history.is_recorded([f"e{line}"]) for line in range(1, 6)] == [True, True, False, False, False]
+
+
+async def test_an_entry_that_can_never_be_written_is_not_waited_for(path):
+    path.parent.mkdir()
+    path.write_bytes(HEADER.replace(b"2", b"9"))
+    history, _ = started(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        await anyio.wait_all_tasks_blocked()
+        history.add(code(1))
+        assert not await history.await_recorded(["e1"])
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_first_answer_waits_until_lines_can_be_written_quickly(path):
+    history = History(path)
+    history.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        await anyio.wait_all_tasks_blocked()
+        history.add(code(1))
+        tasks.start_soon(anyio.to_thread.run_sync, history.read)
+        with anyio.fail_after(60):
+            while not await history.await_recorded(["e1"]):
+                pass
+        tasks.cancel_scope.cancel()
+    assert stored(path) == (code(1),)
+
+
+async def test_lines_are_reserved_while_a_fast_log_is_written(path):
+    history, _ = started(path)
+    used = 3 * RESERVED_LINES
+
+    def log():
+        for line in range(1, used):
+            history.saw_line(line)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        await anyio.wait_all_tasks_blocked()
+        await anyio.to_thread.run_sync(log)
+        with anyio.fail_after(60):
+            while int(path.with_name(f"{path.name}.lines").read_text()) <= used:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+
+
+def test_code_without_an_evaluation_is_written_too(path):
+    entry = Entry(1, "evaluatedCode", "(f)", 1_700_000_000_000)
+    ended(path, entry)
+    assert started(path)[1].entities == (entry,)
+
+
+def test_a_forgotten_history_is_empty(path):
+    ended(path, code(1))
+    forget_history(path)
+    forget_history(path)
+    assert read_history(path) == ()
+    assert started(path)[1].entities == ()
 
 
 # How much it takes

@@ -5,8 +5,8 @@ entries need, it is compacted. A small file next to it stores a line number that
 
 An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
 `recorded: false`. A power failure can lose the last `SYNC_INTERVAL_S` and whatever the disk had not written. Line
-numbers
-are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is read.
+numbers are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is
+read.
 """
 
 from __future__ import annotations
