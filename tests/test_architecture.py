@@ -710,7 +710,7 @@ def test_commands_write_only_through_the_escaping_function():
     assert broken(lambda path: list(writes(path)), commands) == {}
 
 
-def test_mypy_is_told_about_every_test_package():
+def test_mypy_checks_every_test_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
     named = {name.removesuffix(".*") for override in settings for name in override["module"]}
     tests = ROOT / "tests"

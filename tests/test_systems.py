@@ -70,7 +70,7 @@ def questions(text):
             yield node.lineno, "a bit of st_mode"
 
 
-def test_modules_do_not_ask_which_system_they_run_on():
+def test_modules_do_not_check_which_system_they_run_on():
     names = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
     found = {
         name: asked
@@ -82,7 +82,7 @@ def test_modules_do_not_ask_which_system_they_run_on():
 
 
 @pytest.mark.parametrize("place", KNOWING)
-def test_each_module_allowed_to_ask_for_the_system_does(place):
+def test_each_module_allowed_to_check_the_system_does_so(place):
     needs.every_feature()
     paths = [path for path in MODULES if path.relative_to(ROOT).as_posix().startswith(place)]
     assert place.endswith("windows.py") or any(list(questions(path.read_text(encoding="utf-8"))) for path in paths)

@@ -13,7 +13,7 @@ def client(identity, name):
     return {"id": identity, "name": name}
 
 
-def test_each_arrival_and_departure_is_one_line_except_own_commands():
+def test_each_connecting_or_disconnecting_repl_or_client_is_printed_on_one_line():
     arrivals = ConnectionChanges()
     assert list(arrivals.lines([repl("py", "starting")], [client("c1", "")])) == []
     both = [client("c1", "claude-code"), client("c2", "codriver-cli")]

@@ -51,7 +51,7 @@ def test_a_client_that_lists_once_gets_the_tools_of_the_repl_in_advance(workspac
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
 
-def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace):
+def test_tools_that_need_an_untrusted_project_refuse_with_the_same_explanation(workspace):
     (workspace / "app.py").unlink()
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     program = workspace / "node_modules" / ".bin" / "nbb"
@@ -67,7 +67,7 @@ def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace)
     assert not (workspace / "ran").exists()
 
 
-def test_the_list_cached_by_a_server_is_kept(workspace):
+def test_the_tool_list_stored_by_a_server_is_not_overwritten(workspace):
     name, protocol = GREETS["codex"]
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
     kept_lists.store_client_entry(workspace, {**mine, "tools": {"tools": []}})

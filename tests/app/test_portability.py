@@ -61,7 +61,7 @@ def test_code_is_evaluated_over_a_relay_with_its_output(live):
     assert sorted(answer["stdout"].split()) == ["below", "out"]
 
 
-def test_an_endless_loop_is_interrupted_and_a_repl_restarted(live):
+def test_an_endless_loop_can_be_interrupted_and_a_repl_can_be_restarted(live):
     with live.client() as client:
         running = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)
         assert client.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]

@@ -294,7 +294,7 @@ def test_all_descriptions_together_are_short(client):
 # The wire
 
 
-def test_a_message_can_arrive_byte_by_byte(live):
+def test_a_message_received_byte_by_byte_is_answered(live):
     with live.client(handshake=False) as bare:
         data = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "ping"}, ensure_ascii=False).encode() + b"\r\n"
         bare.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -356,7 +356,7 @@ def test_an_error_response_says_what_is_wrong(client, line, words):
     assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
 
 
-def test_requests_before_the_handshake_are_told_to_start_with_it(live):
+def test_a_request_before_the_handshake_is_refused_with_advice_to_start_with_it(live):
     with live.client(handshake=False) as bare:
         for method in ("tools/list", "tools/call"):
             error = bare.request(method)["error"]
@@ -447,7 +447,7 @@ def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
-def test_the_hint_for_a_missing_repl_works(tmp_path):
+def test_following_the_hint_for_a_missing_repl_starts_one(tmp_path):
     """Do what a user does who follows the hint and writes the line into the file it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -473,7 +473,7 @@ def test_real_servers_return_values_output_errors_and_several_forms(tmp_path, na
             assert client.call("evaluate_code", code='(apply str (repeat 3 "😀"))')["result"] == '"😀😀😀"'
 
 
-def test_lisp_needs_its_session_key_if_python_runs_too(tmp_path):
+def test_evaluating_lisp_requires_a_session_key_if_python_is_running_too(tmp_path):
     with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
         assert client.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
         lisp = client.call("evaluate_code", code="(map inc [1 2])", replSessionKey="lpy", timeoutMs=120_000)

@@ -61,7 +61,7 @@ def run_client(tmp_path, project):
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-def test_the_exact_yes_runs_the_projects_interpreter_and_is_not_saved(tmp_path, run_client, sdk):
+def test_only_an_exact_yes_runs_the_projects_interpreter_and_the_answer_is_not_saved(tmp_path, run_client, sdk):
     seen = run_client(sdk, "yes")
     (question,) = seen["asked"]
     assert str(tmp_path / OWN) in question["message"]

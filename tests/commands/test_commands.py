@@ -52,7 +52,7 @@ def test_every_command_and_option_has_help(words):
         assert isinstance(option, click.Argument) or option.help, option.name
 
 
-def test_the_version_lists_what_a_bug_report_needs(tmp_path):
+def test_the_version_output_contains_the_information_for_a_bug_report(tmp_path):
     said = dict(line.split(" ", 1) for line in run(tmp_path, "--version").stdout.splitlines())
     assert said["codriver"] == __version__
     assert said["Python"].startswith(f"{platform.python_version()} (")
@@ -161,7 +161,7 @@ def test_a_failure_is_printed_as_in_the_repl(live):
     assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
 
 
-def test_code_without_a_value_prints_none(live):
+def test_code_without_a_value_prints_no_result(live):
     assert live.run("eval", "print('said')", "--session", "py").stdout == "said\n"
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
@@ -488,7 +488,7 @@ def test_the_reason_why_a_repl_failed_to_start_is_printed(tmp_path):
         assert "there is no command 'no-such-program' in PATH" in again.stdout
 
 
-def test_the_advice_for_a_directory_without_a_repl_works(tmp_path):
+def test_following_the_advice_for_a_directory_without_a_repl_works(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "main.go").write_text("package main\n")
     with serving(tmp_path) as live:

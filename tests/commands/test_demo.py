@@ -63,7 +63,7 @@ def test_without_lisp_the_demo_shows_python_and_how_to_install_both(monkeypatch,
     assert "uv tool install '.[lisp]'" in said.err
 
 
-def test_a_failing_demo_reports_one_line(monkeypatch):
+def test_a_failing_demo_prints_a_single_error_line(monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     monkeypatch.setattr(demo, "PYTHON_CODE", "1 / 0")
     with pytest.raises(demo.DemoFailedError, match=r"^evaluate_code failed: ZeroDivisionError: division by zero$"):

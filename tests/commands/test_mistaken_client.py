@@ -29,7 +29,7 @@ def test_json_rpc_lines_are_recognized(line, is_one):
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["at once", "once it serves"])
-def test_a_client_gets_one_line_and_exit_status_2(tmp_path, is_late):
+def test_a_client_that_starts_the_server_directly_gets_one_line_and_exit_status_2(tmp_path, is_late):
     with serving(tmp_path, "--repl", "none") as live:
         command, env = live.command("serve", "--port", "0", "--repl", "none"), live.environ
         live.run("stop")
@@ -49,7 +49,7 @@ def test_a_client_gets_one_line_and_exit_status_2(tmp_path, is_late):
 
 
 @pytest.mark.parametrize("given", [subprocess.DEVNULL, subprocess.PIPE], ids=["nothing", "other text"])
-def test_a_server_with_any_other_input_serves(tmp_path, given):
+def test_a_server_whose_input_is_not_json_rpc_serves_normally(tmp_path, given):
     with serving(tmp_path, "--repl", "none") as live:
         command, env = live.command("serve", "--port", "0", "--repl", "none"), live.environ
         live.run("stop")

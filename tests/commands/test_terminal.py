@@ -68,7 +68,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_escape_sequence_of_others_reaches_the_terminal(live, client, name):
+def test_no_escape_sequence_from_other_programs_reaches_the_terminal(live, client, name):
     word, *options = COMMANDS[name]
     _, output = on_terminal(live.command(word, *options), live.environ)
     assert obeyed(output) == set()
@@ -198,7 +198,7 @@ def test_piped_output_is_unchanged(live, client):
 
 
 @pytest.mark.parametrize("words", [["log", "--json"], ["call", "repl_output_log"], ["status", "--json"]])
-def test_json_is_escaped_and_equivalent(live, client, words):
+def test_escaped_json_is_equivalent_to_the_original(live, client, words):
     done = live.run(*words)
     assert obeyed(done.stdout.encode()) == set()
     read = [json.loads(line) for line in done.stdout.splitlines()] if words[0] == "log" else json.loads(done.stdout)
@@ -344,7 +344,7 @@ def test_an_invalid_answer_of_a_server_is_reported(tmp_path, name, words):
         assert done.returncode != 0
 
 
-def test_an_encoding_without_a_character_is_no_failure(live, client):
+def test_a_character_that_the_terminals_encoding_lacks_causes_no_failure(live, client):
     ascii_only = {**live.environ, "PYTHONIOENCODING": "ascii"}
     code = "print('caf\\u00e9'); '\\u6f22'"
     for options in ([], ["--json"]):

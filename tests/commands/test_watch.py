@@ -49,7 +49,7 @@ def test_without_a_server_watch_says_so_and_leaves_the_terminal_alone(live, tmp_
         assert b"\x1b" not in terminal.output
 
 
-def test_no_color_is_respected(live, client):
+def test_the_no_color_variable_is_respected(live, client):
     with Terminal(live.command("watch"), {**live.environ, "NO_COLOR": "1"}) as terminal:
         client.call("evaluate_code", code="'grey ' + 'on grey'")
         terminal.shows("= 'grey on grey'")

@@ -112,7 +112,7 @@ def test_a_state_reference_in_an_effect_is_resolved_after_its_action(core, value
     assert values == [(11, 111)]
 
 
-def test_time_context_and_settings_are_resolved(core):
+def test_references_to_time_context_and_settings_are_resolved(core):
     core.dispatch({"more": 100}, [SetPort(from_settings("port")), AddPort(from_context("now"))])
     core.dispatch({"more": 100}, [AddPort(from_context("more"))])
     assert core.state.lifecycle.port == 1771

@@ -28,7 +28,7 @@ def test_a_foreign_repl_is_reported_with_both_directories(root):
     assert "/home/me/shop/.nrepl-port" in words
 
 
-def test_a_named_started_or_disconnected_repl_is_never_foreign():
+def test_a_repl_that_was_named_started_or_disconnected_never_counts_as_foreign():
     assert outside_workspace_warning(WORKSPACE, discovered_repl("/tmp/x", kind="address")) is None
     assert outside_workspace_warning(WORKSPACE, discovered_repl("/tmp/x", kind="process")) is None
     assert outside_workspace_warning(WORKSPACE, replace(discovered_repl("/tmp/x"), profile=None)) is None

@@ -167,7 +167,7 @@ def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
     assert server.state.repls[KERNEL.id].notebook == "/w/b.ipynb"
 
 
-def test_an_unusable_kernel_is_listed_and_not_tried():
+def test_an_unusable_kernel_is_listed_but_no_connection_is_attempted():
     server = Server()
     server.do(replace(KERNEL, error="run pip install 'codriver[jupyter]'"))
     assert not server.of(dispatch.ConnectRepl)

@@ -44,7 +44,7 @@ def test_a_second_start_changes_nothing():
     assert run(START, state=once) == (once, [])
 
 
-def test_stopping_winds_down_once_and_ends_stopped():
+def test_stopping_shuts_down_once_and_ends_in_the_stopped_phase():
     state, effects = run(START, listening(0), StopServer("asked"), StopServer("again"), ServerStopped())
     assert state.lifecycle.phase == "stopped"
     assert [effect for effect in effects if isinstance(effect, ShutDownServer)] == [ShutDownServer(reason="asked")]

@@ -27,7 +27,7 @@ def test_a_field_with_a_value_keeps_it():
     assert resolve_references(Action("x", 4), {"context": {"now": 3}}) == Action("x", 4)
 
 
-def test_a_reference_to_a_missing_result_stays():
+def test_a_reference_to_a_missing_result_is_left_unresolved():
     action = Action("x", from_result())
     assert resolve_references(action, {"result": PENDING_RESULT}) is action
     assert resolve_references(action, {"result": None}) == Action("x", None)

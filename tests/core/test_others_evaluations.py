@@ -28,7 +28,7 @@ def test_code_run_in_a_notebook_is_logged_with_its_notebook(state):
     assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
-def test_our_evaluations_wait_for_one_running_in_a_notebook(state):
+def test_evaluations_of_codriver_wait_for_one_that_runs_in_a_notebook(state):
     state = seen(state).state
     assert state.evaluations["abcd-1"].status == "running"
     outcome = accept_evaluation(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))

@@ -520,7 +520,7 @@ def test_a_repeated_error_is_counted(server):
         ("lost", ()),
     ],
 )
-def test_a_requested_end_names_who_requested_it(server, status, notes):
+def test_an_interrupted_evaluation_names_who_requested_the_interruption(server, status, notes):
     server.connect()
     evaluation = server.evaluate()
     server.do(StopRequested(evaluation, "its client left"))

@@ -16,7 +16,7 @@ class Clock:
         return self.now_s
 
 
-def test_time_is_up_exactly_at_its_limit():
+def test_the_budget_is_exhausted_exactly_at_its_time_limit():
     clock = Clock()
     budget = Budget(clock, 2.0)
     clock.now_s = 101.5
@@ -49,7 +49,7 @@ def test_large_values_together_are_bounded_by_their_memory(weight):
 
 
 @pytest.mark.slow
-def test_small_values_do_not_count_besides_their_rows():
+def test_small_values_are_only_counted_as_rows():
     budget = Budget(Clock(), 1)
     for _ in range(MAX_CREATED_BYTES // MAX_UNCOUNTED_LENGTH + 2):
         budget.make("x" * MAX_UNCOUNTED_LENGTH)

@@ -146,7 +146,7 @@ def test_rows_are_unique(query, expected):
     assert result_of(query, *([many] if ":in" in query else [])) == expected
 
 
-def test_with_keeps_otherwise_equal_rows():
+def test_the_with_clause_keeps_otherwise_equal_rows():
     rows = [["a", 1], ["b", 1], ["c", 2]]
     assert result_of("[:find (sum ?n) . :in [[?k ?n]]]", rows) == 3
     assert result_of("[:find (sum ?n) . :with ?k :in [[?k ?n]]]", rows) == 4

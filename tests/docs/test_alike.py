@@ -34,7 +34,7 @@ def test_tests_of_other_files_choose_one_member_together():
     assert len(kept) == 3
 
 
-def test_a_member_without_a_family_is_never_left_out():
+def test_a_member_without_a_family_is_never_skipped():
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("nbb", "hy", "python"))) == 3
     assert len(chosen("setup/test_clients.py", ["test_a"], CLIENTS[0])) == len(CLIENTS[0])
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("jvm",))) == 1

@@ -24,7 +24,7 @@ for name in sys.argv[2:]:
 """
 
 
-def test_every_benchmark_can_be_measured_with_all_others():
+def test_all_benchmarks_can_be_measured_together():
     needs.every_feature()
     assert MODULES
     command = [sys.executable, "-c", WITHOUT_MEASURE, str(BENCH), *MODULES]

@@ -299,7 +299,7 @@ class TestFailedClass:
             "class Kind(type): mro = lambda self: type.mro(self)\nclass New(Base, metaclass=Kind): ...\nheld = New",
         ],
     )
-    def test_a_class_that_python_cannot_remove_stays_and_is_named(self, project, code):
+    def test_a_class_that_python_cannot_remove_stays_and_is_reported(self, project, code):
         low = sys.modules[project.low]
         exec("held = []\nclass Slotted: __slots__ = ('a',)", low.__dict__)
         self.load(project, code)
@@ -309,7 +309,7 @@ class TestFailedClass:
         assert f"{project.low}.New" in left
         assert (new.__bases__, new.__mro__) == (bases, order)
 
-    def test_a_class_that_nobody_references_is_not_named(self, project):
+    def test_an_unreferenced_class_is_not_reported(self, project):
         low = sys.modules[project.low]
         exec("class Number(int): ...", low.__dict__)
         self.load(project, "class New(Number): ...\nclass Kept(Base): ...\nround = [Kept()]\nround[0].me = round")

@@ -205,7 +205,7 @@ def test_insertions_at_one_position_are_ordered_innermost_first():
     assert edited(text, *both) == f"{text}\n    def g(self): ...\n\n\nx = 1\n"
 
 
-def test_a_removed_definition_takes_its_blank_lines_along():
+def test_removing_a_definition_also_removes_its_blank_lines():
     text = "def a(): ...\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
     assert edited(text, ReplaceDef("b", "")) == "def a(): ...\n\n\ndef c(): ...\n"
     assert edited(text, ReplaceDef("c", "")) == "def a(): ...\n\n\ndef b(): ...\n"

@@ -52,7 +52,7 @@ def test_a_directory_of_a_running_editor_is_found(home, workspace, editor):
 @pytest.mark.parametrize(
     "windows", [lambda uri: {"lastActiveWindow": {"folder": uri}}, lambda uri: {"openedWindows": [{"folder": uri}]}]
 )
-def test_directories_of_editor_windows_count(home, workspace, windows):
+def test_the_directories_of_editor_windows_count_as_open(home, workspace, windows):
     opened(home, {"windowsState": windows(workspace.as_uri())})
     assert find_editor(home, workspace) == "VS Code"
 

@@ -23,7 +23,7 @@ def opened(tmp_path):
             assert descriptor == descriptors[0]
 
 
-def test_a_held_lock_is_available_only_after_its_holder_closes(opened):
+def test_a_lock_becomes_available_only_when_its_holder_closes_the_file(opened):
     first, second = opened(), opened()
     os.write(first, b"abc")
     assert try_lock(first)
@@ -34,7 +34,7 @@ def test_a_held_lock_is_available_only_after_its_holder_closes(opened):
     assert try_lock(second)
 
 
-def test_remove_locked_deletes_and_closes_the_file(opened, tmp_path):
+def test_removing_a_locked_file_deletes_and_closes_it(opened, tmp_path):
     held = opened()
     assert try_lock(held)
     remove_locked_file(tmp_path / "lock", held)

@@ -79,7 +79,7 @@ def test_any_workspace_name_becomes_one_short_directory_name(monkeypatch, tmp_pa
     assert len(folder.name) < 60
 
 
-def test_asking_for_a_directory_creates_nothing(monkeypatch, tmp_path):
+def test_getting_the_path_of_a_directory_creates_nothing(monkeypatch, tmp_path):
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     (

@@ -237,7 +237,7 @@ def recorded(*texts, **how):
     return ledger
 
 
-def test_the_ledger_knows_who_evaluated_a_definition_last():
+def test_the_history_records_who_evaluated_a_definition_last():
     ledger = recorded("(def a 1) (def b 1)", "(def a 2)")
     assert [one.evaluation for one in ledger.makings("shop", "a")] == ["e-0", "e-1"]
     living = ledger.effective_definition("shop", "a")
@@ -278,7 +278,7 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
     assert sure(nobody_knows) == [False] * 3
 
 
-def test_the_ledger_keeps_the_first_and_the_newest_of_many():
+def test_the_history_keeps_the_first_and_the_newest_of_many_definitions():
     ledger = recorded(*[f"(def a {n})" for n in range(100)])
     made = [one.number for one in ledger.makings("shop", "a")]
     assert (made[0], made[-1], len(made)) == (0, 99, 20)

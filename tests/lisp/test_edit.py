@@ -216,7 +216,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_move_takes_a_form_with_its_comments(name):
+def test_move_includes_the_comments_attached_to_a_form(name):
     text, target, to, side, wanted = MOVES[name]
     assert edited(text, Move(at(*target), at(*to), side)) == wanted
 
@@ -242,7 +242,7 @@ def test_a_form_cannot_be_moved_into_itself():
     assert told == [(0, "the form at line 10 cannot be moved next to itself or into itself")]
 
 
-def test_every_problem_is_reported_and_nothing_is_done():
+def test_every_error_is_reported_and_nothing_is_changed():
     told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
     assert [number for number, _ in told] == [0, 1, 2]
     assert told[0][1] == "the new text does not balance, counting lines within it: the `(` at line 1 is never closed"
@@ -292,7 +292,7 @@ def test_adjacent_tokens_are_separated():
 
 
 class TestTargeting:
-    def test_the_line_may_be_off_by_the_padding(self):
+    def test_the_target_line_may_differ_by_up_to_the_padding(self):
         for line in (5, 6, 7, 8, 9):
             assert '"!!"' in edited(GREET, Replace(at(line, "  (defn shout [text]  "), '(defn shout [t] "!!")'))
 

@@ -334,7 +334,7 @@ def test_the_later_of_two_entries_with_one_line_number_counts(path):
     assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
-def test_an_append_after_a_partial_line_is_whole(path):
+def test_an_entry_appended_after_a_partial_line_is_complete(path):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -627,7 +627,7 @@ def test_a_long_text_is_stored_as_head_tail_and_size(path, text):
     assert started(path)[1].entities == (kept,), "it is not cut again"
 
 
-def test_a_text_of_64_kib_is_whole(path):
+def test_a_text_of_64_kib_is_stored_completely(path):
     entry = code(1, "y" * 64 * 1024)
     ended(path, entry)
     assert started(path)[1].entities == (entry,)

@@ -33,7 +33,7 @@ def logbook(history, transcripts):
     return Logbook(history, transcripts, history, next_line=5, redactor=redactor, **limits)
 
 
-def test_a_transcript_learns_the_line_numbers_of_its_entries(logbook, transcripts):
+def test_a_transcript_records_the_line_numbers_of_its_entries(logbook, transcripts):
     transcript = transcripts.open("e1")
     logbook.perform(
         AppendEntry("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7)
@@ -116,7 +116,7 @@ async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
 
 
 @pytest.mark.anyio
-async def test_nothing_is_notified_after_notifications_stopped(logbook):
+async def test_nobody_is_notified_after_notifications_have_stopped(logbook):
     async with telling(logbook) as told:
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer

@@ -112,7 +112,7 @@ def test_a_real_program_printing_a_secret_in_chunks_is_redacted_everywhere(clien
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == f"{MARK}|"[3:]
 
 
-def test_a_mere_start_of_a_secret_is_released_at_the_end(client):
+def test_text_that_only_looked_like_the_start_of_a_secret_is_released_at_the_end(client):
     answer = client.call("evaluate_code", code="import sys\nsys.stdout.write('ends with sk-Tr4')\nNone")
     assert answer["stdout"] == "ends with sk-Tr4"
     query = "[:find [?t ...] :in $ ?id :where [?e :output/evaluation ?id] [?e :output/category ?c] [?e :output/text ?t]"

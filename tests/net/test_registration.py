@@ -228,7 +228,7 @@ def test_a_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1}', "\udcff", "[" * 100_000])
-def test_an_unusable_record_is_none(tmp_path, text):
+def test_an_unusable_record_is_read_as_none(tmp_path, text):
     (tmp_path / "server.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert read_record(tmp_path) is None
 

@@ -85,7 +85,7 @@ def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
     assert output_of(target) == "two two\n"
 
 
-def test_old_script_entries_run_the_current_relay(tmp_path):
+def test_client_entries_with_an_old_script_run_the_current_relay(tmp_path):
     """Before there were versions, a script imported the package next to it."""
     names = ("codriver_relay.py", "codriver_hook.py", "codriver_relay/__init__.py", "codriver_relay/hook.py")
     (tmp_path / "codriver_relay").mkdir()

@@ -44,7 +44,7 @@ def test_a_command_starts_its_own_server_instead(workspaces):
     assert (done.returncode, done.stdout) == (0, f"'{killed.workspace}'\n"), done.stderr
 
 
-def test_a_relay_connects_to_its_own_server_or_none(workspaces):
+def test_a_relay_connects_only_to_the_server_of_its_own_workspace(workspaces):
     killed, other = workspaces
     command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file), "--start"]
     with Relayed(command, killed.environ) as client:

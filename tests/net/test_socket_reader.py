@@ -29,7 +29,7 @@ async def pair():
     client.close()
 
 
-async def test_the_first_bytes_come_before_later_ones(pair):
+async def test_bytes_received_before_the_reader_started_come_before_later_ones(pair):
     stream, client = pair
     receive = receiver_of(stream, b"first")
     client.sendall(b"second")
@@ -79,7 +79,7 @@ async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
     assert came == sent
 
 
-async def test_unread_data_waits_with_the_client(pair):
+async def test_data_that_is_not_read_yet_stays_with_the_client(pair):
     stream, client = pair
     receive = receiver_of(stream, b"")
     reader = getattr(receive, "__self__", None)

@@ -69,20 +69,20 @@ def check_both_eras(client, **more):
     assert stateless(client, "ping", **more)["error"]["code"] == -32601
 
 
-def test_a_handshake_follows_an_answered_probe(client, odd):
+def test_a_handshake_may_follow_an_answered_probe(client, odd):
     assert is_stateless(stateless(client, "server/discover", **odd))
     initialize(client, **odd)
     check_both_eras(client, **odd)
 
 
-def test_stateless_requests_follow_a_handshake(client, odd):
+def test_stateless_requests_may_follow_a_handshake(client, odd):
     initialize(client, **odd)
     assert is_stateless(stateless(client, "server/discover", **odd))
     check_both_eras(client, **odd)
 
 
 @pytest.mark.parametrize("is_cancelled_first", [True, False])
-def test_a_handshake_follows_a_cancelled_probe(client, odd, is_cancelled_first):
+def test_a_handshake_may_follow_a_cancelled_probe(client, odd, is_cancelled_first):
     probe = {"jsonrpc": "2.0", "id": "probe", "method": "server/discover", "params": {"_meta": ENVELOPE, **odd}}
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "probe"}}
     hello = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": INITIALIZE}
@@ -93,7 +93,7 @@ def test_a_handshake_follows_a_cancelled_probe(client, odd, is_cancelled_first):
     check_both_eras(client, **odd)
 
 
-def test_a_ping_first_does_not_choose_the_era(client, odd):
+def test_a_ping_as_the_first_request_does_not_choose_the_era(client, odd):
     assert client.request("ping", odd)["result"] == {}
     assert is_stateless(stateless(client, "tools/list", **odd))
     initialize(client, **odd)

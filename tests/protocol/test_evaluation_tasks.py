@@ -201,7 +201,7 @@ def test_every_bit_of_a_task_id_is_random(live):
     assert all(0 < count < len(ids) for count in ones), "by chance once in four thousand million runs"
 
 
-def test_a_2025_client_is_asked_for_input_while_it_waits_for_the_result(live):
+def test_a_2025_client_receives_a_request_for_input_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         client.pop_message(lambda one: one.get("params", {}).get("status") == "input_required")
@@ -251,7 +251,7 @@ def test_task_input_can_also_be_given_by_the_tool(client, plain):
     assert fields(result(client, task))["result"] == '"blue"'
 
 
-def test_input_that_the_repl_refuses_is_asked_for_again(tmp_path, version):
+def test_input_that_the_repl_refuses_is_requested_again(tmp_path, version):
     without_input = [op for op in OPS if op != "stdin"]
     answers = {("eval", "(read)"): [{"status": ["need-input"]}]}
     with (

@@ -155,7 +155,7 @@ def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
 
 @pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
 @pytest.mark.parametrize("version", OLDER)
-def test_a_client_that_sets_a_level_hears_of_a_repl_restart(live, version, relayed):
+def test_a_client_that_sets_a_level_is_notified_of_a_repl_restart(live, version, relayed):
     with speaking(live, version, relayed=relayed) as client, speaking(live, version) as other:
         assert client.about["capabilities"]["logging"] == {}
         assert client.request("logging/setLevel", level="info") == {}

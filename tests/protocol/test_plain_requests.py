@@ -70,7 +70,7 @@ def test_both_paths_give_the_same_answer_without_a_handshake(live):
         assert "describe the client in params._meta" in early
 
 
-def test_both_paths_refuse_an_unknown_tool_alike(client):
+def test_both_paths_give_the_same_refusal_for_an_unknown_tool(client):
     short, long = both_ways(client, "no_such_tool", {})
     assert short["error"] == long["error"]
 

@@ -42,7 +42,7 @@ def odd(request):
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_extension_is_declared_beside_resources(client, odd, era):
+def test_the_extension_is_declared_next_to_the_resources(client, odd, era):
     discovered = client.request("server/discover", {**odd, "_meta": ENVELOPE})["result"]
     asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT, **odd}
     about = discovered if era == "stateless" else client.request("initialize", asked)["result"]

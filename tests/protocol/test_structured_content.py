@@ -48,7 +48,7 @@ def test_the_text_equals_javascripts_json_of_the_structure(live):
     assert [text for text, _ in pairs] == [again for _, again in pairs]
 
 
-def test_a_whole_average_is_written_without_a_decimal_point(live):
+def test_an_average_that_is_a_whole_number_is_written_without_a_decimal_point(live):
     with live.client() as client:
         answer = client.line("tools/call", {"name": "repl_output_log", "arguments": CALLS[7][1]})
     assert type(json.loads(answer)["result"]["structuredContent"]["result"]) is int
@@ -87,7 +87,7 @@ def test_a_client_without_a_handshake_is_recognized_by_name_too(live):
 @pytest.mark.parametrize(
     "name", ["claude-code", "copilot-cli", "gemini-cli-mcp-client", "qwen-cli-mcp-client-x", "new"]
 )
-def test_all_other_clients_get_both_forms(live, name):
+def test_all_other_clients_get_both_text_and_structured_content(live, name):
     with live.client(name=name) as client:
         assert all("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
         for tool, given in CALLS:

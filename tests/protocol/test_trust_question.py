@@ -35,7 +35,7 @@ def standing_in(*dialects):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "hy"])
-async def test_a_project_in_another_language_is_asked_about_only_for_a_stand_in_python(tmp_path, dialect):
+async def test_permission_for_another_language_is_requested_only_if_python_replaces_its_repl(tmp_path, dialect):
     outbox = Outbox(max_notifications=10, max_notification_bytes=10_000, congested_bytes=10_000)
     session = ClientSession("c1", outbox)
     session.name = "a-client"

@@ -252,7 +252,7 @@ def test_a_path_with_undecodable_bytes_is_parsed():
         {"jsonrpc": "2.0", "id": "codriver-relay-roots", "error": {"code": -32601, "message": "no"}},
     ],
 )
-def test_a_client_without_a_usable_root_is_told_to_name_the_workspace(auto, said):
+def test_a_client_without_a_usable_root_gets_an_error_that_says_to_name_the_workspace(auto, said):
     relay = greeted(auto())
     relay.send(request(5, "tools/list"), said)
     error = relay.receive()
@@ -298,7 +298,7 @@ def test_a_client_without_roots_is_refused(auto):
         assert "does not support requests for its roots" in relay.receive()["error"]["message"]
 
 
-def test_a_client_without_a_handshake_is_asked_to_make_one(auto, project):
+def test_a_client_without_a_handshake_gets_an_error_that_requests_one(auto, project):
     relay = auto()
     relay.send(request(1, "server/discover"))
     error = relay.receive()["error"]

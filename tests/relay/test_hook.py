@@ -31,7 +31,7 @@ TOLD = {"context": "line 2", "block": "no"}
 
 
 @pytest.mark.parametrize(("source", "told"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})])
-def test_a_start_after_a_compaction_says_so(source, told):
+def test_the_query_for_a_start_after_a_compaction_says_so(source, told):
     given = {"hook_event_name": "SessionStart", "source": source}
     assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
 
@@ -140,7 +140,7 @@ def test_the_answer_has_the_clients_format_in_any_subdirectory(program, live):
         assert client.call("repl_output_log", query=query)["result"] == [["qwen edited core.clj"]]
 
 
-def test_a_claude_hook_run_by_copilot_answers_nothing(program, live):
+def test_a_claude_code_hook_that_copilot_runs_gives_an_empty_answer(program, live):
     given = json.dumps(edit_in(live, "twice.clj", "(")).encode()
     assert run(program, live.workspace, "claude-code", "edited", given=given, COPILOT_CLI="1") == {}
     assert run(program, live.workspace, "claude-code", "edited", given=given) != {}

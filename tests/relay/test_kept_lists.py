@@ -33,7 +33,7 @@ def introduced(cold, greeting=GREETING):
     return peer
 
 
-def test_the_client_is_answered_immediately_and_introduced_later(cold, monkeypatch):
+def test_the_client_is_answered_immediately_and_introduced_to_the_server_later(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
@@ -52,7 +52,7 @@ def test_a_different_list_is_reported_as_a_change(cold, monkeypatch):
     assert relay.receive() == answer(8)
 
 
-def test_the_server_is_asked_for_its_list_as_soon_as_it_runs(cold, monkeypatch):
+def test_the_server_is_queried_for_its_list_as_soon_as_it_is_running(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
@@ -146,7 +146,7 @@ def test_the_newest_clients_are_cached_in_a_private_file(cold, monkeypatch):
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_deleted_workspace_is_logged_and_fails_nothing(cold, caplog):
+def test_a_deleted_workspace_is_logged_and_causes_no_failure(cold, caplog):
     cold.workspace.rmdir()
     with caplog.at_level(logging.INFO):
         store_client_entry(

@@ -41,7 +41,7 @@ def test_the_next_answer_mentions_the_persons_evaluation(client):
     assert answer["otherWhosSinceLast"] == ["jupyter"]
 
 
-def test_our_code_waits_for_the_persons_and_names_them(client):
+def test_code_waits_for_a_persons_evaluation_and_the_answer_names_the_person(client):
     evaluate(client, '(human "train()" 60 1)')
     waiting = evaluate(client, "(+ 20 1)", timeoutMs=1000, replSessionKey="mem")
     assert waiting["status"] == "queued"

@@ -136,7 +136,7 @@ async def test_an_error_in_the_core_while_closing_a_session_is_remembered(tmp_pa
         assert (await run(core, transcripts, "e-1", "fine")).status == "done"
 
 
-async def test_a_timed_out_evaluation_that_was_not_interrupted_does_not_claim_to_be(tmp_path):
+async def test_a_timed_out_evaluation_that_was_not_interrupted_is_not_reported_as_interrupted(tmp_path):
     async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, said, transcripts):
         core.settings = Settings().model_copy(update={"max_run_ms": 10})
         ended = await run(core, transcripts, "e-1", "slow")

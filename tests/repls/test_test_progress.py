@@ -38,7 +38,7 @@ def printed():
 
 
 @given(st.lists(st.integers(0, len(printed())), max_size=6))
-def test_records_are_extracted_however_the_output_is_split(places):
+def test_progress_records_are_extracted_however_the_output_is_split(places):
     text, progress = printed(), TestProgress()
     ends = [0, *sorted(places), len(text)]
     kept = "".join(progress.feed(text[begin:end]) for begin, end in pairwise(ends)) + progress.rest()

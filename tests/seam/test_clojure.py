@@ -221,7 +221,7 @@ def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     shop.refused("machines", "band-missing")
 
 
-def test_a_failing_getter_ends_nothing(shop):
+def test_a_failing_getter_does_not_end_the_request(shop):
     shop.run('(seam/frame! :broken {:get (fn [] (throw (ex-info "no disk" {})))})')
     shop.run("(seam/epoch :broken :x 1)")
     assert "no disk" in shop.refused("state", "accessor-failed", frame=":broken")["hint"]

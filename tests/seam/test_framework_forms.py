@@ -297,7 +297,7 @@ def test_a_handler_has_its_location_however_the_framework_stores_it(contract_ans
     assert [row["id"] for row in contract_answers["one handler"]["handlers"]] == ["fail"]
 
 
-def test_machines_have_their_state_or_none(contract_answers):
+def test_machines_are_listed_with_their_state_or_without_one(contract_answers):
     assert contract_answers["machines"]["machines"] == {
         "door": {"state": "{:state :open}"},
         "gate": {"state": "not started"},

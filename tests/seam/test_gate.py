@@ -33,7 +33,7 @@ assert threading.active_count() == 1 and logging.getLogger().handlers == handler
 """
 
 
-def test_a_disabled_seam_opens_and_records_nothing_and_refuses_a_repl(tmp_path):
+def test_a_disabled_seam_opens_nothing_records_nothing_and_starts_no_repl(tmp_path):
     env = {name: value for name, value in os.environ.items() if name != "CODRIVER_SEAM"} | {"PYTHONPATH": str(SERVER)}
     done = subprocess.run(
         [sys.executable, "-c", OFF], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False

@@ -319,7 +319,7 @@ def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     refused("machines", "band-missing")
 
 
-def test_a_failing_getter_ends_nothing(shop):
+def test_a_failing_getter_does_not_end_the_request(shop):
     seam.frame("broken", lambda: 1 / 0)
     with seam.epoch("broken", "x"):
         pass

@@ -52,7 +52,7 @@ def test_a_log_record_is_one_event_with_its_location(logger):
     assert "logger=shop.orders said=order failed" in second
 
 
-def test_a_log_record_that_cannot_be_formatted_ends_nothing(logger, monkeypatch):
+def test_a_log_record_that_cannot_be_formatted_causes_no_failure(logger, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     logger.warning("%d", "no number")
     assert query("trace")["total"] == 0

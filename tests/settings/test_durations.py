@@ -6,7 +6,7 @@ from live_server import Live
 from codriver.settings.durations import Durations, WrongDurationError, durations_from
 
 
-def test_without_the_variable_the_defaults_hold():
+def test_without_the_variable_the_default_durations_apply():
     assert durations_from({}) == Durations()
 
 

@@ -134,7 +134,7 @@ def link_within(workspace):
     ],
     ids=["rebuilt", "moved within", "harmless setting", "granting setting", "project setting", "package", "git add"],
 )
-def test_ordinary_changes_do_not_end_the_grant(workspace, change):
+def test_ordinary_changes_do_not_revoke_the_grant(workspace, change):
     accept(workspace)
     change(workspace)
     assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)

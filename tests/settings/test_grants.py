@@ -19,7 +19,7 @@ def grants(tmp_path, monkeypatch):
     return InterpreterGrants(workspace, lambda: str(python)), workspace, str(python)
 
 
-def test_permission_covers_only_the_interpreter_that_was_asked_for(grants, tmp_path):
+def test_permission_covers_only_the_interpreter_for_which_it_was_requested(grants, tmp_path):
     given, workspace, python = grants
     assert given.pending_interpreter() == python
     assert not given.allows(python)
@@ -49,7 +49,7 @@ def test_a_replaced_environment_ends_the_permission(grants, tmp_path, is_given):
     assert not given.allows(python)
 
 
-def test_an_accepted_workspace_needs_no_question(grants):
+def test_an_accepted_workspace_needs_no_permission_from_the_client(grants):
     given, workspace, _ = grants
     accept(workspace)
     assert given.pending_interpreter() is None

@@ -27,7 +27,7 @@ def workspace(user_file, tmp_path):
     return tmp_path / "workspace"
 
 
-def test_without_any_layer_the_defaults_hold(workspace):
+def test_without_any_layer_the_default_settings_apply(workspace):
     loaded = load(workspace, environ={})
     assert loaded.settings == settings_model()()
     assert loaded.warnings == ()
@@ -102,7 +102,7 @@ def test_a_boolean_is_read_from_the_environment(workspace, text, value):
 
 
 @pytest.mark.parametrize("name", sorted(NON_SETTING_VARIABLES))
-def test_other_variables_of_ours_are_not_settings(workspace, name):
+def test_other_variables_of_codriver_are_not_settings(workspace, name):
     assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
 
 
@@ -182,7 +182,7 @@ def test_a_non_table_in_pyproject_is_an_error(workspace, text):
         load(workspace, environ={})
 
 
-def test_a_pyproject_without_our_table_is_fine(workspace):
+def test_a_pyproject_without_a_table_for_codriver_is_valid(workspace):
     (workspace / "pyproject.toml").write_text('[tool.black]\nline-length = 1\n[project]\nname = "x"\n')
     assert load(workspace, environ={}).warnings == ()
 

@@ -50,7 +50,7 @@ def test_a_changed_limit_applies_to_the_next_evaluation(live, client):
     assert "..." in client.call("evaluate_code", code="list(range(10))")["result"]
 
 
-def test_the_image_limit_caps_what_a_caller_asks_for(live, client):
+def test_the_image_limit_also_applies_to_what_a_caller_requests(live, client):
     def images():
         code = "'data:image/png;base64,' + 'A' * 40"
         answer = client.answer(client.begin_call("evaluate_code", code=code, maxImages=5))

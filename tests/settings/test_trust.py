@@ -280,7 +280,7 @@ def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_p
     ],
     ids=["key", "table", "array", "inline", "quotes", "comment", "nesting", "escapes", "literal", "number", "size"],
 )
-def test_a_file_made_to_slow_the_parser_is_refused_quickly(workspace, text):
+def test_a_file_designed_to_slow_the_parser_down_is_refused_quickly(workspace, text):
     (workspace / "codriver.toml").write_text(text)
     before = os.times().user
     with pytest.raises(SettingsError, match="cannot be read"):
@@ -400,7 +400,7 @@ def test_init_with_dry_run_or_remove_accepts_nothing(workspace):
         assert not trust.is_accepted(workspace)
 
 
-def test_no_command_runs_what_an_unaccepted_checkout_asks_for(workspace, tmp_path):
+def test_no_command_runs_a_program_that_an_unaccepted_checkout_names(workspace, tmp_path):
     trace = tmp_path / "trace"
     (workspace / "codriver.toml").write_text(f"autoStartMCPServer = true\nrepl = [\"sh -c 'touch {trace}'\"]\n")
     done = run("tools", cwd=workspace)

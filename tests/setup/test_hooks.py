@@ -56,7 +56,7 @@ def remove(directory, *names):
         apply_change(change)
 
 
-def test_exactly_the_clients_of_the_hook_program_can_be_installed():
+def test_hooks_can_be_installed_for_exactly_the_clients_that_the_hook_program_supports():
     assert set(CLIENTS_WITH_HOOKS) == set(EVENT_NAMES_BY_CLIENT)
     assert set(CLIENTS_WITH_HOOKS) <= set(known_clients())
 

@@ -255,7 +255,7 @@ def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, fil
     assert told in line
 
 
-def test_one_refusal_stops_no_other_client_and_fails_the_command(init, workspace):
+def test_one_refusal_fails_the_command_but_does_not_stop_other_clients(init, workspace):
     write(workspace, {".mcp.json": "{", ".cursor/mcp.json": "{}"})
     report = init(clients=["claude-code", "cursor"])
     assert report.exit_status == 1

@@ -207,7 +207,7 @@ def test_the_bundle_contains_everything_its_project_file_names(bundle):
     assert not list(bundle.rglob("__pycache__"))
 
 
-def test_the_bundle_asks_for_the_project(bundle):
+def test_installing_the_bundle_asks_for_the_project_directory(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text())
     words = manifest["server"]["mcp_config"]["args"]
     asked = re.findall(r"\$\{user_config\.(\w+)\}", " ".join(words))

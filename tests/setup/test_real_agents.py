@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_real_agent_evaluates(tmp_path, name):
+def test_a_real_agent_evaluates_code(tmp_path, name):
     home = ClientHome(tmp_path)
     home.trust()
     (home.workspace / "module.py").write_text("")

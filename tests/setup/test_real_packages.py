@@ -123,7 +123,7 @@ def test_the_bundle_is_valid_and_packed(home, bundle):
     assert names == {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
 
 
-def test_uv_runs_the_bundle(home, bundle):
+def test_uv_can_run_the_bundle(home, bundle):
     needs.program("uv", install="pip install uv", is_expected=False)
     config = json.loads((bundle / "manifest.json").read_text())["server"]["mcp_config"]
     filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(home.workspace)}

@@ -81,7 +81,7 @@ def test_a_skill_is_read_by_the_uri_of_its_guide(library):
     assert library().read("skill://live-repl/SKILL.md") == ("SKILL.md", guide(LIVE_REPL_SKILL).encode())
 
 
-def test_the_files_beside_a_guide_can_be_read(library, shipped):
+def test_the_files_next_to_a_guide_can_be_read(library, shipped):
     write(shipped / LIVE_REPL_SKILL / "more" / "a b.json", "{}")
     write(shipped / LIVE_REPL_SKILL / "x.clj", "(x)")
     assert library().read("skill://live-repl/more/a%20b.json") == ("more/a b.json", b"{}")

@@ -67,7 +67,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "settings/test_environment_grant.py": {
         GIT: "test_the_grant_lapses_when_the_environment_comes_from_somebody_else "
-        "test_accepting_the_environment_as_it_is_lasts test_ordinary_changes_do_not_end_the_grant "
+        "test_accepting_the_environment_as_it_is_lasts test_ordinary_changes_do_not_revoke_the_grant "
         "test_an_environment_created_after_the_acceptance_is_covered "
         "test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered "
         "test_an_environment_in_another_directory_is_not_covered "
@@ -82,7 +82,7 @@ REASONS: dict[str, dict[str, str]] = {
         MODES: "test_the_acceptance_record_is_private_and_outside_the_workspace",
         PLACES: "test_an_unreadable_record_suspends_both_grants_and_is_named "
         "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
-        "test_no_command_runs_what_an_unaccepted_checkout_asks_for",
+        "test_no_command_runs_a_program_that_an_unaccepted_checkout_names",
     },
     "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_directory_is_not_followed"},
 }

@@ -26,6 +26,6 @@ def test_a_name_of_other_case_becomes_the_listed_spelling(directory, monkeypatch
     assert with_spelling_on_disk(directory / "src" / "SHAPES.PY", finds_others=True) == directory / "src" / "shapes.py"
 
 
-def test_the_disk_is_not_asked_on_a_case_sensitive_system(monkeypatch):
+def test_the_disk_is_not_accessed_on_a_case_sensitive_system(monkeypatch):
     monkeypatch.setattr(os, "listdir", None)
     assert with_spelling_on_disk(Path("/a/B"), finds_others=False) == Path("/a/B")

@@ -80,7 +80,7 @@ def test_sockets_are_found_among_all_descriptors():
     assert socket_descriptors(b"") == []
 
 
-def test_only_macos_is_asked_who_listens():
+def test_the_owner_of_a_listener_is_looked_up_only_on_macos():
     is_macos = sys.platform == "darwin"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -45,7 +45,7 @@ def test_a_command_is_split_as_windows_programs_split_it(line, words):
 
 
 @pytest.mark.parametrize("folder", [".", "Scripts"])
-def test_a_program_beside_the_interpreter_is_found_with_its_suffix(tmp_path, folder):
+def test_a_program_next_to_the_interpreter_is_found_with_its_suffix(tmp_path, folder):
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "basilisp.exe").write_bytes(b"MZ")
     found = programs.program_in(tmp_path, "basilisp")

@@ -241,7 +241,7 @@ NOT_RAISED = [
 
 
 @pytest.mark.parametrize(("body", "called"), NOT_RAISED)
-def test_an_exception_that_was_not_raised_shows_what_should_have_raised_it(shop, body, called):
+def test_for_an_exception_that_was_not_raised_the_function_that_should_have_raised_it_is_found(shop, body, called):
     found = shop.called(body)
     assert found[0] == called[0]
     if called[1] == "discounted":
@@ -272,7 +272,7 @@ needs_recording = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 
         ("for net in range(50):\n    price(net)\nassert price(50) == 2", ["price", "discounted"]),
     ],
 )
-def test_of_recorded_functions_those_that_ran_are_found_last_returned_first(shop, body, called):
+def test_recorded_functions_that_ran_are_found_with_the_last_returned_one_first(shop, body, called):
     assert shop.called(body, is_recorded=True)[:2] == called[:2]
 
 

@@ -114,7 +114,7 @@ async def test_events_arrive_while_subscribed_whatever_else_is_requested(server)
         assert second_words(hearing) == ["first", "second"]
 
 
-async def test_a_program_that_prints_a_frame_just_prints(server):
+async def test_a_frame_that_a_program_prints_is_ordinary_output(server):
     async with connected(server) as (adapter, hearing):
         told = await query(adapter, "subscribe", topic="error")
         frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')

@@ -192,7 +192,7 @@ def test_a_kernel_is_alive_if_its_port_is_listening():
     assert not kernel.has_listener()
 
 
-def test_the_runtime_directory_is_jupyters():
+def test_the_runtime_directory_is_the_one_that_jupyter_uses():
     assert runtime_directory({"JUPYTER_RUNTIME_DIR": "/run"}) == Path("/run")
     assert runtime_directory({"JUPYTER_DATA_DIR": "/data"}) == Path("/data/runtime")
 

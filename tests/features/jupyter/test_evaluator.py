@@ -50,7 +50,7 @@ def run(channel, identity, *, status="ok", idle=True, **content):
         channel.state("idle", identity)
 
 
-async def test_a_missing_end_adds_a_note(monkeypatch):
+async def test_a_missing_end_of_an_execution_adds_a_note(monkeypatch):
     monkeypatch.setattr(evaluator, "IDLE_TIMEOUT_S", 0.01)
     monkeypatch.setattr(evaluator, "REPLY_TIMEOUT_S", 0.01)
     channel, endings = ScriptedChannel(), []

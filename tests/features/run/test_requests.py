@@ -59,7 +59,7 @@ async def answered(directory, hello, pid=None):
         await anyio.to_thread.run_sync(thread.join)
 
 
-async def test_the_asked_process_is_accepted_and_no_byte_of_its_repl_is_lost(directory, hurried):
+async def test_the_requested_process_is_accepted_and_no_byte_of_its_repl_is_lost(directory, hurried):
     del hurried
 
     def hello(request):
@@ -88,7 +88,7 @@ async def test_a_wrong_or_replayed_secret_is_disconnected(directory, hurried):
         await answered(directory, lambda _: {"secret": "0" * 32, "applications": []})
 
 
-async def test_a_peer_other_than_the_asked_process_is_disconnected(directory, hurried, monkeypatch):
+async def test_a_peer_other_than_the_requested_process_is_disconnected(directory, hurried, monkeypatch):
     del hurried
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     monkeypatch.setattr(requests, "check_private", lambda _: None)

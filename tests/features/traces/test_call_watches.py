@@ -291,7 +291,7 @@ def test_a_forked_child_is_not_monitored(python):
     stopped(python)
 
 
-def test_earlier_pythons_refuse(tmp_path):
+def test_earlier_versions_of_python_refuse_to_watch_calls(tmp_path):
     with contextlib.closing(Repl(tmp_path, "--supervised", python=interpreter("python3.11"))) as repl:
         repl.connect()
         answer = request(repl, "w", function="json.dumps", limit=1)

@@ -117,14 +117,14 @@ def test_two_clients_can_watch_one_function(live, client):
         ({"function": "f", "replSessionKey": "lpy"}, "capability-missing", "Python 3.12 or later"),
     ],
 )
-def test_what_cannot_be_watched_is_refused(client, arguments, reason, message):
+def test_functions_that_cannot_be_watched_are_refused(client, arguments, reason, message):
     answer = client.call("watch_calls", **{"replSessionKey": "py", **arguments})
     assert (answer["ok"], answer["reason"]) == (False, reason)
     assert message in answer["message"]
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="needs a Python without sys.monitoring")
-def test_earlier_pythons_have_no_such_capability(tmp_path):
+def test_earlier_versions_of_python_lack_the_capability_to_watch_calls(tmp_path):
     with serving(tmp_path, "--repl", "python", "--python", sys.executable) as running, running.client() as client:
         assert evaluate(client, "1") == "1"
         answer = client.call("watch_calls", function="json.dumps", replSessionKey="py")

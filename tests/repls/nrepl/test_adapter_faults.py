@@ -258,7 +258,7 @@ async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
         assert await opened.wait_closed()
 
 
-async def test_a_connection_cut_at_any_byte_loses_the_evaluation_but_is_never_wrong():
+async def test_a_connection_cut_at_any_byte_loses_the_evaluation_but_never_gives_a_wrong_result():
     whole = encode({"id": "codriver-9", "out": "hi", "status": ["done"]})
     for cut in range(len(whole)):
         async with adapter(answering(whole[:cut], CLOSE)) as (opened, events, server):

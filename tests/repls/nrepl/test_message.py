@@ -72,7 +72,7 @@ def test_merging_does_not_modify_the_messages():
 
 
 @pytest.mark.anyio
-async def test_others_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
+async def test_other_tasks_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
     texts = [f"line {number}\n" for number in range(LINES)]
     flood = b"".join([encode({"out": text}) for text in texts])
     events, turns = [], []

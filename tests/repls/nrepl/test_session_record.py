@@ -155,14 +155,14 @@ async def test_sessions_of_processes_that_codriver_started_are_not_recorded(path
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x:1": 3}', '{"x:1": ["3", null]}', "{" * 99, "\0"])
-async def test_an_unreadable_record_closes_nothing(path, content):
+async def test_an_unreadable_record_closes_no_session(path, content):
     path.parent.mkdir()
     path.write_text(content)
     path.chmod(0o600)
     assert await SessionRecord(path).sessions_to_close("x:1", with_busy=True) == ()
 
 
-async def test_a_record_writable_by_others_closes_nothing(path):
+async def test_a_record_writable_by_others_closes_no_session(path):
     path.parent.mkdir()
     path.write_text(json.dumps({"x:1": [str(uuid4())]}))
     path.chmod(0o666)
@@ -179,7 +179,7 @@ async def test_the_record_is_private_and_bounded(record, path):
     assert "x:0" not in read_record(path)
 
 
-async def test_an_unwritable_record_disturbs_no_evaluation(tmp_path):
+async def test_an_unwritable_record_does_not_affect_evaluations(tmp_path):
     (tmp_path / "state").write_text("a file where the folder should be")
     record = SessionRecord(tmp_path / "state" / "repl-sessions.json")
     clone = {"clone": [{"new-session": str(uuid4()), "status": ["done"]}]}
@@ -212,5 +212,5 @@ async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch
     assert await close_sessions(record, [0.35, closed], monkeypatch) == (6, 0)
 
 
-async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
+async def test_a_hung_server_does_not_receive_a_close_request_for_every_session(record, monkeypatch):
     assert await close_sessions(record, [], monkeypatch, CLOSE_TIMEOUT_S=0.05) == (MAX_CLOSE_FAILURES, 6)

@@ -65,7 +65,7 @@ def test_a_task_starts_on_the_programs_loop_and_prints_to_its_evaluation(program
     assert (text(answer, "out"), texts(answer, "value")[-1:]) == ("told\n", ["True"])
 
 
-def test_a_failing_await_has_only_its_own_frames(program):
+def test_a_failing_await_is_reported_with_only_its_own_frames(program):
     (parts,) = texts(program.evaluate("async def fail():\n    return 1 / 0\nawait fail()"), "codriver/error")
     assert (parts["type"], parts["line"]) == ("ZeroDivisionError", 2)
     assert len(parts["trace"]) == 2, parts["trace"]

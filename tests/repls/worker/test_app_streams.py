@@ -68,7 +68,7 @@ def test_events_arrive_while_an_endless_evaluation_runs(repl):
     repl.answer(endless)
 
 
-def test_a_program_that_prints_a_frame_just_prints(repl):
+def test_a_frame_that_a_program_prints_is_ordinary_output(repl):
     line = '\\x1e{"sub": "s1", "events": []}'
     answer = repl.evaluate(f"print('{line}')")
     assert not any(FIELD in message for message in answer)
@@ -82,7 +82,7 @@ def test_the_subscriptions_of_a_client_end_when_it_leaves(worker, repl):
         pass
 
 
-def test_pushed_and_dropped_events_of_a_flood_add_up(repl):
+def test_the_numbers_of_pushed_and_dropped_events_add_up_to_a_flood(repl):
     identity, sub = begin(repl, topic="fx", maxEvents=150)
     running_on = repl.send("eval", code="for _ in range(100_000): seam.emit('fx', 'busy', text='x' * 200)\ninput()")
     assert asked_for_input(repl, running_on)

@@ -54,7 +54,7 @@ HTML = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
         ("def __repr__(self): return '<x.X object>'\ndef _repr_markdown_(self): return '**7**'", "**7**"),
     ],
 )  # fmt: skip
-def test_a_class_without_a_repr_is_shown_by_its_display_methods(body, text):
+def test_a_class_without_a_repr_is_displayed_by_its_display_methods(body, text):
     assert shown(make(body)) == text
 
 
@@ -70,7 +70,7 @@ def test_a_class_without_a_repr_is_shown_by_its_display_methods(body, text):
         "def __getattr__(self, name): return lambda *_, **__: 'made up'",
     ],
 )
-def test_a_class_that_displays_nothing_is_shown_by_its_default_repr(body):
+def test_a_class_without_displays_is_printed_by_its_default_repr(body):
     assert ADDRESS in shown(make(body))
 
 

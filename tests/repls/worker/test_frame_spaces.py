@@ -89,7 +89,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_impossible_code_is_refused_before_any_of_it_runs(failed, code):
+def test_code_that_cannot_run_in_a_frame_is_refused_before_any_of_it_runs(failed, code):
     (parts,) = texts(at(failed, FILL, code), "codriver/error")
     assert (parts["type"], parts["phase"]) == ("FrameError", "read")
     assert REFUSED[code] in parts["message"]

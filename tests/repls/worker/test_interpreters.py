@@ -116,7 +116,7 @@ def test_a_load_updates_docstrings(python, tmp_path):
     assert texts(python.evaluate(docs), "value") == ["('new', None, 'other', 'new')"]
 
 
-def test_files_are_loaded_and_names_looked_up(python):
+def test_files_can_be_loaded_and_names_can_be_looked_up(python):
     file = python.folder / "parcel.py"
     source = "def inc(n):\n    'One more.'\n    return n + 1\ninc(1)"
     file.write_text(source)

@@ -104,7 +104,7 @@ def test_every_way_of_loading_is_recorded(texts, tmp_path):
     assert texts.of("pack_e.inner").data == b"X = 3\n"
 
 
-def test_asking_a_loader_for_code_does_not_count_as_a_load(texts, tmp_path):
+def test_getting_code_from_a_loader_does_not_count_as_a_load(texts, tmp_path):
     file = tmp_path / "asked_f.py"
     file.write_bytes(b"X = 1\n")
     module = load("asked_f")

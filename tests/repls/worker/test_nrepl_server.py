@@ -24,7 +24,7 @@ def test_isolated_sessions_share_no_names(python):
 
 
 @pytest.mark.parametrize(("op", "word"), [("no-such-op", "unknown-op"), (["eval"], "unknown-op"), ("eval", "no-code")])
-def test_an_impossible_request_is_answered(python, op, word):
+def test_a_request_that_cannot_be_carried_out_is_answered(python, op, word):
     assert word in python.ask(op)[-1]["status"]
 
 

@@ -168,7 +168,7 @@ LISP = {"nrepl.middleware.print/options": {"default-length": 3, "default-level":
         ('{:a "... and #"}', '{:a "... and #"}', None),
     ],
 )
-def test_lisp_notes_what_it_cut(lisp, code, text, cut):
+def test_lisp_values_are_printed_with_a_note_on_what_was_cut(lisp, code, text, cut):
     assert printed(lisp, code) == (text, cut)
 
 

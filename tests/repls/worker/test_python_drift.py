@@ -104,7 +104,7 @@ def project(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_code_equal_to_its_file_is_no_difference(project):
+def test_code_that_equals_its_file_is_not_reported_as_a_difference(project):
     low = project.load("low_a", LOW)
     low.counted(), low.cached(1), low.table.update(a=1)
     assert project.rows() == set()
@@ -134,7 +134,7 @@ del helper
 """
 
 
-def test_names_removed_by_the_file_or_a_metaclass_are_no_difference(project):
+def test_names_removed_by_the_file_or_a_metaclass_are_not_reported_as_a_difference(project):
     """Such as the `Meta` of each Django model, and a method that is only called under other names."""
     project.load("low_r", REMOVED)
     assert project.rows() == set()
@@ -184,7 +184,7 @@ def test_evaluated_definitions_are_redefined_or_only_in_the_repl(project):
     assert project.rows() == {("low_c", "rate", "redefined"), ("low_c", "extra", "gone")}
 
 
-def test_a_name_imported_before_a_reload_is_old(project):
+def test_a_name_imported_before_a_reload_is_reported_as_old(project):
     low = project.load("low_d", LOW)
     project.load("high_d", "from low_d import rate, Shape, decorated\nmade = [Shape(), Shape()]\n")
     assert project.rows() == set()
@@ -347,7 +347,7 @@ if False:
     assert project.rows() == set()
 
 
-def test_names_rebound_by_others_are_reported_and_by_the_code_itself_not(project):
+def test_names_rebound_by_other_code_are_reported_but_not_those_rebound_by_their_own_module(project):
     low = project.load("low_k", LOW + "\nclass Once:\n    _made = None\n    def make(self): Once._made = self\n")
     low.counted(), low.Once().make()
     assert project.rows() == set()

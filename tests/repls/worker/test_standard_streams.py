@@ -121,7 +121,7 @@ def test_a_forked_process_finds_definitions_of_the_session(python):
     assert (texts(messages, "value"), text(messages, "out")) == (["[2]"], "called\n")
 
 
-def test_finalizers_that_print_block_nothing(python):
+def test_finalizers_that_print_do_not_block_the_evaluation(python):
     code = "import gc\nclass Loud:\n    def __init__(self): self.me = self\n"
     code += "    def __del__(self): print('gone', flush=True)\n"
     code += "gc.set_threshold(1)\nfor _ in range(1000): Loud(); print('made')\n"
