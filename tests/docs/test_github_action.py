@@ -15,6 +15,7 @@ import alike
 import junitparser
 import pytest
 import yaml
+from doc_examples import blocks
 from live_server import WAIT_S, environ
 from needs import do_without
 
@@ -61,6 +62,15 @@ def test_a_workflow_can_use_the_action_with_every_input_and_output(tmp_path):
     workflow(tmp_path / "wrong", {"a": {"runs-on": "ubuntu-latest", "steps": steps}})
     shutil.copytree(FILE.parent, tmp_path / "wrong" / "action")
     assert 'input "no-such" is not defined' in lint(tmp_path / "wrong")
+
+
+def test_the_steps_in_the_documentation_are_valid_and_use_inputs_that_exist(tmp_path):
+    page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
+    (example,) = (block for block in blocks(page) if block.kind == "github-steps")
+    job = yaml.safe_load(example.text)
+    assert set(job["steps"][-1]["with"]) <= set(ACTION["inputs"])
+    workflow(tmp_path, {"a": {"runs-on": "ubuntu-latest", **job}})
+    assert lint(tmp_path) == ""
 
 
 def test_the_steps_of_the_action_are_valid_in_a_job(tmp_path):
