@@ -77,6 +77,26 @@ def index():
     HITS.append(1)
     return "version 1"
 """
+DEBUGGED = (
+    FLASK
+    + """\
+if __name__ == "__main__":
+    import sys
+    app.run(port=int(sys.argv[1]), debug=True)
+"""
+)
+EVENTLET = """\
+import eventlet
+eventlet.monkey_patch()
+from eventlet import wsgi
+import sys
+HITS = []
+def app(environ, start_response):
+    HITS.append(1)
+    start_response("200 OK", [("Content-Length", "9")])
+    return [b"version 1"]
+wsgi.server(eventlet.listen(("127.0.0.1", int(sys.argv[1]))), app, log_output=False)
+"""
 ASGI = """\
 HITS = []
 async def app(scope, receive, send):
@@ -166,7 +186,9 @@ class Kind:
     end: str = "eof"
     """How it is ended: `eof`, `release` (a file), the name of a signal, or empty if it ends by itself."""
     save: tuple = ()
-    """A file that is saved while the program runs, which makes its reloader restart it."""
+    """A file that is saved while the program runs, and the signal after which it is loaded, if there is no reloader."""
+    fails: str = ""
+    """What fails if that file has a syntax error: the `code`, the `start` of the next process, or the `program`."""
     before: str = ""
     """A command that uses the program once it is ready."""
     environ: dict = field(default_factory=dict)
@@ -207,6 +229,19 @@ KINDS = (
         ready="/",
         end="INT",
         save=("shop.py",),
+        fails="code",
+        has_order=False,
+    ),
+    Kind(
+        "Flask, app.run(debug=True)",
+        "python shop.py PORT",
+        {"shop.py": DEBUGGED},
+        "shop",
+        "import __main__; __main__.HITS[0]",
+        ready="/",
+        end="",
+        save=("shop.py",),
+        fails="program",
         has_order=False,
     ),
     Kind(
@@ -218,6 +253,7 @@ KINDS = (
         ready="/",
         end="INT",
         save=("site_urls.py",),
+        fails="code",
         has_order=False,
     ),
     Kind("uvicorn", "uvicorn --port PORT shop:app", {"shop.py": ASGI}, "shop", _http("shop"), ready="/", end="INT"),
@@ -230,6 +266,7 @@ KINDS = (
         ready="/",
         end="INT",
         save=("shop.py",),
+        fails="start",
         has_order=False,
     ),
     Kind(
@@ -252,6 +289,31 @@ KINDS = (
         "'list'",
         ready="/",
         end="TERM",
+        has_order=False,
+    ),
+    Kind(
+        "gunicorn, SIGHUP",
+        "gunicorn -w 2 -b 127.0.0.1:PORT shop:app",
+        {"shop.py": FLASK},
+        "shop/2",
+        "import shop; type(shop.HITS).__name__",
+        "'list'",
+        ready="/",
+        end="",
+        save=("shop.py", "HUP"),
+        fails="program",
+        has_order=False,
+    ),
+    Kind(
+        "gunicorn --reload",
+        "gunicorn -w 1 --reload -b 127.0.0.1:PORT shop:app",
+        {"shop.py": FLASK},
+        "shop",
+        _http("shop"),
+        ready="/",
+        end="TERM",
+        save=("shop.py",),
+        fails="code",
         has_order=False,
     ),
     Kind(
@@ -280,6 +342,38 @@ KINDS = (
         {"shop.py": ASGI},
         "shop",
         _http("shop"),
+        ready="/",
+        end="TERM",
+        has_order=False,
+    ),
+    Kind(
+        "hypercorn, 2 workers",
+        "hypercorn -w 2 -b 127.0.0.1:PORT shop:app",
+        {"shop.py": ASGI},
+        "shop/2",
+        "import shop; type(shop.HITS).__name__",
+        "'list'",
+        ready="/",
+        end="TERM",
+        has_order=False,
+    ),
+    Kind(
+        "granian, 2 workers",
+        "granian --interface asgi --workers 2 --port PORT shop:app",
+        {"shop.py": ASGI},
+        "shop/2",
+        "import shop; type(shop.HITS).__name__",
+        "'list'",
+        ready="/",
+        end="TERM",
+        has_order=False,
+    ),
+    Kind(
+        "eventlet",
+        "python green.py PORT",
+        {"green.py": EVENTLET},
+        "green",
+        "import __main__; __main__.HITS[0]",
         ready="/",
         end="TERM",
         has_order=False,
@@ -324,6 +418,7 @@ KINDS = (
     Kind("coverage", "sh -c 'coverage run script.py; coverage report'", SCRIPT_FILE, "sh"),
     Kind("ddtrace", "ddtrace-run python script.py", SCRIPT_FILE, "script"),
     Kind("ddtrace before", "ddtrace-run RUN python script.py", SCRIPT_FILE, "script"),
+    Kind("opentelemetry before", "opentelemetry-instrument RUN python script.py", SCRIPT_FILE, "script"),
     Kind(
         "python -c",
         'python -c "import script; HITS = [7]; script.main()"',

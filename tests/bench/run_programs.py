@@ -33,7 +33,7 @@ from run_program_kinds import KINDS  # noqa: E402
 
 PYTHON = os.environ.get("RUN_PYTHON", "3.12")
 REQUIREMENTS = ["flask", "django", "uvicorn", "gunicorn", "gevent", "hypercorn", "celery", "pytest", "pytest-xdist",
-                "debugpy", "coverage", "ddtrace"]  # fmt: skip
+                "debugpy", "coverage", "ddtrace", "granian", "eventlet", "opentelemetry-distro"]  # fmt: skip
 CODRIVER = [sys.executable, "-E", "-m", "codriver"]
 """Without -E, the `sitecustomize` of a program also runs in the process that becomes the program."""
 PLAIN, RUN, ATTACHED = "plain", "run", "attached"
@@ -152,6 +152,8 @@ class Trial:
             self.until(lambda: len([*tasks.iterdir()]) == 1, "the threads of the REPL to end")
         if kind.save:
             self.save()
+        if kind.fails:
+            self.break_program()
 
     def rows(self):
         return [row for row in self.client.call("list_sessions")["sessions"] if row.get("kind") != "python"]
@@ -172,6 +174,7 @@ class Trial:
         file = self.folder / self.kind.save[0]
         time.sleep(1.1)  # some reloaders compare modification times in seconds
         file.write_text(file.read_text().replace("version 1", "version 2"))
+        self.signal_save()
         self.until(lambda: self.get() == "version 2", "the new version")
         if self.way != ATTACHED:
             return
@@ -187,6 +190,38 @@ class Trial:
         self.outcome.restart_ms = (uptime - started) * 1000
         if row["processId"] == before["processId"] or row["processId"] != int(answer["result"]):
             self.outcome.errors += (f"the session is still that of process {row['processId']}",)
+
+    def break_program(self):
+        """Save a file with a syntax error, check how that is reported, and correct it."""
+        file = self.folder / self.kind.save[0]
+        text = file.read_text()
+        time.sleep(1.1)  # as above
+        file.write_text("def broken(:\n" + text)
+        self.signal_save()
+        self.until(lambda: self.get() != "version 2", "the program to fail")
+        if self.way == ATTACHED:
+            self.until(self.is_failure_reported, "a report of the failed start")
+        if self.kind.fails == "program":
+            return
+        time.sleep(1.1)
+        file.write_text(text.replace("version 2", "version 3"))
+        self.until(lambda: self.get() == "version 3", "the corrected version")
+        if self.way == ATTACHED:
+            self.until(lambda: self.row().get("phase") == "connected", "the session of the corrected program")
+
+    def signal_save(self):
+        for name in self.kind.save[1:]:
+            os.kill(self.process.pid, getattr(signal, f"SIG{name}"))
+
+    def row(self):
+        return {row["key"]: row for row in self.rows()}.get(self.kind.key, {})
+
+    def is_failure_reported(self):
+        """Return whether the session and an evaluation in it report the syntax error."""
+        if self.kind.fails == "start" and "SyntaxError" not in self.row().get("note", ""):
+            return False
+        answer = self.client.call("evaluate_code", code=self.kind.code, replSessionKey=self.kind.key)
+        return not answer["ok"] and "SyntaxError" in str(answer)
 
     def end(self):
         kind, process = self.kind, self.process

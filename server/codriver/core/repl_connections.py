@@ -134,8 +134,8 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
 
 def _update_known_repl(state: State, known: Repl, action: AddRepl) -> Outcome:
     moved_away = action.address not in (None, known.address)
-    if moved_away and action.aliases != known.aliases:
-        # Another process has replaced the previous one.
+    if action.aliases != known.aliases and (moved_away or action.aliases):
+        # Another process has replaced the previous one, or an alias has passed to another REPL.
         known = replace(known, aliases=action.aliases)
         state = with_repl(state, known)
     if action.notebook not in (None, known.notebook):

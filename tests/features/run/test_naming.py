@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from codriver.features.run.naming import name_processes, program_name
+from codriver.features.run.naming import close_gaps, name_processes, program_name
 from codriver.features.run.processes import RunProcess
 
 
@@ -160,4 +160,20 @@ def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
     assert {slot: one.process.pid for slot, one in found.items()} == {"2": 3, "1": 4}
     assert found["1"].aliases[0] == "shop"
     (alone, _) = sorted(name_processes("shop", [master, workers[0]], {"2": 3}), key=lambda one: one.role)
-    assert alone.key == "shop/2"
+    assert (alone.key, alone.aliases[0]) == ("shop/2", "shop"), "the plain name refers to the only worker"
+
+
+@pytest.mark.parametrize(
+    ("slots", "in_use", "expected"),
+    [
+        ({"3": 13, "4": 14}, (), {"1": 13, "2": 14}),
+        ({"2": 12, "3": 13}, (), {"2": 12, "1": 13}),
+        ({"1": 11, "2": 12}, (), {"1": 11, "2": 12}),
+        ({"2": 12}, (), {"1": 12}),
+        ({"2": 12}, ("2",), {"2": 12}),
+        ({"3": 13, "4": 14}, ("3",), {"3": 13, "1": 14}),
+        ({}, (), {}),
+    ],
+)
+def test_workers_move_to_free_lower_numbers_unless_their_numbers_are_in_use(slots, in_use, expected):
+    assert close_gaps(slots, in_use) == expected

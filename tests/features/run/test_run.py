@@ -60,6 +60,38 @@ while True:
     if not status: break
     workers.add(start())
 """
+FAILING = """\
+import os, subprocess, sys
+if os.environ.get("RUN_MAIN") == "true":
+    if os.path.exists(sys.argv[1]):
+        raise ValueError("the shelf is missing")
+    print("serves", os.getpid(), flush=True)
+    while os.read(0, 1): pass
+environ = {**os.environ, "RUN_MAIN": "true"}
+while True:
+    with subprocess.Popen([sys.executable, *sys.argv], env=environ, stdin=subprocess.PIPE) as child:
+        child.wait()
+    print("ended", child.pid, flush=True)
+    if not sys.stdin.readline(): break
+"""
+ARBITER = """\
+import os, sys, time
+arbiter = os.getpid()
+def start():
+    pid = os.fork()
+    while not pid and os.getppid() == arbiter:
+        time.sleep(0.1)
+    return pid or os._exit(0)
+def end(*pids):
+    for pid in pids:
+        os.kill(pid, 15)
+        os.waitpid(pid, 0)
+workers = [start(), start()]
+print("starts", flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("did", flush=True)
+"""
 
 
 NEW_FILE = {"type": "create", "filePath": "new.py", "content": "A = 1\n", "overwrite": True}
@@ -228,6 +260,104 @@ def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server)
             answer = client.call("evaluate_code", code="import os; os.getpid()", replSessionKey=name)
             assert int(answer["result"]) == workers()[key]
             assert {**before, key: workers()[key]} == workers(), "the other worker keeps its name"
+
+
+def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
+    """gunicorn starts new workers before it ends the old ones, when it receives SIGHUP."""
+    with program(live, ARBITER, "gunicorn.py") as arbiter:
+        keys = ("gunicorn/1", "gunicorn/2")
+        before = [client.call("evaluate_code", code="import os; os.getpid()", replSessionKey=key) for key in keys]
+        arbiter.do("old, workers = workers, [start(), start()]")
+        assert {f"gunicorn/{number}" for number in range(1, 5)} < {row["key"] for row in rows(client, "gunicorn")}
+        (new,) = arbiter.do("end(*old); print(*workers)")
+
+        def are_replaced():
+            found = {row["key"]: row for row in rows(client, "gunicorn") if row.get("role") != "supervises"}
+            states = [(found[key]["phase"], found[key].get("generation")) for key in keys]
+            return set(found) == set(keys) and states == [("connected", 2)] * 2
+
+        until(are_replaced, "the new workers")
+        after = [client.call("evaluate_code", code="os.getpid()", replSessionKey=key) for key in keys]
+        assert [answer["ok"] for answer in before] == [True, True]
+        assert [answer["result"] for answer in after] == new.split()
+
+
+def test_a_worker_that_is_not_replaced_is_forgotten_and_the_plain_name_passes_on(live, client):
+    """gunicorn ends and starts a worker when it receives SIGTTOU and SIGTTIN."""
+    with program(live, ARBITER, "gunicorn.py") as arbiter:
+        for key in ("gunicorn/1", "gunicorn/2"):
+            client.call("evaluate_code", code="import os", replSessionKey=key)
+        (left,) = arbiter.do("end(workers.pop(0)); print(*workers)")
+        until(
+            lambda: "gunicorn/1" not in {row["key"] for row in rows(client, "gunicorn")}, "the worker to be forgotten"
+        )
+        refused = client.call("evaluate_code", code="1", replSessionKey="gunicorn/1")
+        assert refused["reason"] == "repl-unreachable"
+        assert "has started none in its place" in refused["message"]
+        for key in ("gunicorn", "gunicorn/2"):
+            assert client.call("evaluate_code", code="os.getpid()", replSessionKey=key)["result"] == left
+        (both,) = arbiter.do("workers.append(start()); print(*workers)")
+        answer = client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="gunicorn/1")
+        assert (answer["result"], answer["generation"]) == (both.split()[1], 2)
+
+
+def test_a_process_that_fails_to_start_is_reported_with_its_final_output(live, client):
+    broken = live.workspace / "broken"
+    command = (sys.executable, str(live.workspace / "fails.py"), str(broken))
+    with program(live, FAILING, "fails.py", command=command) as fails:
+        (line, pid), output = fails.first, fails.process.stdout
+        assert client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="fails")["result"] == pid
+        broken.touch()
+        client.call("evaluate_code", code="os._exit(7)", replSessionKey="fails")
+        assert output.readline().split() == ["ended", pid]
+        fails.process.stdin.write("\n")
+        fails.process.stdin.flush()
+        _, failed = output.readline().split()
+        row = until(
+            lambda: next((row for row in rows(client, "fails") if "shelf" in row.get("note", "")), None), "the report"
+        )
+        assert (line, row["key"], row["phase"]) == ("serves", "fails", "waiting")
+        assert f"process {failed}" in row["note"]
+        assert row["note"].endswith("ValueError: the shelf is missing")
+        refused = client.call("evaluate_code", code="1", replSessionKey="fails")
+        assert "ValueError: the shelf is missing" in str(refused), refused
+        broken.unlink()
+        fails.process.stdin.write("\n")
+        fails.process.stdin.flush()
+        _, third = output.readline().split()
+        until(lambda: rows(client, "fails")[0]["phase"] == "connected", "the session of the next process")
+        answer = client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="fails")
+        assert (answer["result"], answer["generation"]) == (third, 2)
+
+
+def test_a_program_that_has_ended_is_reported_with_its_final_output(live, client):
+    with program(live, SHOP, "falls.py") as falls:
+        assert client.call("evaluate_code", code="ORDERS", replSessionKey="falls")["ok"]
+        falls.process.stdin.write("raise ValueError('the shelf is missing')\n")
+        assert falls.end() == 1
+        until(lambda: not rows(client, "falls"), "the program to be forgotten")
+        refused = client.call("evaluate_code", code="1", replSessionKey="falls")
+        assert refused["reason"] == "repl-unreachable"
+        assert refused["message"].endswith("ValueError: the shelf is missing")
+        assert str(falls.file) in refused["message"]
+
+
+def test_error_output_is_unchanged_and_only_stored_for_a_program_in_use(live, client):
+    text = SHOP.replace("import os,", "import atexit, os,")
+    with program(live, text, "prints.py") as prints:
+        directory = Path(prints.do("print(os.environ['CODRIVER_RUN'])")[0], "final-output")
+        prints.do("print('before', file=sys.stderr); atexit.register(print, 'after', file=sys.stderr)")
+        assert not directory.exists()
+        pid = prints.do(
+            "pid = os.fork() or (sys.stderr.write('child ') and sys.exit()); os.waitpid(pid, 0); print(pid)"
+        )
+        assert client.call("evaluate_code", code="ORDERS", replSessionKey="prints")["ok"]
+        assert [*directory.iterdir()] == []
+        fork = "pid = os.fork() or (sys.stderr.write('other ') and sys.exit()); os.waitpid(pid, 0); print(pid)"
+        (other,) = prints.do(fork)
+        assert {path.name: path.read_text() for path in directory.iterdir()} == {other: "other after\n"}
+        prints.process.stdin.close()
+        assert prints.process.stderr.read() == "before\nchild after\nother after\nafter\n", pid
 
 
 def test_a_program_is_left_alone_while_it_imports_a_module_of_the_standard_library(live, client):

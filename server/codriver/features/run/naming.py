@@ -2,7 +2,7 @@
 
 If the main process only supervises others (a reloader, gunicorn, uvicorn with workers, Celery's pool of processes), the
 name refers to the children that handle requests or tasks. Several workers are called `shop/1` and `shop/2`, and the
-plain name refers to the first. All other processes are named by their process id.
+plain name refers to the one with the lowest number. All other processes are named by their process id.
 """
 
 from __future__ import annotations
@@ -147,17 +147,30 @@ def name_processes(
             assigned[str(number)] = free.pop(0)
     slot_of = {pid: slot for slot, pid in assigned.items()}
     are_several = len(serving) > 1 or any(slot != "1" for slot in slot_of.values())
+    first = min(assigned, key=int, default="")
     found = []
     for member in members:
         slot = slot_of.get(member.pid)
         if slot is not None:
             key = f"{name}/{slot}" if are_several else name
-            also = (name if are_several else f"{name}/1",) if slot == "1" else ()
+            also = (name if are_several else f"{name}/1",) if slot == first else ()
             found.append(NamedProcess(member, slot, key, (*also, str(member.pid), f"{name}:{member.pid}"), "serves"))
         else:
             role = "" if not member.is_ready else "helps" if _is_helper(member) else _role(member, serving)
             found.append(NamedProcess(member, f"pid {member.pid}", f"{name}:{member.pid}", (str(member.pid),), role))
     return found
+
+
+def close_gaps(slots: Mapping[str, int], in_use: Collection[str]) -> dict[str, int]:
+    """Return the slots without numbers above the number of processes, as far as lower numbers are free.
+
+    gunicorn starts new workers before it ends the old ones, so new ones first get higher numbers. Slots `in_use` keep
+    their numbers.
+    """
+    free = [str(number) for number in range(1, len(slots) + 1) if str(number) not in slots]
+    moving = sorted((slot for slot in slots if int(slot) > len(slots) and slot not in in_use), key=int)
+    moved = dict(zip(moving, free, strict=False))
+    return {moved.get(slot, slot): pid for slot, pid in slots.items()}
 
 
 def _role(process: RunProcess, serving: Sequence[RunProcess]) -> str:

@@ -8,6 +8,7 @@ second: after a reload, the process that replaces the old one gets the same key.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import Origin
 from codriver.core.values import PYTHON
 from codriver.errors import refused
-from codriver.features.run.naming import NamedProcess, name_processes
+from codriver.features.run.final_output import collect_from_now, read_final_output
+from codriver.features.run.naming import NamedProcess, close_gaps, name_processes
 from codriver.features.run.processes import find_processes, select_run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from codriver.core.state import Repl
+    from codriver.features.run.processes import RunProcess
     from codriver.repls.contract.adapter_values import AcceptedStream
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import AddRows, Call, Services
@@ -43,6 +46,8 @@ WAIT_INTERVAL_S: Final = 0.02
 """Interval between checks while a caller waits for a process."""
 NEXT_PROCESS_TIMEOUT_S: Final = 2.0
 """Maximum time for a program to start its next process. After that, its session reports that there is none."""
+MAX_FINISHED: Final = 50
+"""Maximum number of sessions of finished programs whose end is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,24 @@ class Member:
 
 
 @dataclass(slots=True)
+class _ProcessCount:
+    """How many processes of a run handle requests."""
+
+    usual: int
+    """Their number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
+    now: int
+    since: float
+    """When the number last changed."""
+
+    def update(self, now: int, time: float) -> None:
+        """Store the current number."""
+        if now != self.now:
+            self.now, self.since = now, time
+        elif time - self.since > NEXT_PROCESS_TIMEOUT_S:
+            self.usual = now
+
+
+@dataclass(slots=True)
 class Programs:
     """The programs started in a server's workspace. Lives as long as the server."""
 
@@ -72,10 +95,16 @@ class Programs:
     """The applications found in a process, by the address of its REPL."""
     _slots: dict[str, dict[str, int]] = field(default_factory=dict)
     """The pid in each slot, by run."""
+    _counts: dict[str, _ProcessCount] = field(default_factory=dict)
+    """The number of processes that handle requests, by run."""
     _supervisors: dict[str, set[int]] = field(default_factory=dict)
     """The pids of processes that had children that handled requests, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
     """When the connection was noticed to be lost, by REPL."""
+    _outputs: dict[str, str] = field(default_factory=dict)
+    """What the finished runs of known REPLs printed last, by run, until these REPLs are forgotten."""
+    _finished: dict[str, str] = field(default_factory=dict)
+    """How programs ended that an agent had used, by the key of their session."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
     """The directory of all runs."""
@@ -95,16 +124,32 @@ class Programs:
         found: list[Member] = []
         runs = read_runs(self.services.workspace)
         everyone = find_processes() if runs else {}
+        in_use = {run_directory_name(repl) for repl in self._program_repls()}
         for run in runs:
             members = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
-            supervisors = self._supervisors.setdefault(run.directory.name, set())
-            rows = name_processes(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
-            supervisors.update(row.process.pid for row in rows if row.role == "supervises")
-            self._slots[run.directory.name] = {row.slot: row.process.pid for row in rows if row.role == "serves"}
+            rows = self._named(run, members)
             found += [Member(run, row) for row in rows]
+            if not rows and run.directory.name in in_use and (output := read_final_output(run.directory, ())):
+                self._outputs[run.directory.name] = output.text
         if len({member.run.directory for member in found}) < len(runs):
             remove_finished_runs(self.services.workspace)
         return found
+
+    def _named(self, run: Run, members: Sequence[RunProcess]) -> list[NamedProcess]:
+        """Return the processes of a run with their names, most of which they have had before."""
+        name = run.directory.name
+        supervisors = self._supervisors.setdefault(name, set())
+        rows = name_processes(run.name, members, self._slots.get(name, {}), supervisors)
+        slots = _serving_slots(rows)
+        count = self._counts.setdefault(name, _ProcessCount(len(slots), len(slots), monotonic()))
+        count.update(len(slots), monotonic())
+        if len(slots) >= count.usual:  # otherwise a process is about to be replaced, and the next one gets its number
+            in_use = [repl.id.split(":")[2] for repl in self._program_repls() if run_directory_name(repl) == name]
+            if (closed := close_gaps(slots, [slot for slot in in_use if slot in slots])) != slots:
+                rows, slots = name_processes(run.name, members, closed, supervisors), closed
+        supervisors.update(row.process.pid for row in rows if row.role == "supervises")
+        self._slots[name] = slots
+        return rows
 
     def find(self, member: Member) -> None:
         """Register a process with the core, which then connects to it."""
@@ -130,6 +175,8 @@ class Programs:
         name, _slot, pid = address.split("/")
         stream, applications = await request_stream(self._directory / name, int(pid))
         self.applications[f"{RUN_PROTOCOL}://{address}"] = applications
+        with suppress(OSError):  # reports of failed starts are less detailed then
+            collect_from_now(self._directory / name)
         return stream
 
     async def follow(self) -> None:
@@ -157,8 +204,28 @@ class Programs:
 
     def _forget_finished(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
         for repl in lost:
-            if run_directory_name(repl) not in runs:
-                self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
+            name = run_directory_name(repl)
+            if name not in runs:
+                message = f"the program has ended: {repl.origin.text}" + _printed(self._outputs.get(name))
+                self._forget(repl, message)
+        in_use = {run_directory_name(repl) for repl in self._program_repls()}
+        self._outputs = {name: text for name, text in self._outputs.items() if name in in_use}
+
+    def _forget(self, repl: Repl, message: str) -> None:
+        """Forget a REPL, and remember why."""
+        self._finished[repl.key] = message
+        if len(self._finished) > MAX_FINISHED:
+            del self._finished[next(iter(self._finished))]
+        self.services.core.report(DropRepl(repl.id, message))
+
+    def check_unfinished(self, key: str) -> None:
+        """Check that the key is not that of a program that has ended.
+
+        Raises:
+            RefusedError: the program has ended; the message has what it printed last.
+        """
+        if key in self._finished:
+            raise refused("repl-unreachable", self._finished[key], hint="start the program again with `codriver run`")
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
         """Connect to processes that replaced lost ones, and forget the REPLs of programs that ended."""
@@ -176,13 +243,36 @@ class Programs:
             elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
             elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > NEXT_PROCESS_TIMEOUT_S:
-                pid = (repl.address or "").rpartition("/")[2]
-                words = (
-                    f"process {pid} has ended, and {repl.origin.text!r} has started none in its place: "
-                    "what it printed last is in its terminal"
+                message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)
+                others = any(
+                    other.named.role == "serves" and other.run.directory.name == run_directory_name(repl)
+                    for other in members
                 )
-                if repl.note != words:
-                    self.services.core.report(ReplProgress(repl.id, words))
+                if others:  # the program runs with fewer workers now
+                    self._forget(repl, message)
+                elif repl.note != message:
+                    self.services.core.report(ReplProgress(repl.id, message))
+
+    def _why_unreplaced(self, repl: Repl, members: Sequence[Member]) -> str:
+        """Return how the process of a REPL ended, and also the one that was started in its place, if any. Blocks."""
+        _, _, pid = (repl.address or "").rpartition("/")
+        running = {member.named.process.pid for member in members}
+        output = read_final_output(self._directory / run_directory_name(repl), running)
+        if output is None or output.pid == int(pid):
+            message = f"process {pid} has ended, and {repl.origin.text!r} has started none in its place"
+        else:
+            message = f"process {pid} has ended, and process {output.pid}, which {repl.origin.text!r} then started, too"
+        return message + _printed(None if output is None else output.text)
+
+
+def _serving_slots(rows: Sequence[NamedProcess]) -> dict[str, int]:
+    """Return the pids of the processes that handle requests, by their slots."""
+    return {row.slot: row.process.pid for row in rows if row.role == "serves"}
+
+
+def _printed(text: str | None) -> str:
+    """Return the clause that reports what a process printed last."""
+    return f"; it printed last:\n{text}" if text else "; what it printed is in its terminal"
 
 
 def run_directory_name(repl: Repl) -> str:
@@ -209,6 +299,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
         member = member or next((candidate for candidate in ready if key in candidate.named.aliases), None)
         if member is None:
             _check_has_repl(members, key)
+            programs.check_unfinished(key)
             return
     else:
         first: dict[Path, Member] = {}

@@ -23,11 +23,11 @@ def _install_signal_handler(home):
     directory = os.environ.get("CODRIVER_RUN")
     if not directory or sys.version_info < (3, 8) or not hasattr(_signal, "SIGURG"):
         return
-    start = _thread.start_new_thread  # before gevent replaces it
+    start, thread_id = _thread.start_new_thread, _thread.get_ident  # before gevent replaces them
     pause_for_signal = _signal.pause
     passed = []  # one entry for each signal that the program would have ignored without this handler
     library = os.path.dirname(getattr(os, "__file__", ""))
-    shared = {"loop": None, "repl": None, "pid": 0}
+    shared = {"loop": None, "repl": None, "pid": 0, "thread": 0, "start_new_thread": start}
 
     def pause():
         """Wait for a signal that belongs to the program. A request for a REPL must not end the wait."""
@@ -41,6 +41,7 @@ def _install_signal_handler(home):
     def answer(request):
         # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
         space = {"__name__": "_codriver_program", "directory": os.path.join(home, "codriver_program")}
+        shared["thread"] = thread_id()
         try:
             if sys.gettrace() is not None:  # where it is, debugpy prints a warning for each call of `settrace`
                 sys.settrace(None)
@@ -106,6 +107,47 @@ def _install_signal_handler(home):
         sys.modules["signal"].pause = pause
 
 
+def _keep_final_output():
+    """Keep the end of what this process prints to standard error, and store it at exit if an agent uses the run.
+
+    After a save that breaks a program, its reloader starts a process that ends at once, and only its output says why.
+    """
+    import os
+
+    directory, stream = os.environ.get("CODRIVER_RUN"), sys.stderr
+    if not directory or stream is None:
+        return
+    pid_of, limit, write_through = os.getpid, 4096, stream.write
+    kept = ["", 0, False]  # the text, the process that printed it, and whether it is stored at exit
+
+    def write(text):
+        count = write_through(text)
+        try:
+            pid = pid_of()
+            kept[:2] = [((kept[0] if kept[1] == pid else "") + text[-limit:])[-limit:], pid]
+            if not kept[2]:
+                kept[2] = True
+                import atexit  # only now, so that a program that prints no errors has the modules of a plain start
+
+                atexit.register(store)
+        except Exception:
+            pass  # a failure must not affect the program
+        return count
+
+    def store():
+        folder = os.path.join(directory, "final-output")
+        if kept[1] == pid_of() and os.path.isdir(folder):
+            name = os.path.join(folder, str(kept[1]))
+            try:
+                with open(name + ".draft", "w", encoding="utf-8", errors="backslashreplace") as file:
+                    file.write(kept[0])
+                os.rename(name + ".draft", name)
+            except OSError:
+                pass
+
+    stream.write = write
+
+
 def _hidden(code):
     """Return the code with a file name that coverage ignores."""
     constants = tuple([_hidden(const) if type(const) is type(code) else const for const in code.co_consts])
@@ -129,9 +171,11 @@ def _cache(spec):
 def _main(home):
     """Install the signal handler, and then replace this module by the user's own `sitecustomize`, if there is one."""
     try:
-        if hasattr(_install_signal_handler.__code__, "replace"):
-            _install_signal_handler.__code__ = _hidden(_install_signal_handler.__code__)
+        for function in (_install_signal_handler, _keep_final_output):
+            if hasattr(function.__code__, "replace"):
+                function.__code__ = _hidden(function.__code__)
         _install_signal_handler(home)
+        _keep_final_output()
         _cache(__spec__)
     except Exception:
         pass  # a failure must not affect the program

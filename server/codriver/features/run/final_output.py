@@ -1,0 +1,64 @@
+"""What a process of a run printed last to standard error before it ended.
+
+A process that was started from a broken file may end before a REPL can be requested from it. So each process keeps the
+end of its error output, and stores it at exit in the run's directory, once an agent has used the run.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.features.run.run_directory import check_private
+from codriver.files import FileRules, Links
+from codriver.files.own_folders import make_private_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+DIRECTORY_NAME: Final = "final-output"
+"""The name of the directory in which processes store their output. They store none if it does not exist."""
+OUTPUT_RULES: Final = FileRules(Links.NEVER, 64 * 1024)
+"""Limits for reading the output of a process."""
+MAX_LINES: Final = 12
+"""Maximum number of lines to report, which include the end of a traceback."""
+MAX_CHARS: Final = 1000
+"""Maximum number of characters to report."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinalOutput:
+    """What a process printed before it ended."""
+
+    pid: int
+    text: str
+
+
+def collect_from_now(run: Path) -> None:
+    """Make processes of a run store their final output, and remove what earlier ones stored.
+
+    Raises:
+        OSError: the directory cannot be created.
+    """
+    directory = run / DIRECTORY_NAME
+    make_private_directory(directory)
+    for path in directory.iterdir():
+        with suppress(OSError):
+            files.remove(path)
+
+
+def read_final_output(run: Path, running: Collection[int]) -> FinalOutput | None:
+    """Return the output of the process that ended last, if it printed any. `running` are the pids of the others."""
+    directory = run / DIRECTORY_NAME
+    try:
+        check_private(directory)
+        stored = [path for path in directory.iterdir() if path.name.isdecimal() and int(path.name) not in running]
+        last = max(stored, key=lambda path: path.stat().st_mtime_ns)
+        lines = files.read(last, OUTPUT_RULES).decode("utf-8", "replace").rstrip().splitlines()
+    except (OSError, ValueError):
+        return None
+    text = "\n".join(lines[-MAX_LINES:])[-MAX_CHARS:]
+    return FinalOutput(int(last.name), text) if text else None
