@@ -360,6 +360,23 @@ def test_error_output_is_unchanged_and_only_stored_for_a_program_in_use(live, cl
         assert prints.process.stderr.read() == "before\nchild after\nother after\nafter\n", pid
 
 
+def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, client):
+    with program(live, SHOP):
+        (worker,) = Path(live.environ["XDG_CACHE_HOME"]).glob("codriver/run/*/codriver_program/worker")
+        names = {file.relative_to(worker).with_suffix("") for file in worker.rglob("*.py")}
+        tag = f".{sys.implementation.cache_tag}.codriver"
+
+        def compiled():
+            return {
+                file.parents[1].relative_to(worker) / file.name.removesuffix(tag) for file in worker.rglob(f"*{tag}")
+            }
+
+        until(lambda: compiled() == names, "all modules to be compiled")
+        code = "import sys; sys.modules['_codriver_worker.serving.embedded'].EmbeddedRepl.run.__code__.co_filename"
+        answer = client.call("evaluate_code", code=code, replSessionKey="shop")
+        assert answer["result"] == "'<codriver serving.embedded>'"
+
+
 def test_a_program_is_left_alone_while_it_imports_a_module_of_the_standard_library(live, client):
     text = SHOP.replace(", threading", "").replace(
         "ORDERS = []",

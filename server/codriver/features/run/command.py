@@ -25,8 +25,10 @@ from codriver.files.own_folders import server_directory
 from codriver.net import server_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from codriver.features.run.run_directory import Run
 
 STDIN, STDOUT, STDERR = range(3)
 NOT_FOUND_STATUS: Final = 127
@@ -66,7 +68,8 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     environ = dict(os.environ)
     try:
         run = make_run(workspace, command, name or program_name(command))
-        paths = [str(prepare_program()), *filter(None, [environ.get("PYTHONPATH")])]
+        copy = prepare_program()
+        paths = [str(copy), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {DIRECTORY_VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
             echo(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
@@ -75,6 +78,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     else:
         if not server_record.is_claimed(server_directory(workspace)):
             _start_server(workspace, requested_ms)
+        _run_detached(lambda: _compile(run, copy))
     _become(command, environ)
 
 
@@ -92,37 +96,56 @@ def _start_ms() -> int:
 
 
 def _start_server(workspace: Path, requested_ms: int) -> None:
-    """Start a server as the relay does, from a process that is not a child of the program. Failures are printed."""
+    """Start a server as the relay does. Failures are printed."""
     program = os.getpid()
+    _run_detached(lambda: _run_server_starter(workspace, requested_ms, program))
+
+
+def _run_detached(act: Callable[[], object]) -> None:
+    """Run `act` in a process that is not a child of the program. Failures to start it are printed."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         return
-    status = 0
     try:
         if os.fork() == 0:
-            _run_server_starter(workspace, requested_ms, program)
+            os.setsid()
+            act()
     except OSError as error:
-        echo(f"codriver run: no server could be started: {error.strerror}", err=True)
+        echo(f"codriver run: no process could be started: {error.strerror}", err=True)
     finally:
-        os._exit(status)
+        os._exit(0)
+
+
+def _compile(run: Run, copy: Path) -> None:
+    """Compile the modules of the REPL for the program's Python, without the program's standard streams."""
+    from codriver.features.run.compilation import compile_for_run  # noqa: PLC0415  # not in the program's process
+
+    _leave_streams(STDIN, STDOUT, STDERR)
+    compile_for_run(run, copy)
+
+
+def _leave_streams(*streams: int) -> None:
+    """Replace standard streams, which whoever reads the program's output would otherwise wait for."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(nothing, stream)
+    if nothing not in (STDIN, STDOUT, STDERR):
+        os.close(nothing)
 
 
 def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> None:
     """Start a server in a new session of processes, and print why if it cannot be started."""
     from codriver_relay.starter import Starter  # noqa: PLC0415  # only needed if no server is running
 
-    os.setsid()
     starter = Starter(str(workspace), None, 0.0)
     starter.arguments += ["--requested-ms", str(requested_ms)]
     starter.start()
     if starter.process is not None:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in (STDIN, STDOUT):
-            os.dup2(nothing, stream)
+        _leave_streams(STDIN, STDOUT)
         while starter.process.poll() is None:
             if find_process(program) is None:
-                os.dup2(nothing, STDERR)
+                _leave_streams(STDERR)
             time.sleep(POLL_INTERVAL_S)
         if starter.process.returncode == server_record.STOPPED_WHILE_STARTING_STATUS:
             return

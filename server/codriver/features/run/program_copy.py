@@ -1,7 +1,7 @@
 """A copy, in Codriver's private cache, of the files that are loaded into programs.
 
-Programs load only this copy. Its bytecode is stored next to it by the first program of each Python version, even if
-that Python is configured not to write any. The copy is named after the digest of its files, so they never change.
+Programs load only this copy. Its bytecode is stored next to it for each Python version, even if that Python is
+configured not to write any. The copy is named after the digest of its files, so they never change.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Each module is compiled with a name such as `<codriver serving.embedded>`, becau
 in angle brackets. Python would restore the file name when it reads its own bytecode, so the code is cached in files
 with another suffix.
 
-This module is executed from its source, because it must run before the package that it loads.
+This module is executed from its source, because it must run before the package that it loads. As a script, it compiles
+and caches all modules for the Python that runs it, so that no program has to wait for that.
 """
 
 from __future__ import annotations
@@ -78,6 +79,17 @@ class Loader(SourceFileLoader):
             pass
 
 
+def compile_all(directory: str) -> None:
+    """Compile all modules of the package in `directory` whose code is not cached yet."""
+    for parent, below, files in os.walk(directory):
+        below[:] = [name for name in below if name != "__pycache__"]
+        package = ["_codriver_worker", *os.path.relpath(parent, directory).replace(".", "").split(os.sep)]
+        for file in files:
+            if file.endswith(".py"):
+                module = ".".join(filter(None, [*package, file[:-3].replace("__init__", "")]))
+                Loader(module, os.path.join(parent, file)).get_code(module)
+
+
 def load(directory: str, name: str) -> types.ModuleType:
     """Load the package in `directory` under a private name, without changing how other modules are found.
 
@@ -96,3 +108,7 @@ def load(directory: str, name: str) -> types.ModuleType:
     package = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
     return package
+
+
+if __name__ == "__main__":
+    compile_all(os.path.dirname(os.path.abspath(__file__)))

@@ -1,0 +1,51 @@
+"""Compile the embedded REPL for the Python of a program, in a process of its own, before the program loads it.
+
+Compiling holds the interpreter lock for up to 30 ms for each module, and the program's requests would wait for that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver.features.run.processes import find_process, find_processes, select_run_processes
+
+if TYPE_CHECKING:
+    from codriver.features.run.run_directory import Run
+
+INTERPRETER_NAME: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
+"""Matches the file names of interpreters that accept Python's options. Other programs may embed Python."""
+START_TIMEOUT_S: Final = 10.0
+"""Maximum time to wait until a program starts Python. After that, it compiles the modules when it loads them."""
+CHECK_INTERVAL_S: Final = 0.05
+"""Interval at which the processes of a starting program are checked."""
+PRIORITY: Final = 10
+"""The niceness of the compilation, because the program is starting at the same time."""
+
+
+def compile_for_run(run: Run, copy: Path) -> None:
+    """Compile the modules in `copy` for the first process of a run that can load them. Blocks until then.
+
+    The current process gets a low priority.
+    """
+    os.nice(PRIORITY)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and find_process(run.pid) is not None:
+        for process in select_run_processes(find_processes(), str(run.directory), (run.pid, run.ticks)):
+            if process.is_ready:
+                with suppress(OSError):
+                    _compile(Path(f"/proc/{process.pid}/exe").readlink(), copy)
+                return
+        time.sleep(CHECK_INTERVAL_S)
+
+
+def _compile(interpreter: Path, copy: Path) -> None:
+    """Compile the modules with an interpreter. It only checks them if that was done before."""
+    if INTERPRETER_NAME.fullmatch(interpreter.name):
+        script = copy / "codriver_program" / "worker" / "loading.py"
+        subprocess.run([interpreter, "-I", "-S", script], check=False)  # noqa: S603  # the program's own interpreter
