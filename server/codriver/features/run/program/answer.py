@@ -9,6 +9,7 @@ describes itself. The embedded REPL is loaded only from the directory of this fi
 
 from __future__ import annotations
 
+import _thread
 import gc
 import json
 import os
@@ -57,7 +58,11 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
         raise
     shared["repl"], shared["pid"] = repl, os.getpid()
     try:
-        repl.serve_stream(sock)
+        has_greenlets = _thread.start_new_thread is not shared["start_new_thread"]
+        if has_greenlets:
+            repl.serve_stalling_stream(sock, shared["thread"], shared["start_new_thread"])
+        else:
+            repl.serve_stream(sock)
     finally:
         shared["repl"] = None
 

@@ -24,6 +24,7 @@ from ..basics.systems import lock, patiently
 from .app_python import AppPython
 from .nrepl_server import Server
 from .routed_output import RoutedOutput
+from .stalled_reader import StalledReader
 from .start import find_roots
 from .thread_interrupts import ThreadInterrupts
 
@@ -107,6 +108,15 @@ class EmbeddedRepl(Server):
         finally:
             self.stop()
             unfollow_forks(self._after_fork)
+
+    def serve_stalling_stream(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., object]) -> None:
+        """Serve one client like `serve_stream`, on a thread on which evaluations run too. See `StalledReader`."""
+        reader = StalledReader(sock, thread, start_new_thread)
+        reader.begin()
+        try:
+            self.serve_stream(sock)
+        finally:
+            reader.end()
 
     def stop(self) -> None:
         """Close all connections, restore the streams, and remove the port file. Harmless if repeated."""

@@ -1,0 +1,78 @@
+"""Interrupt evaluations in programs whose threads are greenlets, such as those of gevent and eventlet.
+
+There, the evaluation and the reader of requests share one thread of the operating system. Code that never waits keeps
+the reader from seeing the request to interrupt it, or that the client has left. So a thread that the library does not
+know looks at the unread bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from _queue import Empty, SimpleQueue  # those of `queue` may be replaced
+from _socket import MSG_PEEK
+from _socket import socket as native_socket
+
+from ..basics.connections import encode
+from .thread_interrupts import raise_in_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import Any
+
+CHECK_INTERVAL_S = 0.5
+"""Seconds between two checks. If the unread bytes are the same, the reader does not get to run."""
+MAX_PEEKED_BYTES = 65536
+"""Maximum number of unread bytes in which a request to interrupt is searched for."""
+INTERRUPT_FIELD = encode({"op": "interrupt"})[1:-1]
+"""The part of a message that requests an interrupt."""
+
+
+class StalledReader:
+    """Watches a socket, from `begin` to `end`, and interrupts the thread that should read from it.
+
+    `thread` is its identifier, and `start_new_thread` starts a thread. The library has replaced the functions of
+    `_thread` that return and do that.
+    """
+
+    def __init__(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., Any]) -> None:
+        self._socket = native_socket(sock.family, sock.type, sock.proto, os.dup(sock.fileno()))
+        self._socket.settimeout(CHECK_INTERVAL_S)  # it waits in C, and leaves the descriptor non-blocking
+        self._thread = thread
+        self._start_new_thread = start_new_thread
+        self._finished: SimpleQueue[None] = SimpleQueue()
+
+    def begin(self) -> None:
+        """Start to watch."""
+        self._start_new_thread(self._watch, ())
+
+    def end(self) -> None:
+        """Stop watching."""
+        self._finished.put(None)
+
+    def _watch(self) -> None:
+        seen: bytes | None = None
+        try:
+            while not self._is_finished_after(CHECK_INTERVAL_S):
+                unread = self._unread()
+                if unread is not None and unread == seen and (not unread or INTERRUPT_FIELD in unread):
+                    raise_in_thread(self._thread, KeyboardInterrupt)
+                seen = unread
+        finally:
+            self._socket.close()
+
+    def _is_finished_after(self, seconds: float) -> bool:
+        """Wait until `end` is called, and return whether it was."""
+        try:
+            self._finished.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+    def _unread(self) -> bytes | None:
+        """Return the bytes that have not been read; None if there are none, and nothing if the client has left."""
+        try:
+            return self._socket.recv(MAX_PEEKED_BYTES, MSG_PEEK)
+        except OSError:
+            return None
