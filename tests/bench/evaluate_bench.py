@@ -1,7 +1,8 @@
 """Compare one evaluation of `(+ 1 2)` through relay and server with raw nREPL clients, in turns on the same JVM.
 
 Each way evaluates equally often in its own session, because a session of the JVM becomes slower with the number of
-evaluations. A server that only translates shows how much time any asyncio server needs. `1+2` in the embedded Python is
+evaluations. A server that only translates shows how much time any asyncio server needs, and two processes that only
+forward show what as many processes cost on this machine. `1+2` in the embedded Python is
 compared with a server that evaluates in its own process, and with a program of `codriver run`. Finally, the embedded
 Python returns a value of 3 MB, of which the answer contains a part and the server stores all.
 
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 from live_server import CODRIVER, RELAY, Relayed, serving, until
 from peers import BY_PACKAGE, MissingPeerError, serving_least, serving_peer
@@ -25,6 +27,8 @@ from codriver.wire.bencode import Decoder, encode
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
 LEAST = "client, relay, a server that only translates"
+FORWARDED = "raw client, two processes that only forward"
+FORWARDER = Path(__file__).with_name("forwarder.py")
 EMBEDDED_TITLE = "evaluate 1+2 on the embedded Python"
 PEER = "mcp-python"
 ONE_PLUS_TWO = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
@@ -65,6 +69,18 @@ class Raw:
         assert len(self.request({"op": "eval", "code": LONG, "session": self.session})["value"]) == 3_000_002
 
 
+@contextmanager
+def forwarded(port, times):
+    """Return the first port of a row of processes that forward to this port."""
+    with ExitStack() as open_processes:
+        for _ in range(times):
+            words = [sys.executable, "-I", "-S", str(FORWARDER), str(port)]
+            process = open_processes.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            open_processes.callback(process.kill)
+            port = int(process.stdout.readline())
+        yield port
+
+
 def warm_up(port):
     """Have the JVM compile what evaluations need, as in a REPL that is in use, in sessions that are not measured.
 
@@ -102,14 +118,17 @@ def measure(report):
         tempfile.TemporaryDirectory() as folder,
         serving(folder, "--nrepl", str(port)) as live,
         serving_least(port) as (_, least_port),
+        forwarded(port, 2) as forwarding_port,
     ):
         relayed, direct = live.relay(name="relayed"), live.client(name="direct")
         least = Relayed([sys.executable, "-I", "-S", RELAY, str(least_port)], live.environ)
         until(lambda: "interrupt_evaluation" in direct.tools(), "the REPL")
         assert session_of(direct) != session_of(relayed), "the ways are not comparable: two of them share a session"
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)
+        through_two = Raw(forwarding_port, quick=True)
         ways = {
             "raw client, QUICKACK re-armed": quick.evaluate,
+            FORWARDED: through_two.evaluate,
             LEAST: lambda: evaluate(least),
             "client, server": lambda: evaluate(direct),
             "client, relay, server": lambda: evaluate(relayed),
@@ -121,6 +140,11 @@ def measure(report):
             "the same against a server that only translates, behind the same relay", "ms",
             {name: samples[name] for name in (LEAST, "client, relay, server")},
             base=LEAST, at_most={"client, relay, server": 1.4},
+        )  # fmt: skip
+        report.table(
+            "the same against two processes that only forward", "ms",
+            {name: samples[name] for name in (FORWARDED, "client, relay, server")},
+            base=FORWARDED, at_most={"client, relay, server": 1.6},
         )  # fmt: skip
         slow = in_turns({"raw client, plain": plain.evaluate}, report.rounds(5), batch=5)["raw client, plain"]
         through = samples["client, relay, server"]

@@ -6,9 +6,12 @@ tenth, so the number is only exact on a quiet machine. The processor time varies
 so it is compared with that of a server that only translates, measured in turns.
 """
 
+import re
+import shutil
 import signal
 import socket
 import statistics
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -21,6 +24,10 @@ TITLE = "the server's processor for one evaluation of 1+2"
 LEAST = "a server that only translates"
 CALL = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
 BATCH = 100
+TRACED = 500
+"""Number of evaluations during which system calls are counted."""
+MAX_CALLS = {"epoll_wait": 3, "futex": 1}
+"""Goals for the system calls of one evaluation, by name."""
 
 
 def measure(report):
@@ -37,6 +44,17 @@ def measure(report):
             live.stop()
 
 
+def system_calls(pid, work, file):
+    """Return the number of system calls by name that all threads of a process make during `work`."""
+    tracer = subprocess.Popen(["strace", "-f", "-c", "-o", str(file), "-p", str(pid)], stderr=subprocess.PIPE)
+    tracer.stderr.readline()  # says that it is attached
+    work()
+    tracer.terminate()
+    tracer.communicate()
+    rows = [line.split() for line in file.read_text().splitlines() if re.match(r"^\s*[\d.]+\s", line)]
+    return {row[-1]: int(row[3]) for row in rows if row[-1] != "total"}
+
+
 def _measure(report, live, client):
     def evaluate():
         line = client.line("tools/call", CALL)
@@ -44,6 +62,13 @@ def _measure(report, live, client):
 
     calls = evaluation_calls(live, evaluate, rounds=report.rounds(200))
     report.fact(TITLE, "function calls", calls, "calls", at_most=1000)
+    if shutil.which("strace") is None:
+        report.skip(TITLE, "its system calls are counted by strace, which is not installed")
+    else:
+        counted = system_calls(live.process.pid, lambda: [evaluate() for _ in range(TRACED)], live.folder / "strace")
+        for name, at_most in MAX_CALLS.items():
+            report.fact(TITLE, name, counted.get(name, 0) / TRACED, "calls", at_most=at_most)
+        report.fact(TITLE, "all system calls", sum(counted.values()) / TRACED, "calls")
     samples = {LEAST: [], "codriver serve": []}
     counts = live.counts.with_name("least")
     counts.touch()

@@ -211,14 +211,16 @@ def test_the_first_tool_list_waits_for_the_workspace_scan(tmp_path):
 
 def test_a_restart_removes_no_tool_and_notifies_no_client(live):
     with live.client() as client:
-        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
+        # Tools are listed before the REPL is connected, so only an evaluation shows that it is.
+        assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         before = client.tools()
         client.notifications.clear()
         assert client.call("restart_repl")["phase"] == "connected"
         assert client.tools() == before
-        pid = int(client.call("evaluate_code", code="import os; os.getpid()")["result"])
-        os.kill(pid, signal.SIGTERM)
-        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] > 2, "the REPL to be back")
+        evaluated = client.call("evaluate_code", code="import os; os.getpid()")
+        os.kill(int(evaluated["result"]), signal.SIGTERM)
+        killed = evaluated["generation"]
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] > killed, "the REPL to be back")
         assert client.tools() == before
         assert [message for message in client.notifications if message["method"] == CHANGED] == []
 

@@ -183,7 +183,7 @@ def test_a_repl_whose_port_file_was_recreated_is_a_new_one(tmp_path):
 
 def test_a_running_evaluation_reports_that_its_repl_was_restarted(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
-        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+        assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         began = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=300)
         assert began["status"] == "running"
         assert restart(client, timeoutMs=60_000)["phase"] == "connected"

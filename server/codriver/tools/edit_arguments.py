@@ -40,14 +40,14 @@ _FIELDS_BY_TYPE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """Required and optional fields by type of edit, in addition to the type and the file."""
 
 COMMON_TYPES_DESCRIPTION: Final = (
-    "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
-    "append, create (code), undo (your last call)"
+    "Without type: oldText, found once, becomes newText. By type: replace_def (name, code), insert_def "
+    "(code, side of name), append, create (code), undo (your last call)"
 )
 """Description of the types of edits that do not depend on Lisp."""
 
 LISP_TYPES_DESCRIPTION: Final = (
-    "; Lisp: replace, insert before (code), delete the form at line, targetLineText (its first); move: toLine, "
-    "toLineText"
+    "; Lisp forms, by line and targetLineText (the form's first line): replace (code), insert before (code), delete, "
+    "move (to toLine, toLineText)"
 )
 """Description of the types of edits for Lisp."""
 

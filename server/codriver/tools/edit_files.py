@@ -64,7 +64,7 @@ class EditFilesArguments(Evaluating):
         "keep", description="restore: put the files back if a test fails that passed before."
     )
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    repl_session_key: str | None = None
     """Key of the session that loads the files."""
 
     @property

@@ -47,7 +47,7 @@ class LoadFileArguments(Evaluating):
     """Whether to remove names from the namespace that the file no longer defines, in Lisp."""
     whole: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to run a loaded Python module as a whole, instead of only its changes."""
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    repl_session_key: str | None = None
     """Described in the schema of the first tool. By default, the file determines the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
     """How long the call waits. `get_evaluation` waits longer."""

@@ -11,7 +11,7 @@ TOOL = Tool(
     name="run_tests",
     title="Run tests",
     description="Run tests: counts, and for each failure its values and the code behind it. Python tests run by "
-    "pytest in a new process, those of a Lisp in its session.",
+    "pytest in a new process, kept after a failure for evaluate_code with frame; those of a Lisp in its session.",
     arguments=TestArguments,
     output=answer_schema(
         passed="integer",

@@ -18,7 +18,7 @@ from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.source_lines import excerpt, numbered_definition
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import Target, resolve_session, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
@@ -292,7 +292,7 @@ class SymbolArguments(Arguments):
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")
     source: bool = Field(default=False, description="With its source.")
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    repl_session_key: str | None = None
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:

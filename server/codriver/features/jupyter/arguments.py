@@ -30,7 +30,7 @@ Numbers are accepted too. The schema does not list them, because some clients ca
 class StatusArguments(Given):
     """Additional arguments of `status`."""
 
-    cell: CellName | None = Field(None, description="One cell's source, by index or id.")
+    cell: CellName | None = Field(None, description="One cell's source, by id, or index from 0.")
 
 
 class CellOfEdit(PartArguments):

@@ -54,7 +54,8 @@ class TraceArguments(Given):
 
     trace: Trace = Field(
         None,
-        description="List the calls of these functions, with arguments and results: names, comma-separated; true: all.",
+        description="List the calls of these functions, with arguments and results: module.function, comma-separated; "
+        "true: all.",
     )
     profile: bool = Field(default=False, description="Measure which functions take the time.")
 
