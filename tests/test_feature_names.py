@@ -70,6 +70,7 @@ def names_of(feature: Feature) -> frozenset[str]:
         *hooks.calls.subjects,
         *(source.name for source, _ in hooks.query_sources),
         *hooks.adapters.reply_fields,
+        *(name for kind, _ in feature.repl_kinds for name in (kind.key, kind.title)),
         *(name for name, _ in feature.durations),
         *(name for log in feature.logs for name in (log.category, log.counted_as, log.usage_as)),
         *(one.kind for one in hooks.resources),

@@ -294,7 +294,7 @@ def derived() -> Names:
             *(need for tool in TOOLS for need in tool.needs),
         },
         "tools.dialects": {one for kind in kinds.REPL_KINDS for one in (kind.dialect, kind.file_dialect) if one},
-        "tools.repl_words": (word for kind in kinds.REPL_KINDS for word in kind.words),
+        "tools.repl_words": kinds.kinds_by_word(features.repl_kinds()),
         "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
         "backseat_driver.arguments": {*manifest.ARGUMENT_NAMES, *manifest.IGNORED_ARGUMENTS},
         "backseat_driver.skills": {*manifest.SKILL_NAMES, *manifest.PAGE_PATHS},

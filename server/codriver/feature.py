@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.log.event_logs import EventLog
+    from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.projects import Project
+    from codriver.repls.launch.recipes import Launch
     from codriver.server_hooks import ServerHooks
     from codriver.settings.declared import DeclaredSetting
     from codriver.setup.doctor_checks import FeatureChecks
@@ -64,6 +66,8 @@ class Feature:
     options: tuple[Options, ...] = ()
     doctor: Callable[[], FeatureChecks] | None = None
     """Import and return what the feature adds to `codriver doctor`."""
+    repl_kinds: tuple[tuple[ReplKind, Launch], ...] = ()
+    """Kinds of REPLs that a user starts by name, each with the function that starts it: see `repls.launch.recipes`."""
     project: Callable[[Path, Mapping[str, str]], Project | None] | None = None
     """Return the project to which `codriver init` gives precedence over a plain Python project, or None.
 

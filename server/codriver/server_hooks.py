@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.repls.contract.adapter import Connector
     from codriver.repls.contract.adapter_values import AcceptedStream
-    from codriver.repls.kinds import Launcher
-    from codriver.repls.launch.recipes import Launch
     from codriver.settings.model import Settings
     from codriver.tools.calls.arguments import AddedArguments
     from codriver.tools.calls.call import Services
@@ -175,8 +173,6 @@ class ServerHooks:
     requests: tuple[Request, ...] = ()
     accepted: tuple[AcceptedRepls[Any], ...] = ()
     connectors: tuple[Connectors[Any], ...] = ()
-    launchers: tuple[tuple[Launcher, Launch], ...] = ()
-    """How REPLs of the feature's kinds are started: see `repls.launch.recipes`."""
     named_repls: tuple[Callable[[Settings, Mapping[str, str]], Sequence[AddRepl]], ...] = ()
     """Return the REPLs that the feature's settings name, for an environment."""
     checks: tuple[Callable[[Settings, Mapping[str, str]], None], ...] = ()
@@ -190,6 +186,8 @@ class ServerHooks:
     reports: tuple[Report[Any], ...] = ()
     edit_languages: tuple[tuple[str, ApplyText], ...] = ()
     """How edits of strings are applied to files with these suffixes, which have parts: see `editing.file_languages`."""
+    languages: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Languages that tools of the feature are for, each with the suffixes of the files that make them available."""
     guides: tuple[Guide, ...] = ()
     resources: tuple[ResourceFamily, ...] = ()
     prompts: tuple[Prompt, ...] = ()

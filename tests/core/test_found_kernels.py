@@ -10,7 +10,7 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.repl_connections import MAX_KERNEL_ATTEMPTS
+from codriver.core.repl_connections import MAX_DISCOVERED_REPL_ATTEMPTS
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
@@ -110,10 +110,10 @@ def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     server = Server()
     server.do(KERNEL)
     said = []
-    for tries in range(1, MAX_KERNEL_ATTEMPTS + 1):
+    for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
         server.do(ReplLost(KERNEL.id, "nothing listens there"))
         said += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
-        assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_KERNEL_ATTEMPTS)
+        assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_DISCOVERED_REPL_ATTEMPTS)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "nothing listens there")
@@ -142,7 +142,7 @@ def test_a_kernel_is_retried_when_its_file_is_rewritten():
 def test_a_kernel_that_was_given_up_is_tried_once_each_time_it_is_discovered_again():
     server = Server()
     server.do(KERNEL)
-    for tries in range(1, MAX_KERNEL_ATTEMPTS + 1):
+    for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
         server.do(ReplLost(KERNEL.id, "it did not answer"))
         server.do(RetryDue(KERNEL.id, tries))
     server.do(KERNEL)

@@ -18,7 +18,7 @@ import real_repls
 from codriver.core.values import Form, Request
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.kinds import JUPYTER_PROTOCOL, NREPL_PROTOCOL, split_address
+from codriver.repls.kinds import NREPL_PROTOCOL, split_address
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
 CONNECTORS = {NREPL_PROTOCOL: connect_nrepl, memory_repl.PROTOCOL: memory_repl.connect}
@@ -169,7 +169,7 @@ WORDS = {
 
 def connector(protocol):
     """Return the connector of a protocol. The one for kernels is imported only if the feature exists."""
-    if protocol != JUPYTER_PROTOCOL:
+    if protocol in CONNECTORS:
         return CONNECTORS[protocol]
     return import_module("codriver.features.jupyter.kernels.jupyter_adapter").connect_jupyter
 

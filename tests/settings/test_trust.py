@@ -13,6 +13,7 @@ import pytest
 from accepted import accept
 from live_server import serving
 
+from codriver.app.features import repl_kinds
 from codriver.app.workspace_settings import load
 from codriver.files import toml_file
 from codriver.files.own_folders import workspace_state_directory
@@ -43,7 +44,7 @@ GRANTING = [
     ("port_files", ["/home/other/.nrepl-port"]),
 ]
 HARMLESS = [
-    *(("repl", [word]) for word in kinds_by_word()),
+    *(("repl", [word]) for word in kinds_by_word(repl_kinds())),
     ("repl", ["none"]),
     ("nrepl", ["7888"]),
     ("nrepl", ["clj=localhost:7888"]),
@@ -141,7 +142,7 @@ def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
 
 
 def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
-    said = [_answer_to(word) for word in kinds_by_word()]
+    said = [_answer_to(word) for word in kinds_by_word(repl_kinds())]
     assert "no command" in _answer_to("no-such-word")
     assert not [text for text in said if "no command" in text]
 

@@ -53,7 +53,7 @@ def test_the_first_matching_rule_chooses_the_session(repls, used, key, reason):
 
 
 def worker(number, pid):
-    origin = Origin("program", "gunicorn -w 2 shop:app")
+    origin = Origin("program", "gunicorn -w 2 shop:app", has_several_processes=True)
     aliases = (str(pid), *(["shop"] if number == 1 else []))
     return replace(repl(f"shop/{number}", origin, application="shop"), aliases=aliases)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.feature import Feature
     from codriver.log.event_logs import EventLog
     from codriver.repls.contract.extras import AdapterHooks
-    from codriver.repls.kinds import Launcher
+    from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.recipes import Launch
     from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
     from codriver.settings.model import Settings
@@ -131,9 +131,9 @@ def adapter_hooks() -> AdapterHooks:
     )
 
 
-def launchers() -> Mapping[Launcher, Launch]:
-    """Return the functions with which features start REPLs, by the launcher of the REPL's kind."""
-    return {name: launch for hooks in server_hooks() for name, launch in hooks.launchers}
+def repl_kinds() -> Mapping[ReplKind, Launch]:
+    """Return the kinds of REPLs that features add, and the function that starts each."""
+    return {kind: launch for feature in features() for kind, launch in feature.repl_kinds}
 
 
 def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl, ...]:
@@ -159,6 +159,11 @@ def doctor_checks() -> tuple[FeatureChecks, ...]:
 def project_finders() -> tuple[FindProject, ...]:
     """Return the functions of features that find a project for `codriver init`."""
     return tuple(feature.project for feature in features() if feature.project is not None)
+
+
+def languages() -> Mapping[str, tuple[str, ...]]:
+    """Return the languages that tools of features are for, each with the suffixes of its files."""
+    return {name: suffixes for hooks in server_hooks() for name, suffixes in hooks.languages}
 
 
 def edit_languages() -> Mapping[str, ApplyText]:

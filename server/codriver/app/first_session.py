@@ -22,7 +22,7 @@ from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State, first_answer_warnings
-from codriver.core.values import LISP, NOTEBOOK, PYTHON
+from codriver.core.values import LISP, PYTHON
 from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.tree_walk import file_kinds_in
@@ -90,8 +90,9 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         recipe_of=partial(
             find_recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
             is_requested=False,
-            python=settings.python, launchers=features.launchers(),
+            python=settings.python, added_kinds=features.repl_kinds(),
         ),
+        added_kinds=features.repl_kinds(),
     ).search_once()  # fmt: skip
     return core.state
 
@@ -143,7 +144,7 @@ def _kind(repl: Repl) -> str:
         return f"running application {repl.profile.application}"
     if repl.notebook:
         return f"kernel of {PurePath(repl.notebook).name}"
-    return "Jupyter kernel" if repl.origin.kind in ("kernel", "server") else ""
+    return repl.origin.title
 
 
 def _describe_trust_benefit(state: State) -> str:
@@ -161,10 +162,8 @@ REST_TIMES: Final = 100
 """The pause after a scan, as a multiple of its duration."""
 MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that a scan visits."""
-SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",), PYTHON: (".py",)}
-)
-"""For each language, the suffixes of the files that make its tools available."""
+SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, PYTHON: (".py",)})
+"""For each language of the base, the suffixes of the files that make its tools available."""
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
@@ -188,7 +187,8 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesFound:
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
-    missing = {name: suffixes for name, suffixes in SUFFIXES_BY_LANGUAGE.items() if name not in known}
+    languages = {**SUFFIXES_BY_LANGUAGE, **features.languages()}
+    missing = {name: suffixes for name, suffixes in languages.items() if name not in known}
     found = file_kinds_in(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
     repl = suggested_repl(workspace)
     is_accepted = trust.is_accepted(workspace)

@@ -134,8 +134,13 @@ def run(options: ServeOptions) -> int:
     with logging_to_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
-            check_repl_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python,
-                       launchers=features.launchers())  # fmt: skip
+            check_repl_word(
+                words,
+                options.workspace.resolve(),
+                os.environ,
+                python=loaded.settings.python,
+                added_kinds=features.repl_kinds(),
+            )
         durations = durations_from(os.environ, features.durations())
         features.check_settings(loaded.settings, os.environ)
         sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
@@ -351,6 +356,7 @@ class Server:
             named=features.named_repls(settings, os.environ),
             port_files=settings.port_files,
             recipe_of=self._parts.recipe_of,
+            added_kinds=features.repl_kinds(),
         )
         discovery.begin()
         self._live.discovery = discovery

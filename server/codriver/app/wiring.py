@@ -227,7 +227,7 @@ def _recipe_of(
     acceptance_of = trust.environment_acceptance
     return find_recipe(
         words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python,
-        launchers=features.launchers(),
+        added_kinds=features.repl_kinds(),
     )  # fmt: skip
 
 

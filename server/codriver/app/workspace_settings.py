@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from codriver.app.features import features
+from codriver.app.features import features, repl_kinds
 from codriver.settings import layers
 from codriver.settings.model import build_settings_model
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 @cache
 def settings_model() -> type[Settings]:
-    """Return the settings model with the settings of all features."""
-    return build_settings_model(tuple(setting for feature in features() for setting in feature.settings))
+    """Return the settings model with the settings of all features and the names of their REPLs."""
+    return build_settings_model(
+        tuple(setting for feature in features() for setting in feature.settings),
+        frozenset(word for kind in repl_kinds() for word in kind.words),
+    )
 
 
 def load(

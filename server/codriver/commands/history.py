@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codriver.app.features import repl_kinds
 from codriver.commands.log_follower import MAX_TEXT_BYTES, FollowError
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo
@@ -59,7 +60,7 @@ def comment_markers(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_python(key: str, codes: Sequence[str]) -> bool:
-    dialect = dialect_for_session_key(key)
+    dialect = dialect_for_session_key(key, repl_kinds())
     return sum(map(_parses_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON_KIND.dialect
 
 

@@ -34,9 +34,11 @@ class _ReplOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the help text with the current list of REPL kinds."""
-        from codriver.repls import kinds  # noqa: PLC0415  # only needed for `--help`
+        from codriver.app.features import repl_kinds  # noqa: PLC0415  # only needed for `--help`
+        from codriver.repls import kinds  # noqa: PLC0415  # as above
 
-        words = ", ".join([*kinds.kinds_by_word(), f"{kinds.JUPYTER_PROTOCOL}:SPEC"])
+        by_word = kinds.kinds_by_word(repl_kinds())
+        words = ", ".join([*by_word, *(f"{word}:{kind.variant}" for word, kind in by_word.items() if kind.variant)])
         self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL_SETTING}. Can be repeated."
         return super().get_help_record(ctx)
 

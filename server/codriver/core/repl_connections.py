@@ -2,8 +2,8 @@
 
 A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
 started is restarted the same way when it ends. After four starts within a minute, it is given up with the reason. A
-kernel that was only discovered is given up after five attempts and without an error, as its connection file may be left
-from a kernel that has ended. Whenever it is discovered again, it is tried once.
+REPL that was only discovered is given up after five attempts and without an error, as the file that led to it may be
+left from a process that has ended. Whenever it is discovered again, it is tried once.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ MAX_STALE_RETRY_PAUSE_S = 60.0
 """Maximum pause if nothing listens on the port in a port file. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
 """Maximum number of times that a process is started within a minute. After that, it is given up."""
-MAX_KERNEL_ATTEMPTS = 5
-"""Maximum number of attempts to reach a discovered kernel. The last one is about 8 s later, enough for a restart."""
+MAX_DISCOVERED_REPL_ATTEMPTS = 5
+"""Maximum number of attempts to reach a discovered REPL. The last one is about 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
 """Length of a minute in milliseconds."""
 MAX_REMEMBERED_STARTS = 8
@@ -111,7 +111,7 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
     known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
         return _update_known_repl(state, known, action)
-    # A discovered kernel that was given up is tried once, unless its file was rewritten.
+    # A discovered REPL that was given up is tried once, unless its file was rewritten.
     given_up = known if action.origin.is_discovered_only and not action.rewritten else None
     repl = Repl(
         id=action.id,
@@ -139,7 +139,7 @@ def _update_known_repl(state: State, known: Repl, action: AddRepl) -> Outcome:
         known = replace(known, aliases=action.aliases)
         state = with_repl(state, known)
     if action.notebook not in (None, known.notebook):
-        # A notebook that uses this kernel was opened or renamed.
+        # A notebook that uses this REPL was opened or renamed.
         known = replace(known, notebook=action.notebook)
         state = with_repl(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
@@ -229,7 +229,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
         cause += f"; {repl.origin.text} is probably left over from a process that has ended"
-    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= MAX_KERNEL_ATTEMPTS)
+    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= MAX_DISCOVERED_REPL_ATTEMPTS)
     lost = replace(
         repl,
         phase="stopped" if final else "waiting",
@@ -242,7 +242,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     )
     state = with_repl(state, lost)
     if repl.origin.is_discovered_only:
-        return _lose_discovered_kernel(state, repl, cause, final=final)
+        return _lose_discovered_repl(state, repl, cause, final=final)
     longest_s = MAX_STALE_RETRY_PAUSE_S if is_stale else MAX_RETRY_PAUSE_S
     effects: tuple[Effect, ...] = (
         (StoreDocument("given up", repl.key, cause),) if final else (_schedule_retry(lost, longest_s),)
@@ -253,8 +253,8 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     return Outcome(state, effects, (*ends, *_loss_messages(repl, cause, action.now, final=final)))
 
 
-def _lose_discovered_kernel(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """Handle the loss of a kernel that was only discovered, or a failure to reach it.
+def _lose_discovered_repl(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
+    """Handle the loss of a REPL that was only discovered, or a failure to reach it.
 
     Only the first failure is logged.
     """

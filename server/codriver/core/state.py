@@ -149,24 +149,23 @@ class Session:
 
 @dataclass(frozen=True)
 class Origin:
-    """How Codriver came to know a REPL.
+    """How Codriver came to know a REPL."""
 
-    A `kernel` is identified by its connection file or by the `server` that runs it. A `program` connects to Codriver
-    when asked to, and all processes of one program have the same text.
-    """
-
-    kind: Literal["address", "port-file", "process", "kernel", "server", "program"]
+    kind: str
+    """`address`, `port-file`, `process`, or the name that a feature gives to the REPLs that it finds."""
     text: str
-    """How the REPL is named or found, depending on `kind`.
-
-    It is the address, the port file's path, the word or command line to start, the connection file, the URL, or the
-    program's command.
-    """
+    """How the REPL is named or found: the address, the port file's path, or the word or command line to start."""
+    title: str = ""
+    """What a REPL of a feature is, for the instructions. Empty for a plain REPL."""
     is_discovered_only: bool = False
-    """Whether the kernel was only discovered, not named by anyone.
+    """Whether the REPL was only discovered, not named by anyone.
 
-    Such a kernel belongs to a person. It is used only by its key, or if it is the only REPL.
+    Such a REPL belongs to a person. It is used only by its key, or if it is the only REPL.
     """
+    is_of_unverified_file: bool = False
+    """Whether a file led to the REPL, other than a port file, that this user may not have written."""
+    has_several_processes: bool = False
+    """Whether all processes of one program have this text. A caller who names none of them gets the first one."""
     stand_in_note: str = ""
     """The note about a stand-in: which REPL Codriver started, and why the project's own cannot be started."""
 
@@ -178,7 +177,7 @@ class Origin:
     @property
     def is_claim(self) -> bool:
         """Return whether no person named the REPL, so each connection must verify that this user's process listens."""
-        return bool(self.named_by) or self.kind == "port-file" or (self.kind == "kernel" and self.is_discovered_only)
+        return bool(self.named_by) or self.kind == "port-file" or self.is_of_unverified_file
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ class Repl:
         """Return whether calls should wait for the REPL.
 
         They do while it is connecting for the first time, and while a process that Codriver started is restarting.
-        Kernels that were only discovered are never waited for.
+        REPLs that were only discovered are never waited for.
         """
         if self.origin.is_discovered_only:
             return False

@@ -48,8 +48,6 @@ SUMMARIZED_KINDS: frozenset[Kind] = frozenset({"run-tests"})
 LISP = "lisp"
 """The language family of tools that work for every Lisp dialect."""
 PYTHON = "python"
-NOTEBOOK = "notebook"
-"""The language of tools for notebooks, which are offered in workspaces that contain a notebook."""
 NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 """The dialects that are not Lisps."""
 

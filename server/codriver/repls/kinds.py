@@ -2,6 +2,8 @@
 
 Discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl` read it. To support another
 kind of REPL with a known protocol, add an entry to `REPL_KINDS`.
+
+Features declare further kinds. A user starts these by name, and functions that look up a name get them as `added`.
 """
 
 from __future__ import annotations
@@ -11,19 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-Launcher = Literal["program", "python-program", "worker", "clojure", "jupyter"]
+Launcher = Literal["program", "python-program", "worker", "clojure", "feature"]
 """How the command of a REPL is found: a program in PATH or `node_modules`, a console script of a Python package,
-Codriver's worker in the project's interpreter, the Clojure CLI or Debian's jars, or a kernelspec.
+Codriver's worker in the project's interpreter, the Clojure CLI or Debian's jars, or as its feature determines.
 """
 
 NREPL_PROTOCOL: Final = "nrepl"
 """The protocol of nREPL servers, which exchange bencode over TCP. It is the default for addresses without a protocol.
 """
-
-JUPYTER_PROTOCOL: Final = "jupyter"
-"""The protocol of Jupyter kernels, addressed by the path of a connection file. Also the name that starts one."""
 
 NREPL_VERSION: Final = "1.3.1"
 """The version of nREPL that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
@@ -43,6 +42,10 @@ class ReplKind:
     """The protocol, which selects the connector."""
     words: tuple[str, ...] = ()
     """The names accepted by `--repl`, the preferred one first."""
+    variant: str = ""
+    """What may follow the name and a colon, as displayed in help texts. Empty if nothing may."""
+    key_of_variant: Callable[[str], str] | None = None
+    """Return the default session key for what follows the colon."""
 
     # Files
     suffixes: tuple[str, ...] = ()
@@ -154,12 +157,6 @@ REPL_KINDS: tuple[ReplKind, ...] = (
         by_hand="codriver serve --repl hy",
     ),
     PYTHON_KIND,
-    # It follows Python so that a kernel is started only on request, and `init` never suggests one.
-    ReplKind(
-        "Jupyter kernel", "jup", "python", (JUPYTER_PROTOCOL,), protocol=JUPYTER_PROTOCOL,
-        install="run `pip install ipykernel` in the project's environment",
-        launcher="jupyter", needs_project=True, by_hand="codriver serve --repl jupyter",
-    ),
 )  # fmt: skip
 
 NO_REPL_SETTING = "none"
@@ -181,18 +178,16 @@ _CONNECT_ONLY_PROJECT_FILES: Final = ("build.boot",)
 """Project files of REPLs that Codriver can connect to, but that `init` does not start."""
 
 
-def kinds_by_word() -> Mapping[str, ReplKind]:
+def kinds_by_word(added: Iterable[ReplKind] = ()) -> Mapping[str, ReplKind]:
     """Return the kinds by each name that `--repl` accepts."""
-    return {word: kind for kind in REPL_KINDS for word in kind.words}
+    return {word: kind for kind in (*REPL_KINDS, *added) for word in kind.words}
 
 
-def find_kind(words: str) -> ReplKind | None:
-    """Return the kind that a `repl` setting names, or None if the setting is a command line.
-
-    `jupyter:SPEC` selects a kernelspec.
-    """
-    word, colon, _spec = words.strip().partition(":")
-    return kinds_by_word().get(word) if not colon or word == JUPYTER_PROTOCOL else None
+def find_kind(words: str, added: Iterable[ReplKind] = ()) -> ReplKind | None:
+    """Return the kind that a `repl` setting names, or None if the setting is a command line."""
+    word, colon, _ = words.strip().partition(":")
+    found = kinds_by_word(added).get(word)
+    return None if colon and found is not None and not found.variant else found
 
 
 def display_name(words: str) -> str:
@@ -236,18 +231,10 @@ def session_key_for_dialect(dialect: str) -> str:
     return next((kind.key for kind in REPL_KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
-def session_key_for_kernelspec(name: str) -> str:
-    """Return the session key for a kernel without a notebook: the key of the kernelspec's language, if it is known."""
-    name = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
-    if not name or "python" in name or "py" in name.split("-"):
-        return "jup"
-    return {"ir": "r"}.get(name, name)
-
-
-def dialect_for_session_key(key: str) -> str | None:
+def dialect_for_session_key(key: str, added: Iterable[ReplKind] = ()) -> str | None:
     """Return the dialect of a default session key such as `py`, `py-2` or `py/who`, or None for any other key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
-    return next((kind.dialect for kind in REPL_KINDS if kind.key == name), None)
+    return next((kind.dialect for kind in (*REPL_KINDS, *added) if kind.key == name), None)
 
 
 def protocol_for_port_file(name: str) -> str:

@@ -15,7 +15,7 @@ from codriver.net.admission import is_loopback
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from codriver.settings.declared import Grants
 
@@ -63,27 +63,29 @@ _GRANTING_STRINGS: Final = frozenset({"host", "python"})
 """String settings that grant something whatever their value is."""
 
 
-def granting_items(name: str, value: object, grants: Grants = "nothing") -> tuple[object, ...]:
+def granting_items(
+    name: str, value: object, grants: Grants = "nothing", added_repls: Container[str] = ()
+) -> tuple[object, ...]:
     """Return the parts of a setting's value that grant something: items of a list, or the whole value.
 
-    `grants` comes from the feature that declares the setting.
+    `grants` comes from the feature that declares the setting, and `added_repls` are names of REPLs of features.
     """
     if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
-        return tuple(item for item in value if not _HARMLESS_ITEM_CHECKS[name](item))
+        items = (item for item in value if not _HARMLESS_ITEM_CHECKS[name](item))
+        return tuple(item for item in items if not (name == "repl" and item in added_repls))
     is_granting = name in _GRANTING_STRINGS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
     is_granting |= grants == "any value" or (isinstance(value, bool) and grants == json.dumps(value))
     return (value,) if is_granting else ()
 
 
 def split_granting(
-    name: str, value: object, current: object, accepted: tuple[object, ...], grants: Grants = "nothing"
+    name: str, value: object, current: object, accepted: tuple[object, ...], granting: tuple[object, ...]
 ) -> tuple[object, object]:
     """Split a value from a workspace's file into the part that takes effect and the part that is withheld.
 
     Each part is None if it is empty. `current` is the value without that file, which needs no acceptance. `accepted`
-    contains the granting items that the user has accepted. `grants` comes from the feature that declares the setting.
+    contains the granting items that the user has accepted, and `granting` those of the value: see `granting_items`.
     """
-    granting = granting_items(name, value, grants)
     if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
         known = (*(current if isinstance(current, tuple) else ()), *accepted)
         withheld = tuple(item for item in granting if item not in known)

@@ -201,12 +201,12 @@ def load_settings(
                 errors.append(error)
                 continue
             if layer.origin.layer == "workspace":
-                grants = model.grants_of(name)
-                if items := granting.granting_items(name, counting, grants):
+                items = granting.granting_items(name, counting, model.grants_of(name), model.ADDED_REPLS)
+                if items:
                     granted[name] = (*granted.get(name, ()), *items)
                 current = values.get(name, model.model_fields[name].default)
                 accepted = record.settings.get(name, ())
-                counting, waiting = granting.split_granting(name, counting, current, accepted, grants)
+                counting, waiting = granting.split_granting(name, counting, current, accepted, items)
                 if waiting is not None:
                     source, setting = layer.origin.source, name_in_files(name)
                     withheld.append(WithheldSetting(source, setting, waiting, accepted, record.exists, record.error))

@@ -70,6 +70,8 @@ class Settings(BaseModel):
 
     DECLARED: ClassVar[Mapping[str, DeclaredSetting[Any]]] = MappingProxyType({})
     """The settings that features declare, by name: see `build_settings_model`."""
+    ADDED_REPLS: ClassVar[frozenset[str]] = frozenset()
+    """The names of the kinds of REPLs that features add, for the setting `repl`."""
 
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """The path of the machine's policy for each setting that it turns off."""
@@ -250,8 +252,13 @@ GROWING_LISTS = frozenset({"repl", "nrepl"})
 
 
 @cache
-def build_settings_model(declared: tuple[DeclaredSetting[Any], ...]) -> type[Settings]:
-    """Return the settings model of the base and of the features that declare settings. Each program calls this once."""
+def build_settings_model(
+    declared: tuple[DeclaredSetting[Any], ...], added_repls: frozenset[str] = frozenset()
+) -> type[Settings]:
+    """Return the settings model of the base and of the features that declare settings or name REPLs.
+
+    Each program calls this once.
+    """
     added: dict[str, Any] = {
         declaration.name: (
             _type_of(declaration),
@@ -261,6 +268,7 @@ def build_settings_model(declared: tuple[DeclaredSetting[Any], ...]) -> type[Set
     }
     model = create_model("Settings", __base__=Settings, __module__=__name__, **added)
     model.DECLARED = MappingProxyType({declaration.name: declaration for declaration in declared})
+    model.ADDED_REPLS = added_repls
     return model
 
 

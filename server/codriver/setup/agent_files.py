@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.files.own_folders import shipped_directory
-from codriver.repls.kinds import JUPYTER_PROTOCOL, PYTHON_KIND
+from codriver.repls.kinds import PYTHON_KIND
 from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup.change_plan import Change, read_file
 
@@ -103,11 +103,7 @@ def _is_unchanged_skill(text: str) -> bool:
 def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]:
     seen: set[str] = set()
     projects = (*find_projects(workspace), *projects_below(workspace))
-    is_lisp = (
-        options.remove
-        or not projects
-        or any(project.repl not in (PYTHON_KIND.repl, JUPYTER_PROTOCOL) for project in projects)
-    )
+    is_lisp = options.remove or not projects or any(project.repl != PYTHON_KIND.repl for project in projects)
     for name in SKILL_DIRECTORIES:
         directory = workspace / name
         # One directory may be a link to the other.

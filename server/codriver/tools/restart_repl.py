@@ -37,7 +37,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     with anyio.move_on_after(arguments.timeout_ms / 1000):
         if repl.is_owned:
             call.dispatch(RestartRepl(repl.id, f"{who} called restart_repl"))
-        elif _is_jupyter_kernel(repl) and arguments.repl_session_key is not None:
+        elif _can_be_restarted_by_key(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
             why = f"codriver did not start {repl.key}; restart it with the program that started it"
@@ -72,10 +72,10 @@ def _is_settled(now: Repl, before: Repl) -> bool:
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
-def _is_jupyter_kernel(repl: Repl) -> bool:
-    """Return whether a REPL is a kernel that a Jupyter Server can restart.
+def _can_be_restarted_by_key(repl: Repl) -> bool:
+    """Return whether something other than Codriver can restart a REPL, such as a Jupyter Server its kernels.
 
-    Such a kernel may belong to a human, so the caller has to pass its key.
+    Such a REPL may belong to a human, so the caller has to pass its key.
     """
     return repl.profile is not None and "restart" in repl.profile.capabilities
 

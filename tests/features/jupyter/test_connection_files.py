@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from codriver.features.jupyter.kernel_kind import session_key_for_kernelspec, session_key_for_notebook
 from codriver.features.jupyter.kernels.connection_files import (
     Contents,
     RuntimeDirectory,
@@ -16,8 +17,6 @@ from codriver.features.jupyter.kernels.connection_files import (
     read_server_file,
 )
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
-from codriver.repls.kinds import session_key_for_kernelspec
 
 KERNEL = {
     "shell_port": 33281, "iopub_port": 37441, "stdin_port": 60345, "control_port": 42131, "hb_port": 33265,

@@ -21,6 +21,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
+from codriver.features.jupyter.kernel_origins import kernel_of_file, kernel_of_server
 from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
 from codriver.features.jupyter.kernels.connection_files import NotebookServer
 from codriver.features.jupyter.kernels.kernel_discovery import FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S, KernelDiscovery
@@ -387,7 +388,7 @@ def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(workspace)
     discovered = Discovered(workspace)
     repl = discovered.reconcile()["a-ipynb"]
     assert (repl.phase, repl.origin, repl.notebook) == (
-        "connecting", Origin("kernel", str(path), is_discovered_only=True), str(workspace.path / "a.ipynb"),
+        "connecting", kernel_of_file(path, is_discovered_only=True), str(workspace.path / "a.ipynb"),
     )  # fmt: skip
     assert discovered.reconcile()
     assert not discovered.effects
@@ -439,7 +440,7 @@ def test_a_kernel_named_by_its_url_is_not_discovered_again(workspace):
     workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     url = "https://host/base/api/kernels/1"
-    discovered.core.report(AddRepl("own", "jup", Origin("server", url), f"jupyter+{url}"))
+    discovered.core.report(AddRepl("own", "jup", kernel_of_server(url), f"jupyter+{url}"))
     assert list(discovered.reconcile()) == ["jup"]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from needs import modules
 
-from codriver.app.features import launchers
+from codriver.app.features import repl_kinds
+from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
 from codriver.features.jupyter.kernels.started_kernels import prepare_connection_file, remove_connection_file
 from codriver.repls import kinds
@@ -49,7 +50,7 @@ def file_for(environ, word):
 
 def test_jupyter_means_ipython_in_the_project_interpreter(workspace_and_environ):
     workspace, environ = workspace_and_environ
-    kernel_recipe = find_recipe("jupyter", workspace, environ, launchers=launchers())
+    kernel_recipe = find_recipe("jupyter", workspace, environ, added_kinds=repl_kinds())
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")
     assert kernel_recipe.command == (python, "-m", "ipykernel_launcher", "-f", file)
     assert (str(kernel_recipe.address_file.path), kernel_recipe.protocol, kernel_recipe.port_file) == (
@@ -70,7 +71,7 @@ def test_a_kernelspec_of_the_project_environment_comes_first(workspace_and_envir
     )
     write_spec(tmp_path / "data" / "kernels", "xpython", {"argv": ["other"]})
     environ = {**environ, "JUPYTER_DATA_DIR": str(tmp_path / "data")}
-    kernel_recipe = find_recipe("jupyter:xpython", workspace, environ, launchers=launchers())
+    kernel_recipe = find_recipe("jupyter:xpython", workspace, environ, added_kinds=repl_kinds())
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter-xpython")
     assert kernel_recipe.command == (python, "-m", "xpython_launcher", "-f", file)
     assert "pip install xeus-python" in kernel_recipe.remedies[0][1]
@@ -79,12 +80,12 @@ def test_a_kernelspec_of_the_project_environment_comes_first(workspace_and_envir
 def test_variables_of_another_kernel_are_removed_from_the_environment(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     foreign_variables = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
-    kernel_recipe = find_recipe("jupyter", workspace, {**environ, **foreign_variables}, launchers=launchers())
+    kernel_recipe = find_recipe("jupyter", workspace, {**environ, **foreign_variables}, added_kinds=repl_kinds())
     assert kernel_recipe.env == {**environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     program(tmp_path / "bin", "k")
     write_spec(tmp_path / "kernels", "k", {"argv": ["k"], "env": {"PS1": "$$"}})
     kernel_recipe = find_recipe(
-        "jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)}, launchers=launchers()
+        "jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)}, added_kinds=repl_kinds()
     )
     assert kernel_recipe.env["PS1"] == "$"
     assert kernel_recipe.remedies == ()
@@ -94,7 +95,7 @@ def test_variables_of_another_kernel_are_removed_from_the_environment(workspace_
 def test_an_unknown_kernelspec_is_refused_immediately(workspace_and_environ, word):
     workspace, environ = workspace_and_environ
     with pytest.raises(RecipeError, match=rf"`--repl {word}` cannot be started: there is no kernelspec"):
-        check_repl_word(word, workspace, environ, launchers=launchers())
+        check_repl_word(word, workspace, environ, added_kinds=repl_kinds())
 
 
 @pytest.mark.parametrize("word", ["jupyter", "jupyter:k"])
@@ -102,9 +103,9 @@ def test_no_kernel_is_started_in_an_untrusted_workspace(workspace_and_environ, t
     workspace, environ = workspace_and_environ
     write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
-    assert find_recipe(word, workspace, environ, launchers=launchers()).command
+    assert find_recipe(word, workspace, environ, added_kinds=repl_kinds()).command
     with pytest.raises(RecipeError, match="nobody has accepted this checkout: ask your human to run: codriver trust"):
-        find_recipe(word, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED, launchers=launchers())
+        find_recipe(word, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED, added_kinds=repl_kinds())
 
 
 @pytest.mark.parametrize(
@@ -117,13 +118,13 @@ def test_no_kernel_is_started_in_an_untrusted_workspace(workspace_and_environ, t
     ],
 )
 def test_the_repl_option_determines_the_key(word, key, dialect):
-    configured = _configured_command(word)
+    configured = _configured_command(word, [KERNEL_KIND])
     assert (configured.key, configured.dialect, configured.keyed, configured.origin.text) == (key, dialect, True, word)
 
 
 def test_other_options_with_a_colon_are_command_lines():
-    assert kinds.find_kind("python:3") is None
-    assert kinds.find_kind("jupyter:ir") is kinds.find_kind(" jupyter ")
+    assert kinds.find_kind("python:3", [KERNEL_KIND]) is None
+    assert kinds.find_kind("jupyter:ir", [KERNEL_KIND]) is kinds.find_kind(" jupyter ", [KERNEL_KIND]) is KERNEL_KIND
 
 
 # The connection file

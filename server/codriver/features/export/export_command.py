@@ -41,10 +41,11 @@ from codriver.features.export.documents.recordings import (
     to_json_lines,
     unknown_names,
 )
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL, KERNEL_KIND
 from codriver.files import Links, whole_files
 from codriver.files.own_folders import workspace_state_directory
 from codriver.net import client
-from codriver.repls.kinds import JUPYTER_PROTOCOL, PYTHON_KIND, dialect_for_session_key, find_kind, split_address
+from codriver.repls.kinds import PYTHON_KIND, dialect_for_session_key, find_kind, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -296,7 +297,7 @@ def _chosen(
 def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the session's key, or for a Lisp the key of its REPL, because its sessions share all definitions."""
     repl = key.partition("/")[0]
-    dialect = known.get(repl, {}).get("dialect") or dialect_for_session_key(repl)
+    dialect = known.get(repl, {}).get("dialect") or dialect_for_session_key(repl, [KERNEL_KIND])
     return key if dialect == PYTHON_KIND.dialect else repl
 
 
@@ -307,8 +308,8 @@ def _recording(
     from codriver.features.export.fresh_runs import repl_option  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
-    kind = find_kind(repl or "")
-    dialect = str(row.get("dialect") or dialect_for_session_key(key) or (kind.dialect if kind else ""))
+    kind = find_kind(repl or "", [KERNEL_KIND])
+    dialect = str(row.get("dialect") or dialect_for_session_key(key, [KERNEL_KIND]) or (kind.dialect if kind else ""))
     process_origin = str(row.get("origin", "")) if row.get("kind") == "process" else ""
     is_of_kernel = _is_kernel_session(row, key)
     kernel = JUPYTER_PROTOCOL if is_of_kernel and dialect == PYTHON_KIND.dialect else ""

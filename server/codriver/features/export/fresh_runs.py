@@ -31,11 +31,12 @@ from codriver.features.export.documents.verification import (
     verify_recorded,
 )
 from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL, KERNEL_KIND
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import escape_to_one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
-from codriver.repls.kinds import JUPYTER_PROTOCOL, NREPL_PROTOCOL, PYTHON_KIND, REPL_KINDS, find_kind
+from codriver.repls.kinds import NREPL_PROTOCOL, PYTHON_KIND, REPL_KINDS, find_kind
 from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.programs import join_python_modules
@@ -175,7 +176,7 @@ class FreshRuns:
         acceptance_of = trust.environment_acceptance
         return find_recipe(
             words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
-            launchers={JUPYTER_PROTOCOL: launch_kernel},
+            added_kinds={KERNEL_KIND: launch_kernel},
         )  # fmt: skip
 
     async def _repl_or_replacement(self, stack: AsyncExitStack, on_output: OnOutput) -> FreshRepl:
@@ -333,8 +334,7 @@ def _interpreter(workspace: Path) -> str:
 
 def selects_kernel(words: str) -> bool:
     """Return whether the words after `--repl` name a kernel."""
-    kind = find_kind(words)
-    return kind is not None and kind.protocol == JUPYTER_PROTOCOL
+    return find_kind(words, [KERNEL_KIND]) is KERNEL_KIND
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:

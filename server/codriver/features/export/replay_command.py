@@ -30,6 +30,7 @@ from codriver.features.export.documents.recordings import (
     RecordingError,
     parse_recording,
 )
+from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.files import MEBIBYTE, FileRules, Links
 from codriver.log.control_characters import escape_to_one_line
 from codriver.repls.kinds import find_kind
@@ -88,7 +89,7 @@ def replay_command(
 
     workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
-    if repl is None and find_kind(recording.repl) is None:
+    if repl is None and find_kind(recording.repl, [KERNEL_KIND]) is None:
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
     runs = FreshRuns(
         workspace,

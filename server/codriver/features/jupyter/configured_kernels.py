@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import AddRepl
-from codriver.core.state import Origin
 from codriver.features.jupyter.kernel_entries import check_encrypted, named_kernels
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL, KERNEL_KIND
+from codriver.features.jupyter.kernel_origins import kernel_of_file, kernel_of_server
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, NamedKernel
 from codriver.features.jupyter.settings import KERNELS_SETTING
 
@@ -39,6 +40,6 @@ def _as_repl(kernel: NamedKernel) -> AddRepl:
     location = kernel.location
     if isinstance(location, KernelUrl):
         address = location.address
-        return AddRepl(f"server:{address}", kernel.key or location.key, Origin("server", str(location)), address)
-    address, key = f"jupyter://{location}", "jup"
-    return AddRepl(f"kernel:{location}", kernel.key or key, Origin("kernel", str(location)), address)
+        return AddRepl(f"server:{address}", kernel.key or location.key, kernel_of_server(location), address)
+    address = f"{JUPYTER_PROTOCOL}://{location}"
+    return AddRepl(f"kernel:{location}", kernel.key or KERNEL_KIND.key, kernel_of_file(location), address)

@@ -11,19 +11,18 @@ from codriver.features.jupyter import list_cells, run_cell
 from codriver.features.jupyter.arguments import CellOfEdit, StatusArguments
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest, describe_cell
 from codriver.features.jupyter.configured_kernels import check_configured_kernels, configured_kernels, configured_repls
-from codriver.features.jupyter.kernel_recipe import launch_kernel
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL
 from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_processes import find_process
 from codriver.features.jupyter.kernels.server_kernels import (
-    FILE_PROTOCOL,
     SERVER_PROTOCOLS,
     ServerKernels,
     describe_start_delay,
 )
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_reads import NotebookReads
+from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, NOTEBOOK_SUFFIX
 from codriver.features.jupyter.open_notebooks import find_open_notebook
-from codriver.repls.kinds import JUPYTER_PROTOCOL
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
 from codriver.tools.calls.call import CallHooks, StatusSubject
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.named_kernels import NamedKernel
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.call import Call, Services
-
-NOTEBOOK_SUFFIX: Final = ".ipynb"
 
 
 def _server_kernels(services: Services, _tasks: TaskGroup) -> ServerKernels:
@@ -61,7 +58,7 @@ def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
         core=services.core,
         workspace=services.workspace,
         environ=os.environ,
-        protocols={FILE_PROTOCOL, *SERVER_PROTOCOLS},
+        protocols={JUPYTER_PROTOCOL, *SERVER_PROTOCOLS},
         named_ids=services.part(ServerKernels).ids,
     )
 
@@ -113,7 +110,6 @@ SERVER: Final = ServerHooks(
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
     ),
     connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_start_delay),),
-    launchers=((JUPYTER_PROTOCOL, launch_kernel),),
     named_repls=(configured_repls,),
     checks=(check_configured_kernels,),
     added_arguments=(
@@ -122,12 +118,13 @@ SERVER: Final = ServerHooks(
     ),
     calls=CallHooks(
         describe=(describe_cell,),
-        process_of=MappingProxyType({FILE_PROTOCOL: _find_process_id}),
+        process_of=MappingProxyType({JUPYTER_PROTOCOL: _find_process_id}),
         guards=(guard_notebook,),
         changed=(_forget_read,),
         subjects=MappingProxyType(
             {"cells": StatusSubject("cells (of a notebook)", "the notebook", answer_about_cells)}
         ),
     ),
+    languages=((NOTEBOOK_LANGUAGE, (NOTEBOOK_SUFFIX,)),),
     edit_languages=((NOTEBOOK_SUFFIX, apply_to_notebook),),
 )

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from codriver import files
-from codriver.core.values import NOTEBOOK
 from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import cut
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -154,7 +153,7 @@ TOOL = Tool(
     run=list_cells,
     read_only=True,
     idempotent=True,
-    languages=(NOTEBOOK,),
+    languages=(NOTEBOOK_LANGUAGE,),
     setting="enable_mcp_repl_evaluation",
     search_hint="jupyter notebook cells ids",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.kinds import JUPYTER_PROTOCOL
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL
 from codriver.tools.calls.tool import CapabilitySource
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.files import FileRules, Links
 from codriver.files.tree_walk import files_of
 from codriver.repls import kinds
@@ -40,8 +41,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
     python = find_python(workspace, environ).path
     if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
         return None
-    kernel = kinds.kinds_by_word()[kinds.JUPYTER_PROTOCOL]
-    return project_of(kernel, notebook.relative_to(workspace).as_posix())
+    return project_of(KERNEL_KIND, notebook.relative_to(workspace).as_posix())
 
 
 def _language_of(notebook: Path, workspace: Path) -> str:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
     from codriver.features.jupyter.json_spans import Reader
 
+NOTEBOOK_SUFFIX: Final = ".ipynb"
+NOTEBOOK_LANGUAGE: Final = "notebook"
+"""The language of tools for notebooks, which are offered in workspaces that contain a notebook."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d{1,9})")
 _LINE_LIST_TYPES = frozenset({"application/javascript", "image/svg+xml"})

@@ -14,17 +14,18 @@ from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
 from codriver.core.pictures import replace_image_data
-from codriver.core.values import NOTEBOOK, Request
+from codriver.core.values import Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.editing.file_changes import UnreadableError, read_snapshot
 from codriver.editing.vscode import find_open_editor
 from codriver.errors import RefusedError, cut, refused
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
+from codriver.features.jupyter.kernel_origins import KERNEL_FILE
 from codriver.features.jupyter.list_cells import kernel_for_notebook
 from codriver.features.jupyter.missing_kernel import CELLS_CAPABILITY, KERNEL_SOURCE, describe_kernel_setup
 from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.tools.acts.source_files import LOADED_FILE_RULES
 from codriver.tools.acts.submission import begin, default_limits
@@ -278,7 +279,7 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
 
 def _is_of_vscode(repl: Repl) -> bool:
     """Return whether VS Code started the kernel, by the name of its connection file."""
-    return repl.origin.kind == "kernel" and VSCODE_CONNECTION_FILE.match(PurePath(repl.origin.text).name) is not None
+    return repl.origin.kind == KERNEL_FILE and VSCODE_CONNECTION_FILE.match(PurePath(repl.origin.text).name) is not None
 
 
 def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
@@ -346,6 +347,6 @@ TOOL = Tool(
     setting="enable_mcp_repl_evaluation",
     destructive=True,
     open_world=True,
-    languages=(NOTEBOOK,),
+    languages=(NOTEBOOK_LANGUAGE,),
     search_hint="jupyter notebook execute cell",
 )

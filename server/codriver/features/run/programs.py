@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 RUN_PROTOCOL: Final = "run"
 """Name of the protocol of REPLs in running programs."""
+PROGRAM: Final = "program"
+"""The kind of origin of these REPLs. The text is the command of the program."""
 CHECK_INTERVAL_S: Final = 0.25
 """Time between two checks for processes that started or ended."""
 WAIT_INTERVAL_S: Final = 0.02
@@ -157,7 +159,7 @@ class Programs:
             AddRepl(
                 member.id,
                 member.named.key,
-                Origin("program", " ".join(member.run.command)),
+                Origin(PROGRAM, " ".join(member.run.command), has_several_processes=True),
                 member.address,
                 dialect=PYTHON,
                 rewritten=True,
@@ -184,7 +186,7 @@ class Programs:
         while True:
             await self._in_use.wait()
             self._in_use = anyio.Event()
-            while any(repl.origin.kind == "program" for repl in self.services.core.state.repls.values()):
+            while any(repl.origin.kind == PROGRAM for repl in self.services.core.state.repls.values()):
                 await anyio.sleep(CHECK_INTERVAL_S)
                 if lost := self._lost_repls():
                     await self._replace(lost)
@@ -192,7 +194,7 @@ class Programs:
                     self._lost.clear()
 
     def _program_repls(self) -> list[Repl]:
-        return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == "program"]
+        return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == PROGRAM]
 
     def _lost_repls(self) -> list[Repl]:
         return [repl for repl in self._program_repls() if repl.phase in ("waiting", "connecting") and repl.generation]
@@ -308,7 +310,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
         ):
             if program.named.role == "serves":
                 first.setdefault(program.run.directory, program)
-        others = [repl.key for repl in _application_repls(call) if repl.origin.kind != "program"]
+        others = [repl.key for repl in _application_repls(call) if repl.origin.kind != PROGRAM]
         keys = sorted([*others, *[program.named.key for program in first.values()]])
         if first and len(keys) > 1:
             raise refused(
@@ -391,7 +393,7 @@ def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, o
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows
-    by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == "program"}
+    by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == PROGRAM}
     found: list[dict[str, object]] = []
     for row in rows:
         repl = by_key.get(str(row["key"]))

@@ -17,11 +17,12 @@ from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
+    from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.processes import FoundPortFile
     from codriver.repls.launch.recipes import Recipe
 
@@ -47,12 +48,14 @@ class Discovery:
         port_files: Sequence[str],
         recipe_of: Callable[[str], Recipe],
         named: Sequence[AddRepl] = (),
+        added_kinds: Collection[ReplKind] = (),
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
         self._named = named
+        self._added_kinds = added_kinds
         self._recipe_of = recipe_of
         self._port_files = (*kinds.port_file_names(), *port_files)
         self._found: tuple[FoundPortFile, ...] = ()
@@ -70,7 +73,7 @@ class Discovery:
     def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[AddRepl] = ()) -> None:
         """Report configured REPLs that the core does not know yet."""
         found = [_configured_address(text) for text in addresses]
-        found += [_configured_command(text) for text in commands if text != kinds.NO_REPL_SETTING]
+        found += [_configured_command(text, self._added_kinds) for text in commands if text != kinds.NO_REPL_SETTING]
         self._dispatch(*found, *named)
 
     async def run(self) -> None:
@@ -267,11 +270,11 @@ def _configured_address(text: str) -> AddRepl:
     return AddRepl(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
 
 
-def _configured_command(text: str) -> AddRepl:
+def _configured_command(text: str, added_kinds: Collection[ReplKind] = ()) -> AddRepl:
     """Parse a name such as `python`, or a command line, as a REPL to start."""
-    kind = kinds.find_kind(text)
+    kind = kinds.find_kind(text, added_kinds)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
-    if kind is not None and (spec := text.partition(":")[2]):
-        key = kinds.session_key_for_kernelspec(spec)
+    if kind is not None and kind.key_of_variant is not None and (variant := text.partition(":")[2]):
+        key = kind.key_of_variant(variant)
         dialect = dialect if key == kind.key else "unknown"
     return AddRepl(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)

@@ -168,8 +168,8 @@ class Project:
     python: str
     safe: Interpreter | None = None
     """The interpreter that replaces a forbidden one of the project."""
-    launchers: Mapping[Launcher, Launch] = field(default_factory=lambda: NO_LAUNCHERS)
-    """How features start REPLs."""
+    added_kinds: Mapping[ReplKind, Launch] = field(default_factory=lambda: NO_ADDED_KINDS)
+    """The kinds of REPLs of features, and how to start each."""
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that runs the project's Python code."""
@@ -178,7 +178,7 @@ class Project:
 
 Launch = Callable[[ReplKind, str, Project], Recipe]
 """Return the recipe for a REPL of a kind, by the words that name it. Raises a `RecipeError`."""
-NO_LAUNCHERS: Final[Mapping[Launcher, Launch]] = MappingProxyType({})
+NO_ADDED_KINDS: Final[Mapping[ReplKind, Launch]] = MappingProxyType({})
 
 
 def find_recipe(
@@ -189,7 +189,7 @@ def find_recipe(
     acceptance_of: Callable[[Path], Acceptance] = lambda _: ACCEPTED,
     is_requested: bool = False,
     python: str = AUTO_PYTHON,
-    launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
+    added_kinds: Mapping[ReplKind, Launch] = NO_ADDED_KINDS,
 ) -> Recipe:
     """Return the recipe for a `repl` setting, which is a known name or a command line.
 
@@ -204,7 +204,7 @@ def find_recipe(
     Raises:
         RecipeError: the REPL cannot run on this machine, or is a program from an unaccepted checkout.
     """
-    project = Project(workspace, environ, python, launchers=launchers)
+    project = Project(workspace, environ, python, added_kinds=added_kinds)
     is_worker = is_embedded_repl(words)
     if is_requested:
         found = _recipe(words, project)
@@ -272,7 +272,9 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
         environ=environment_outside_checkouts(workspace, project.environ),
         python=AUTO_PYTHON,
     )
-    named_kind = next((kind for kind in REPL_KINDS if kind.repl == words.strip()), None) or find_kind(words)
+    named_kind = next((kind for kind in REPL_KINDS if kind.repl == words.strip()), None) or find_kind(
+        words, project.added_kinds
+    )
     alike = [kind for kind in REPL_KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
     for kind in alike if named_kind is not None and not named_kind.needs_project else ():
         with suppress(RecipeError):
@@ -310,7 +312,7 @@ def check_repl_word(
     environ: Mapping[str, str],
     *,
     python: str = AUTO_PYTHON,
-    launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
+    added_kinds: Mapping[ReplKind, Launch] = NO_ADDED_KINDS,
 ) -> None:
     """Check that a single word is a known REPL or a program, because anything else is a typing error.
 
@@ -318,27 +320,24 @@ def check_repl_word(
         RecipeError: the word is unknown. The message lists the known words.
     """
     word = words.strip()
-    if word and len(word.split()) == 1 and word != NO_REPL_SETTING and word not in kinds_by_word():
-        _recipe(word, Project(workspace, environ, python, launchers=launchers))
+    if word and len(word.split()) == 1 and word != NO_REPL_SETTING and word not in kinds_by_word(added_kinds):
+        _recipe(word, Project(workspace, environ, python, added_kinds=added_kinds))
 
 
 def _recipe(words: str, project: Project) -> Recipe:
-    if kind := find_kind(words):
-        launch = _LAUNCHERS.get(kind.launcher) or project.launchers.get(kind.launcher)
-        if launch is None:
-            raise RecipeError(
-                words, f"this installation of Codriver cannot start a {kind.title}: its feature was removed"
-            )
+    if kind := find_kind(words, project.added_kinds):
+        launch = project.added_kinds.get(kind) or _LAUNCHERS[kind.launcher]
         return launch(kind, words.strip(), project)
     try:
         command = tuple(split_command(words))
     except ValueError as error:
         raise RecipeError(words, f"it is not a valid command line ({error})") from error
     if not command:
-        raise RecipeError(words, f"it is empty; pass a command line, or one of {', '.join(kinds_by_word())}")
+        known_words = ", ".join(kinds_by_word(project.added_kinds))
+        raise RecipeError(words, f"it is empty; pass a command line, or one of {known_words}")
     found = _which(command[0], project)
     if found is None:
-        known_words = ", ".join(kinds_by_word())
+        known_words = ", ".join(kinds_by_word(project.added_kinds))
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
     command = (found, *command[1:])
     return Recipe(command, repl_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_TIMEOUT_S)

@@ -169,7 +169,7 @@ def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
     """Return the REPLs, but for each program with several processes only the first one by key."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda candidate: candidate.key):
-        first.setdefault(repl.origin.text if repl.origin.kind == "program" else repl.id, repl)
+        first.setdefault(repl.origin.text if repl.origin.has_several_processes else repl.id, repl)
     return [repl for repl in repls if repl in first.values()]
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.state import Origin
+from codriver.features.jupyter.kernel_kind import session_key_for_kernelspec, session_key_for_notebook
+from codriver.features.jupyter.kernel_origins import kernel_of_file, kernel_of_server
 from codriver.features.jupyter.kernels.connection_files import (
     ConnectionFile,
     Contents,
@@ -32,11 +33,11 @@ from codriver.features.jupyter.kernels.server_sessions import (
     is_alive,
     list_sessions,
 )
-from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
-from codriver.repls.kinds import session_key_for_kernelspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from codriver.core.state import Origin
 
 SERVER_QUERY_INTERVAL_S: Final = 30.0
 """Interval between queries of the servers."""
@@ -229,14 +230,14 @@ def _notebook_path(path: str) -> str | None:
 
 def _kernel_with_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
     key = (session_key_for_notebook(notebook) if notebook else None) or session_key_for_kernelspec(file.kernel_name)
-    origin = Origin("kernel", str(file.path), is_discovered_only=True)
+    origin = kernel_of_file(file.path, is_discovered_only=True)
     return DiscoveredKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
 def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
     notebook = _notebook_path(str(session.path))
     key = (session_key_for_notebook(notebook) if notebook else None) or session_key_for_kernelspec(session.kernel_name)
-    origin = Origin("server", session.url, is_discovered_only=True)
+    origin = kernel_of_server(session.url, is_discovered_only=True)
     return DiscoveredKernel(
         f"server:{session.kernel_id}", origin, f"jupyter+{session.url}", key, session.kernel_id, notebook
     )

@@ -21,10 +21,9 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from codriver import files
 from codriver.errors import refused
-from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
+from codriver.features.jupyter.kernel_kind import session_key_for_kernelspec, session_key_for_notebook
 from codriver.files import FileRules, Links
 from codriver.net.admission import is_loopback
-from codriver.repls.kinds import session_key_for_kernelspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

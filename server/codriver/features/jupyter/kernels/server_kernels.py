@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, refused
+from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL
 from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX, LOOPBACK_HOSTS, RuntimeDirectory
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.named_kernels import (
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """Protocols, in the address of a REPL, of kernels that are reached through a Jupyter Server."""
-FILE_PROTOCOL: Final = "jupyter"
-"""Protocol of kernels that are reached by their connection file."""
 DELETE_TIMEOUT_S: Final = 5.0
 """Maximum time to delete a kernel when Codriver's server ends."""
 LOCAL_SERVER_TIMEOUT_S: Final = 2.0
@@ -89,7 +88,7 @@ class ServerKernels:
     def connectors(self) -> Mapping[str, Connector]:
         """Return the connectors for these kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
         return {
-            FILE_PROTOCOL: self._connect_by_file,
+            JUPYTER_PROTOCOL: self._connect_by_file,
             **{protocol: partial(self._connect, protocol) for protocol in SERVER_PROTOCOLS},
         }
 

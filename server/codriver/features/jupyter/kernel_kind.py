@@ -1,0 +1,43 @@
+"""The kind of REPL that is a Jupyter kernel, and session keys for kernels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from codriver.repls.kinds import ReplKind
+
+JUPYTER_PROTOCOL: Final = "jupyter"
+"""The protocol of Jupyter kernels, addressed by the path of a connection file. Also the name that starts one."""
+
+
+def session_key_for_kernelspec(name: str) -> str:
+    """Return the session key for a kernel without a notebook: the key of the kernelspec's language, if it is known."""
+    name = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
+    if not name or "python" in name or "py" in name.split("-"):
+        return "jup"
+    return {"ir": "r"}.get(name, name)
+
+
+def session_key_for_notebook(path: str) -> str | None:
+    """Return the session key for the kernel of a notebook, such as `a-ipynb`, or None for a path without a suffix.
+
+    Consoles have such a path, because they have no file.
+    """
+    name = Path(path).name
+    return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None
+
+
+KERNEL_KIND: Final = ReplKind(
+    "Jupyter kernel",
+    "jup",
+    "python",
+    (JUPYTER_PROTOCOL,),
+    protocol=JUPYTER_PROTOCOL,
+    variant="SPEC",
+    key_of_variant=session_key_for_kernelspec,
+    launcher="feature",
+    needs_project=True,
+    by_hand="codriver serve --repl jupyter",
+)

@@ -1,0 +1,29 @@
+"""How Codriver came to know a kernel: by its connection file, or by the Jupyter Server that runs it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.core.state import Origin
+from codriver.features.jupyter.kernel_kind import KERNEL_KIND
+
+KERNEL_FILE: Final = "kernel"
+"""The kind of origin of a kernel with a connection file, whose path is the text."""
+KERNEL_SERVER: Final = "server"
+"""The kind of origin of a kernel of a Jupyter Server. The text is its URL."""
+
+
+def kernel_of_file(path: object, *, is_discovered_only: bool = False) -> Origin:
+    """Return the origin of a kernel with this connection file."""
+    return Origin(
+        KERNEL_FILE,
+        str(path),
+        KERNEL_KIND.title,
+        is_discovered_only=is_discovered_only,
+        is_of_unverified_file=is_discovered_only,
+    )
+
+
+def kernel_of_server(url: object, *, is_discovered_only: bool = False) -> Origin:
+    """Return the origin of a kernel with this URL."""
+    return Origin(KERNEL_SERVER, str(url), KERNEL_KIND.title, is_discovered_only=is_discovered_only)
