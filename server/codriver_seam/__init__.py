@@ -7,20 +7,15 @@ package has no effect, and without `install` only the positions of handlers are 
 
 from __future__ import annotations
 
+from .call_events import trace_calls
 from .changes import call, show
 from .frames import epoch, frame, look, sensitive_texts
+from .logging_events import watch_logging
 from .recording import bind, emit, handler, install, loaded, machine, note_error, origin, predicate, seam
 from .repl import start_repl
-from .sources import (
-    trace_calls,
-    watch_asgi,
-    watch_asyncio,
-    watch_flask,
-    watch_logging,
-    watch_sqlalchemy,
-    watch_threads,
-    watch_wsgi,
-)
+from .sql_statements import watch_sqlalchemy
+from .unhandled_errors import watch_asyncio, watch_threads
+from .web_requests import watch_asgi, watch_flask, watch_wsgi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

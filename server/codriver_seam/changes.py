@@ -10,9 +10,9 @@ import json
 import time
 
 from .accessors import READING, REFUSAL_SOURCE, changes, find_epoch, frame_of, origin_who, read_literal
+from .evaluation_origins import watch_cells, watch_hy
 from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
-from .sources import watch_cells, watch_hy
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 

@@ -76,7 +76,7 @@ def test_the_python_path_contains_only_the_package_which_is_sufficient(project):
     folder = Path(done.stdout.removesuffix("\n"))
     assert [path.name for path in folder.iterdir()] == ["codriver_seam"]
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
-    (folder / "codriver_seam" / "sources.py").write_text("broken(")
+    (folder / "codriver_seam" / "streams.py").write_text("broken(")
     assert run(project, "seam", "path", "python").stdout == done.stdout
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
 
@@ -121,7 +121,7 @@ def as_older(package, name, text):
 def test_an_older_copy_is_updated_and_obsolete_files_are_removed(project):
     run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
-    as_older(package, "sources.py", "older = 1\n")
+    as_older(package, "streams.py", "older = 1\n")
     as_older(package, "worker/gone.py", "gone = 1\n")
     (package / "own.py").write_text("own = 1\n")
     (package / "values.py").write_bytes((package / "values.py").read_bytes().replace(b"\n", b"\r\n"))
@@ -129,7 +129,7 @@ def test_an_older_copy_is_updated_and_obsolete_files_are_removed(project):
     first = done.stdout.splitlines()[0]
     assert first.startswith(f"{package}: 1 file written, ")
     assert first.endswith(" there already, 1 of an earlier version removed")
-    assert (package / "sources.py").read_bytes() == (PACKAGE / "sources.py").read_bytes()
+    assert (package / "streams.py").read_bytes() == (PACKAGE / "streams.py").read_bytes()
     assert not (package / "worker/gone.py").exists()
     assert (package / "own.py").exists()
     assert b"\r\n" in (package / "values.py").read_bytes(), "line ends are git's"
@@ -141,10 +141,10 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     package = project / "codriver_seam"
     if how == "never copied":
         package.mkdir()
-        theirs = package / "sources.py"
+        theirs = package / "streams.py"
     else:
         run(project, "seam", "copy", ".")
-        theirs = package / ("copied-files.txt" if how == "a record of somebody else" else "sources.py")
+        theirs = package / ("copied-files.txt" if how == "a record of somebody else" else "streams.py")
     if how == "no record":
         (package / "copied-files.txt").unlink()
     theirs.write_text("theirs = 1\n")

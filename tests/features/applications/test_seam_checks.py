@@ -97,7 +97,7 @@ def test_a_failed_import_of_the_seam_is_reported_with_its_error():
 OTHER_ERRORS = {
     "of another module": logged(LOST.replace("codriver_seam", "numpy")),
     "in another REPL": logged(LOST, **{"repl-session-key": "jup"}),
-    "that only passed through it": logged("  codriver_seam/sources.py\nKeyError: 'cart'\n"),
+    "that only passed through it": logged("  codriver_seam/web_requests.py\nKeyError: 'cart'\n"),
     "without text": logged(" \n"),
     "of another shape": {"ok": True, "result": None},
 }

@@ -1,0 +1,166 @@
+"""Requests of web applications as events, and their routes as handlers: WSGI, ASGI and Flask.
+
+Enabling this twice has no effect. Flask is found among the loaded modules and never imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+
+from .recording import add_facts, cause, describe_handler, emit, latest_failure, note_error, seam
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from .recording import Json
+
+
+ROUTE = "route"
+"""The kind of handlers for requests."""
+
+
+FACTS = "codriver_seam.request"
+"""The key for facts about a request in its WSGI environment."""
+
+
+UNASKED = ("HEAD ", "OPTIONS ")
+"""Prefixes of the names of routes whose methods frameworks add automatically."""
+
+
+@contextlib.contextmanager
+def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
+    """Record a request as one event when it ends. Events during the request get its dispatch id.
+
+    The caller sets `status`, and `route`, which is the path as the handler declares it.
+    """
+    number = next(seam.dispatches)
+    token = cause.set((number, frozenset()))
+    facts: dict[str, Any] = {"status": 500}
+    started_at = time.perf_counter()
+    try:
+        yield facts
+    except Exception as error:
+        note_error(error, source=source, event_id=path)
+        raise
+    finally:
+        ms = round((time.perf_counter() - started_at) * 1000, 3)
+        route, status = _name(method, facts["route"]) if "route" in facts else None, facts["status"]
+        failure = latest_failure(number) if status >= 500 else None
+        if failure is not None:
+            add_facts(failure, handler_id=route, status=status)
+        # A recorded exception already reports the failure. This event adds the duration.
+        kind = "error" if status >= 500 and failure is None else "http"
+        emit(kind, method, source=source, event_id=path, handler_id=route, ms=ms, status=status)
+        cause.reset(token)
+
+
+class _Wsgi:
+    """A WSGI application whose requests are recorded."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        self._inner = inner
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as facts:
+
+            def start(status: str, headers: Any, *more: Any) -> Any:
+                facts["status"] = int(status.split(" ", 1)[0])
+                # Flask sets this for the duration of the request.
+                facts.update(_route_of(environ.get("werkzeug.request")))
+                return start_response(status, headers, *more)
+
+            environ[FACTS] = facts
+            return self._inner(environ, start)
+
+
+def _route_of(request: Any) -> dict[str, str]:
+    """Return the route of a Flask request, if it has one."""
+    rule = getattr(request, "url_rule", None)
+    return {} if rule is None else {"route": rule.rule}
+
+
+def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a WSGI application to record its requests, from their arrival until the response starts."""
+    return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
+
+
+def watch_flask(app: Any) -> None:
+    """Record the requests of a Flask application, and the exceptions that it turns into responses."""
+    flask = sys.modules.get("flask")
+    if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
+        return
+    app.wsgi_app = _Wsgi(app.wsgi_app)
+
+    def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
+        note_error(exception, source="flask", event_id=flask.request.path)
+        # In debug mode no response reports the route.
+        flask.request.environ.get(FACTS, {}).update(_route_of(flask.request))
+
+    flask.got_request_exception.connect(failed, app, weak=False)
+    seam.routes.append(lambda: _flask_handlers(app))
+
+
+def _flask_handlers(app: Any) -> list[Json]:
+    """Return the routes of a Flask application as handlers."""
+    rules = [(rule.methods, rule.rule, app.view_functions.get(rule.endpoint)) for rule in app.url_map.iter_rules()]
+    return _rows(rules)
+
+
+class _Asgi:
+    """An ASGI application whose requests are recorded."""
+
+    def __init__(self, inner: Callable[..., Any]) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def _route_of(self, endpoint: Any) -> dict[str, str]:
+        """Return the route of an endpoint, if the application has it."""
+        routes = getattr(self._inner, "routes", ()) if endpoint is not None else ()
+        return next(({"route": route.path} for route in routes if getattr(route, "endpoint", None) is endpoint), {})
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope.get("type") != "http":
+            await self._inner(scope, receive, send)
+            return
+        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as facts:
+
+            async def note(message: dict[str, Any]) -> None:
+                if message.get("type") == "http.response.start":
+                    facts["status"] = message["status"]
+                    facts.update(self._route_of(scope.get("endpoint")))
+                await send(message)
+
+            await self._inner(scope, receive, note)
+
+
+def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an ASGI application, such as FastAPI or Starlette, to record its requests."""
+    if seam.session_id is None or isinstance(app, _Asgi):
+        return app
+    if hasattr(app, "routes"):
+        seam.routes.append(lambda: _asgi_handlers(app))
+    return _Asgi(app)
+
+
+def _asgi_handlers(app: Any) -> list[Json]:
+    """Return the routes of an ASGI application as handlers."""
+    routes = [(getattr(route, "methods", None), route.path, getattr(route, "endpoint", None)) for route in app.routes]
+    return _rows(routes)
+
+
+def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
+    """Return routes as handlers, one per method and path, without methods that frameworks add."""
+    named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
+    rows = [describe_handler(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
+    return [row for row in rows if row]
+
+
+def _name(method: str, path: str) -> str:
+    """Return the name of a route's handler."""
+    return f"{method} {path}"
