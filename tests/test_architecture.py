@@ -297,8 +297,8 @@ def test_the_relay_uses_only_the_standard_library():
 
 # The modules of the relay. Each may import those before it.
 RELAY_MODULES = (
-    "durations", "windows", "messages", "streams", "own_files", "workspace_search", "peer", "target",
-    "connection", "starter", "kept_lists", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
+    "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "target",
+    "connection", "starter", "stored_answers", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 
 
@@ -503,7 +503,7 @@ OPENERS = {
     "features/run/program/sitecustomize.py": "runs in the program, without Codriver: the file next to it",
     "features/page/page_files.py": "the files of the page, which come with Codriver",
     "repls/programs/__init__.py": "the programs that come with Codriver",
-    "repls/programs/python/runs_anew.py": "runs in the project's Python, without Codriver: a test run's directory",
+    "repls/programs/python/new_process_launch.py": "runs in the project's Python, without Codriver",
     "repls/programs/python/new_process.py": "runs in the project's Python, without Codriver: a test run's directory",
     "features/warm_tests/child/__main__.py": "runs in the project's Python, without Codriver: what the server wrote",
     "features/warm_tests/child/preload.py": "runs in the project's Python, without Codriver: the sources of packages",

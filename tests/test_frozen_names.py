@@ -38,7 +38,7 @@ from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
 from codriver.tools.calls.arguments import Given
 from codriver.tools.calls.tool import Tool
-from codriver_relay import command_line, hook, own_files
+from codriver_relay import command_line, hook, safe_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
 ASKED = BASE_QUERY_SOURCES.with_sources(
@@ -253,7 +253,7 @@ def state_files() -> frozenset[str]:
     state = {own_folders.history_file(workspace).name, redirect.name, trust.RECORD}
     own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
     return frozenset(
-        inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.SERVER_DIRECTORY)}
+        inside | state | own | {own_folders.user_settings_file().name, "/".join(safe_files.SERVER_DIRECTORY)}
     )
 
 

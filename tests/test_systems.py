@@ -16,14 +16,14 @@ SOURCES = [ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT
 MODULES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
 KNOWING = {
     "server/codriver/systems": "the room",
-    "relay/codriver_relay/own_files.py": "the relay's own, with `windows`, which that system alone imports",
+    "relay/codriver_relay/safe_files.py": "the relay's own, with `windows`, which that system alone imports",
     "relay/codriver_relay/windows.py": "the relay's own",
     "server/codriver/repls/worker/basics/systems.py": "the worker's own",
     "server/codriver/repls/worker/serving/embedded.py": "an application's own",
     "server/codriver/repls/worker/fresh/shield.py": "namespaces, on Linux alone",
     "server/codriver/repls/worker/fresh/import_process.py": "a process that is paused and ended with its forks",
     "server/codriver/repls/worker/fresh/import_program.py": "forks where it can, and is told where it cannot",
-    "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
+    "server/codriver/repls/programs/python/new_process_launch.py": "a program that is sent to a REPL as a whole",
     "server/codriver/testing/test_paths.py": "reads lists of paths as pytest does, in every system",
     "server/codriver/testing/programs": "programs of test processes, without ours",
     "server/codriver/features/warm_tests/child": "forks, on Linux alone",

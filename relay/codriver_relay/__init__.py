@@ -7,9 +7,9 @@
 It forwards complete lines unchanged, and reconnects if the server is restarted. `reconnect` contains the main loop.
 Each module may import only from those before it::
 
-    durations  messages  streams  own_files  peer  target  connection  reconnect  command_line
+    durations  messages  streams  safe_files  peer  target  connection  reconnect  command_line
 
-`starter`, `kept_lists`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
+`starter`, `stored_answers`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
 clients' hooks, which needs only the modules up to `target`.
 
 Clients wait for the relay to start, so it uses only modules of the standard library that are cheap to import. That is

@@ -6,8 +6,8 @@ import os
 import sys
 
 from codriver_relay.durations import WrongDurationError, from_environment
-from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.reconnect import Conversation, Relay
+from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
 from codriver_relay.target import Target, workspace_of
 from codriver_relay.workspace_search import find_workspace

@@ -23,7 +23,7 @@ import time
 from _thread import allocate_lock, start_new_thread
 
 from codriver_relay.durations import Durations
-from codriver_relay.own_files import SERVER_DIRECTORY
+from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.streams import open_streams
 from codriver_relay.target import Target, UnreachableError
 from codriver_relay.workspace_search import is_search_boundary

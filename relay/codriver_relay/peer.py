@@ -9,7 +9,7 @@ import _socket as socket
 import os
 import sys
 
-from codriver_relay.own_files import MAX_RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
+from codriver_relay.safe_files import MAX_RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
 
 UNOWNED_SOCKET = (-1, 0)
 """The user and inode of a socket without a process.

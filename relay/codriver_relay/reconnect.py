@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver_relay.durations import Durations
-    from codriver_relay.kept_lists import StoredAnswers
     from codriver_relay.roots import RootsTalk
     from codriver_relay.starter import Starter
+    from codriver_relay.stored_answers import StoredAnswers
     from codriver_relay.target import Target
 
 START_METHODS = (b"initialize", b"server/discover")
@@ -84,7 +84,7 @@ class Conversation:
     def answer_while_starting(self, starter: Starter, *, wants_skills: bool) -> None:
         """Answer the client with stored answers while a server is starting."""
         if self.stored_answers is None and starter.is_starting:
-            from codriver_relay.kept_lists import StoredAnswers
+            from codriver_relay.stored_answers import StoredAnswers
 
             self.stored_answers = StoredAnswers(starter, wants_skills=wants_skills)
 

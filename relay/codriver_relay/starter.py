@@ -10,7 +10,8 @@ import os
 import sys
 import time
 
-from codriver_relay.own_files import (
+from codriver_relay.peer import is_locked
+from codriver_relay.safe_files import (
     SERVER_DIRECTORY,
     Directory,
     close_directory,
@@ -25,7 +26,6 @@ from codriver_relay.own_files import (
     status_in,
     status_of,
 )
-from codriver_relay.peer import is_locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-from codriver_relay.own_files import (
+from codriver_relay.peer import is_locked, listener_of, lives, owns_lock
+from codriver_relay.safe_files import (
     MAX_RECORD_BYTES,
     OTHERS,
     SERVER_DIRECTORY,
@@ -22,7 +23,6 @@ from codriver_relay.own_files import (
     status_of,
     value_of,
 )
-from codriver_relay.peer import is_locked, listener_of, lives, owns_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from codriver_relay.own_files import (
+from codriver_relay.safe_files import (
     SERVER_DIRECTORY,
     is_mine,
     is_open,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from client_starts import STARTS
 
-from codriver.app import first_session, kept_lists
+from codriver.app import first_session, stored_answers
 from codriver.setup.clients import known_clients
-from codriver_relay.kept_lists import read_stored
+from codriver_relay.stored_answers import read_stored
 
 GREETS = {name: client.greets for name, client in known_clients().items() if client.greets}
 
@@ -70,7 +70,7 @@ def test_tools_that_need_an_untrusted_project_refuse_with_the_same_explanation(w
 def test_the_tool_list_stored_by_a_server_is_not_overwritten(workspace):
     name, protocol = GREETS["codex"]
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
-    kept_lists.store_client_entry(workspace, {**mine, "tools": {"tools": []}})
+    stored_answers.store_client_entry(workspace, {**mine, "tools": {"tools": []}})
     first_session.store_first_answers(workspace, GREETS.values())
     assert first_answers(workspace, "codex") == ("mine", [])
     assert "evaluate_code" in first_answers(workspace, "opencode")[1]
@@ -84,6 +84,6 @@ def test_a_later_settings_change_invalidates_the_cached_list(workspace):
 
 def test_forgetting_the_cached_list_twice_is_harmless(workspace):
     first_session.store_first_answers(workspace, GREETS.values())
-    kept_lists.remove_stored_lists(workspace)
-    kept_lists.remove_stored_lists(workspace)
+    stored_answers.remove_stored_lists(workspace)
+    stored_answers.remove_stored_lists(workspace)
     assert first_answers(workspace, "codex") is None

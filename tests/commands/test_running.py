@@ -158,7 +158,7 @@ OF_THE_SHORT_WAY = [
     "codriver", "codriver.errors", "codriver.files", "codriver.files.directory_entry", "codriver.files.file_rules",
     "codriver.files.own_folders", "codriver.files.whole_files", "codriver.net", "codriver.net.client",
     "codriver.net.kernel_sockets", "codriver.net.server_record", "codriver.systems", "codriver.systems.file_system",
-    "codriver.systems.machine", "codriver_relay", "codriver_relay.own_files", "codriver_relay.peer",
+    "codriver.systems.machine", "codriver_relay", "codriver_relay.safe_files", "codriver_relay.peer",
 ]  # fmt: skip
 
 

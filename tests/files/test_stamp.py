@@ -11,19 +11,19 @@ from pathlib import Path
 import needs
 import pytest
 
-from codriver.app import kept_lists
+from codriver.app import stored_answers
 from codriver.files import stamp_of
 from codriver.log import memory
 from codriver.skills import folders
 from codriver.tools.answers import file_editors
-from codriver_relay import kept_lists as of_relay
+from codriver_relay import stored_answers as of_relay
 
 CLOCK_MS = 20
 """The kernel's own clock may lag so far behind, by which it stamps files."""
 SERVER = Path(stamp_of.__code__.co_filename).parents[1]
 READERS = {
     "files": lambda path: stamp_of(path.stat()),
-    "kept lists": kept_lists.json_stamp,
+    "kept lists": stored_answers.json_stamp,
     "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
     "memory": memory._stamp,
     "skills": folders.file_stamp,
@@ -58,14 +58,14 @@ def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(
 
 def test_the_relay_and_the_server_stamp_files_alike(tmp_path):
     (tmp_path / "file").write_text("one")
-    assert of_relay.stamp_of(str(tmp_path / "file")) == kept_lists.json_stamp(tmp_path / "file")
-    assert of_relay.stamp_of(str(tmp_path / "none")) == kept_lists.json_stamp(tmp_path / "none") is None
+    assert of_relay.stamp_of(str(tmp_path / "file")) == stored_answers.json_stamp(tmp_path / "file")
+    assert of_relay.stamp_of(str(tmp_path / "none")) == stored_answers.json_stamp(tmp_path / "none") is None
 
 
 # Who asks for the time of a file, and not to tell whether it is the same.
 ASKS_FOR_TIMES = {
     "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
-    "app/kept_lists.py": "the oldest goes first",
+    "app/stored_answers.py": "the oldest goes first",
     "testing/changed_files.py": "the files that changed during a run of tests",
     "features/warm_tests/saved_plans.py": "the plans used longest ago",
     "features/warm_tests/stamps.py": "the packages that were imported before",

@@ -20,7 +20,7 @@ from codriver.features.jupyter.kernels.python_programs import answer_data, parse
 from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
 from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready_command
-from codriver.features.jupyter.notebooks import parse_notebook, with_outputs
+from codriver.features.jupyter.notebook_files import parse_notebook, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from fuzz.drawing import splits, text_of

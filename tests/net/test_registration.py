@@ -13,7 +13,7 @@ from codriver.net.registration import (
     claim_workspace,
 )
 from codriver.net.server_record import ServerRecord, read_record
-from codriver_relay.own_files import read_token_of
+from codriver_relay.safe_files import read_token_of
 
 ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")
 

@@ -8,7 +8,7 @@ import shlex
 import posix_only
 from ports import closed_port
 
-from codriver.app.kept_lists import store_client_entry
+from codriver.app.stored_answers import store_client_entry
 from relay.relay_process import request
 
 GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}

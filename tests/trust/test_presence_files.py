@@ -21,7 +21,7 @@ from needs import do_without
 from other_user import listening
 from ports import listen_on_unusual_port
 
-from codriver_relay import own_files
+from codriver_relay import safe_files
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 TOKEN = "aB3_-" * 8 + "xyz"
@@ -312,7 +312,7 @@ def sniffed(live):
 
     descriptor = os.open(live.port_file.parent, os.O_RDONLY)
     try:
-        return f"{read_token(live.port_file.parent) or ''} {own_files.read_token(descriptor)}"
+        return f"{read_token(live.port_file.parent) or ''} {safe_files.read_token(descriptor)}"
     finally:
         os.close(descriptor)
 

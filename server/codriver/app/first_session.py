@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver import __version__
-from codriver.app import features, kept_lists
+from codriver.app import features, stored_answers
 from codriver.app.live_settings import enabled_skills
 from codriver.app.workspace_settings import load
 from codriver.core.actions import LanguagesFound, StartServer
@@ -66,7 +66,7 @@ def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> 
         instructions = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = offered_tools(manifest, state, settings, name)
         first_answers = first.to_store(name, protocol, without_secrets, instructions, offered)
-        kept_lists.store_client_entry(workspace, first_answers, only_new=True)
+        stored_answers.store_client_entry(workspace, first_answers, only_new=True)
 
 
 def expected_state(workspace: Path, settings: Settings) -> State:

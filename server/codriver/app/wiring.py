@@ -20,8 +20,8 @@ from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import SavedFileLoader
-from codriver.app.kept_lists import StoredLists
 from codriver.app.live_settings import enabled_skills
+from codriver.app.stored_answers import StoredLists
 from codriver.core import dispatch, evaluation_queue
 from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
@@ -30,9 +30,9 @@ from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
 from codriver.files.own_folders import history_file, workspace_state_directory
 from codriver.log.history import History
+from codriver.log.image_files import ImageFiles
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
-from codriver.log.picture_files import ImageFiles
 from codriver.log.redaction import Redactor
 from codriver.log.remarks import Remarks
 from codriver.log.transcripts import SpillCapacity, Transcripts

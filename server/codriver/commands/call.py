@@ -389,7 +389,7 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
     """Replace the marks of images in a value with commands that save them."""
     if IMAGE_MARK_PREFIX not in value:
         return value
-    from codriver.core.pictures import replace_marks  # noqa: PLC0415  # rarely needed
+    from codriver.core.images import replace_marks  # noqa: PLC0415  # rarely needed
 
     return replace_marks(value, lambda facts: f"<<{facts.description}: codriver image {answer['evaluationId']}>>")
 
@@ -398,7 +398,7 @@ def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) ->
     """Print a line for each image of an answer, given as media type and base64 data."""
     if not images:
         return
-    from codriver.core.pictures import parse_image  # noqa: PLC0415  # rarely needed
+    from codriver.core.images import parse_image  # noqa: PLC0415  # rarely needed
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:

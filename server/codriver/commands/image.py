@@ -1,6 +1,6 @@
 """`codriver image`: save the images of an evaluation from the log of a server or of an earlier run.
 
-A server's answer has a mark in place of each image (`codriver.core.pictures`). The image itself is then requested by
+A server's answer has a mark in place of each image (`codriver.core.images`). The image itself is then requested by
 its log line.
 """
 
@@ -16,7 +16,7 @@ import click
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import convert_field_errors, echo, echo_bytes, write_file
-from codriver.core.pictures import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
+from codriver.core.images import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 

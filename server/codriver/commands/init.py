@@ -167,10 +167,10 @@ def _withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None, tupl
 
 
 def _revoke_acceptance(workspace: Path) -> None:
-    from codriver.app import kept_lists  # noqa: PLC0415  # only needed here
+    from codriver.app import stored_answers  # noqa: PLC0415  # only needed here
     from codriver.settings import trust  # noqa: PLC0415  # as above
 
-    kept_lists.remove_stored_lists(workspace)
+    stored_answers.remove_stored_lists(workspace)
     if trust.revoke_acceptance(workspace):
         echo(f"{escape_to_one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
 

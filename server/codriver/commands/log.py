@@ -22,7 +22,7 @@ from codriver.commands.log_follower import (
 from codriver.commands.options import IMAGE_MARK_PREFIX, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
-from codriver.core.pictures import replace_image_data, replace_marks
+from codriver.core.images import replace_image_data, replace_marks
 from codriver.errors import cut_counted
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client

@@ -154,7 +154,7 @@ images_option = click.option(
 
 
 IMAGE_MARK_PREFIX = "<<image/"
-"""The start of the mark that replaces an image: see `codriver.core.pictures`."""
+"""The start of the mark that replaces an image: see `codriver.core.images`."""
 
 
 def json_option(function: F) -> F:

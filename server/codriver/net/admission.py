@@ -22,8 +22,8 @@ from codriver.net.kernel_sockets import (
 )
 from codriver.net.refusal_log import RefusalLog
 from codriver.net.server_record import INTRODUCTION_METHOD, WORKSPACE_METHOD
-from codriver_relay.own_files import is_mine
 from codriver_relay.peer import IS_LINUX
+from codriver_relay.safe_files import is_mine
 
 if TYPE_CHECKING:
     import socket

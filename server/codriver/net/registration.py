@@ -30,7 +30,7 @@ from codriver.net.server_record import (
     read_token,
 )
 from codriver.systems.other_processes import is_running
-from codriver_relay.own_files import TOKENS_DIRECTORY
+from codriver_relay.safe_files import TOKENS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.own_folders import port_file, relay_file, shipped_directory
 from codriver.setup import jsonc
-from codriver_relay.own_files import SERVER_DIRECTORY
+from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.starter import server_environment
 from codriver_relay.workspace_search import is_search_boundary
 

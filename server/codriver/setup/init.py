@@ -62,7 +62,7 @@ WORKSPACE_MARK: Final = (
 )
 """Content of a `codriver.toml` whose only purpose is to mark the workspace."""
 ANY_IMAGE_DIRECTORY: Final = "~/.local/state/codriver/workspaces/*/pictures"
-"""The placeholder in `clients.toml` for the directories of image files; see `codriver.log.picture_files`."""
+"""The placeholder in `clients.toml` for the directories of image files; see `codriver.log.image_files`."""
 CODRIVER_LINES_ONLY: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
 """Matches a file that contains only lines written by this command."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from codriver.systems.machine import sync_to_disk
-from codriver_relay import own_files
-from codriver_relay.own_files import is_mine, is_open, is_trusted
+from codriver_relay import safe_files
+from codriver_relay.safe_files import is_mine, is_open, is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +47,8 @@ T = TypeVar("T")
 
 HAS_MODES: Final = sys.platform != "win32"
 """Whether file modes determine the permissions."""
-CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
-NOFOLLOW: Final = own_files.NOFOLLOW
+CLOEXEC: Final = safe_files.CLOEXEC | getattr(os, "O_BINARY", 0)
+NOFOLLOW: Final = safe_files.NOFOLLOW
 """The flag of `os.open` that refuses links, or 0 where the system lacks it."""
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether directories can be opened as descriptors."""

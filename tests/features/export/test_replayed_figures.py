@@ -5,7 +5,7 @@ import sys
 import pytest
 from needs import modules
 
-from codriver.core.pictures import images_in, replace_image_data
+from codriver.core.images import images_in, replace_image_data
 from codriver.features.export.documents.recordings import RecordedEvaluation
 from codriver.features.export.fresh_runs import FreshRuns, verify_in_repl
 

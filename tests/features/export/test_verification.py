@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core.pictures import replace_image_data
+from codriver.core.images import replace_image_data
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.document_check import (
     DocumentFailsError,

@@ -9,8 +9,8 @@ from evaluations import evaluate
 
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.repls.contract.adapter_values import Value
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.nrepl_adapter import NreplAdapter, connect
-from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
-from codriver.features.jupyter.notebooks import omission_output, with_outputs
+from codriver.features.jupyter.notebook_files import omission_output, with_outputs
 from codriver.tools.calls.call import AnswerAddition
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
     from codriver.features.jupyter.kernels.cell_outputs import CellRun
-    from codriver.features.jupyter.notebook_reads import NotebookReads
+    from codriver.features.jupyter.notebook_versions import NotebookVersions
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import ReplSupervisor
     from codriver.tools.calls.call import Call
@@ -80,7 +80,7 @@ class CellOutputWrites:
         repls: ReplSupervisor,
         transcripts: Transcripts,
         editor: Editor,
-        reads: NotebookReads,
+        reads: NotebookVersions,
     ) -> None:
         self._tasks = tasks
         self._reads = reads

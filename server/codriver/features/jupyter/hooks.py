@@ -20,8 +20,8 @@ from codriver.features.jupyter.kernels.server_kernels import (
     describe_start_delay,
 )
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
-from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, NOTEBOOK_SUFFIX
+from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, NOTEBOOK_SUFFIX
+from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
@@ -64,7 +64,7 @@ def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
 
 
 def _writes(services: Services, tasks: TaskGroup) -> CellOutputWrites:
-    reads = services.part(NotebookReads)
+    reads = services.part(NotebookVersions)
     return CellOutputWrites(tasks, services.core, services.repls, services.transcripts, services.editor, reads)
 
 
@@ -78,7 +78,7 @@ def guard_notebook(services: Services, who: str, change: Change) -> str:
     old_content, path = change.before.data, change.path
     if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
         return ""
-    if services.part(NotebookReads).is_stale(who, path, content_digest(old_content)):
+    if services.part(NotebookVersions).is_stale(who, path, content_digest(old_content)):
         return "it changed since you read it; list_cells returns its present cells"
     if program := find_open_notebook(path):
         return f"it is open in {program}, whose copy would lack the edit; ask your human to close it in that program"
@@ -86,7 +86,7 @@ def guard_notebook(services: Services, who: str, change: Change) -> str:
 
 
 def _forget_read(call: Call, who: str, file: Path) -> None:
-    call.services.part(NotebookReads).forget(who, file)
+    call.services.part(NotebookVersions).forget(who, file)
 
 
 async def answer_about_cells(call: Call, arguments: Any) -> Answer:
@@ -104,7 +104,7 @@ async def answer_about_cells(call: Call, arguments: Any) -> Answer:
 SERVER: Final = ServerHooks(
     tools=(list_cells.TOOL, run_cell.TOOL),
     parts=(
-        Part(NotebookReads, lambda _services, _tasks: NotebookReads()),
+        Part(NotebookVersions, lambda _services, _tasks: NotebookVersions()),
         Part(CellOutputWrites, _writes),
         Part(ServerKernels, _server_kernels, end=ServerKernels.end),
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),

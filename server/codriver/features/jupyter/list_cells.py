@@ -14,8 +14,8 @@ from codriver.errors import cut
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
-from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.features.jupyter.notebooks import Cell, Notebook
+    from codriver.features.jupyter.notebook_files import Cell, Notebook
     from codriver.tools.calls.call import Call
 
 MAX_NOTEBOOK_BYTES = 64 * 2**20
@@ -51,7 +51,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     read = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
-    call.services.part(NotebookReads).note(call.who(arguments.who), path, stamp)
+    call.services.part(NotebookVersions).note(call.who(arguments.who), path, stamp)
     max_bytes = budget(call)
     if arguments.cell is not None:
         return _source(notebook.cell(arguments.cell), arguments.start, max_bytes)

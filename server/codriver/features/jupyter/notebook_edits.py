@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing.file_languages import FilePart, apply_string_edits
 from codriver.editing.python_edits import describe_syntax_error, parse_python
 from codriver.errors import RefusedError
-from codriver.features.jupyter.notebooks import parse_notebook, with_source
+from codriver.features.jupyter.notebook_files import parse_notebook, with_source
 from codriver_lisp.edit import EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.splices import check_new as check_lisp

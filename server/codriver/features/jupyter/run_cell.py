@@ -13,7 +13,7 @@ import anyio
 from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
-from codriver.core.pictures import replace_image_data
+from codriver.core.images import replace_image_data
 from codriver.core.values import Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.editing.file_changes import UnreadableError, read_snapshot
@@ -24,8 +24,8 @@ from codriver.features.jupyter.cell_output_writes import CellOutputWrites, Outpu
 from codriver.features.jupyter.kernel_origins import KERNEL_FILE
 from codriver.features.jupyter.list_cells import kernel_for_notebook
 from codriver.features.jupyter.missing_kernel import CELLS_CAPABILITY, KERNEL_SOURCE, describe_kernel_setup
-from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.tools.acts.source_files import LOADED_FILE_RULES
 from codriver.tools.acts.submission import begin, default_limits
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.features.jupyter.notebooks import Cell, Notebook
+    from codriver.features.jupyter.notebook_files import Cell, Notebook
     from codriver.tools.calls.call import Call
 
 MAX_ANSWER_IMAGES = 10
@@ -130,7 +130,7 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
     allow_outside = services.live.settings.allow_edits_outside_workspace
     read_file = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, content = await services.work.notebooks.run(call.client, read_file)
-    if services.part(NotebookReads).is_stale(who, path, stamp):
+    if services.part(NotebookVersions).is_stale(who, path, stamp):
         raise refused(
             "file-changed",
             f"{path.name} changed since you read it: nothing was run or written",

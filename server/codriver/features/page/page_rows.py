@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import pictures
+from codriver.core import images
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, TESTS_KIND, decode_facts
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
@@ -250,9 +250,9 @@ def _add_result(row: Row, text: str) -> None:
     """Add a value to its row. Its images are counted and left out."""
     row["drawn"] = 0  # only the images of the last value are counted
     if IMAGE_PREFIX in text:
-        row["drawn"] = len(pictures.DATA_URL_PATTERN.findall(text))
+        row["drawn"] = len(images.DATA_URL_PATTERN.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
-        text = pictures.replace_image_data(text, lambda _image: "").strip()
+        text = images.replace_image_data(text, lambda _image: "").strip()
     if text or "result" not in row:
         row["result"] = _head(text, MAX_RESULT_BYTES)
 

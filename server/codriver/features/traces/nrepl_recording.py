@@ -19,8 +19,8 @@ from codriver.errors import CodriverError
 from codriver.features.traces.extra import RUN_REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter_values import Reported
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import parse_program_data
-from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.programs import Programs, program
 from codriver.wire.untrusted import as_map, as_text
 

@@ -20,7 +20,7 @@ def test_program_source() -> str:
 
 @cache
 def _process_starter() -> str:
-    return join_python_modules("python/run_values.py", "python/runs_anew.py")
+    return join_python_modules("python/run_values.py", "python/new_process_launch.py")
 
 
 @cache

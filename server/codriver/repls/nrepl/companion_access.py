@@ -9,8 +9,8 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.repls.contract.adapter import EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.adapter_values import Output
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import check_no_failure
-from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

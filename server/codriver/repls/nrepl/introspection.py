@@ -32,6 +32,7 @@ from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.dialects.loaded_namespaces import parse_loaded_code
 from codriver.repls.dialects.thread_dumps import Thread, build_thread_dump, parse_python_dump
 from codriver.repls.nrepl import responses
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.failures import (
     WRAPPER_CLASS_SUFFIXES,
     failure_from_trace,
@@ -40,7 +41,6 @@ from codriver.repls.nrepl.failures import (
     parse_sent_trace,
 )
 from codriver.repls.nrepl.responses import check_no_failure, parse_program_data, require_capability
-from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.stack_traces import add_locals, mark_user_frames
 from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
 

@@ -27,6 +27,7 @@ from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.nrepl.companion_access import NreplAccess
+from codriver.repls.nrepl.connection_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, send_heartbeats
 from codriver.repls.nrepl.introspection import Introspection
@@ -41,7 +42,6 @@ from codriver.repls.nrepl.responses import (
     parse_sensitive_values,
 )
 from codriver.repls.nrepl.session_pool import SessionPool
-from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.test_runner import TestRunner
 from codriver.repls.nrepl.undo_records import UndoRecords
 

@@ -12,8 +12,8 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import CapabilityMissingError, NotAReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, open_connection
+from codriver.repls.nrepl.connection_routes import CODRIVER_SESSIONS, Route, choose_route
 from codriver.repls.nrepl.opened_sessions import OpenedSessions
-from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS, Route, choose_route
 from codriver.repls.nrepl.session_turns import SessionTurn
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 
 from codriver import files
-from codriver.core.pictures import DATA_URL_PATTERN
+from codriver.core.images import DATA_URL_PATTERN
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import tree_walk
@@ -34,8 +34,8 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import Reply, check_no_failure, parse_program_data, require_capability
-from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
 from codriver.repls.test_runs import TestEvaluations, parse_selection

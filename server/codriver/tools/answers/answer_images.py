@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import DATA_URL_PATTERN, parse_image
+from codriver.core.images import DATA_URL_PATTERN, parse_image
 from codriver.tools.calls.answer import Image
 from codriver.tools.calls.client_traits import find_traits
 
@@ -49,7 +49,7 @@ class Images:
 
     Up to `most` images, with at most `max_bytes` of base64 in total, are added to `images`, or only the one with the
     given `number`. The mark of any other image describes it, and how to get it according to `way`, because base64 text
-    is useless to a reader. Without `way`, marks are those of `codriver.core.pictures`, for programs.
+    is useless to a reader. Without `way`, marks are those of `codriver.core.images`, for programs.
     """
 
     def __init__(

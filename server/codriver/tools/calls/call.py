@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.editing.file_changes import Change
     from codriver.log.history import History
+    from codriver.log.image_files import ImageFiles
     from codriver.log.output_log import Entry, LogQuery, OutputLog
-    from codriver.log.picture_files import ImageFiles
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.launch.recipes import Recipe

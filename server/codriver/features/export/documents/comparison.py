@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.pictures import images_in, replace_image_data, replace_marks
+from codriver.core.images import images_in, replace_image_data, replace_marks
 from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codriver.core.pictures import ImageFacts
+    from codriver.core.images import ImageFacts
     from codriver_lisp.reader import Form
 
 

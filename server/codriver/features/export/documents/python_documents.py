@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core.pictures import DATA_URL_PATTERN, images_in, replace_image_data
+from codriver.core.images import DATA_URL_PATTERN, images_in, replace_image_data
 from codriver.features.export.documents.comparison import HOME_MODULE_PATTERN, pattern_for_text, python_literal
 from codriver.features.export.documents.layout import (
     DocumentBuilder,

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.pictures import images_in, replace_image_data
+from codriver.core.images import images_in, replace_image_data
 from codriver.features.export.documents.comparison import match_images, match_value, pattern_for_text
 from codriver.features.export.documents.steps import Step, namespace_of, split_cell, split_lisp, split_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.core.pictures import ImageFacts
+    from codriver.core.images import ImageFacts
     from codriver.features.export.documents.recordings import RecordedEvaluation
 
 

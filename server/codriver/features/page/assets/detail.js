@@ -32,7 +32,7 @@ export class Detail {
 		this.isClosed = true;
 	}
 
-	/** The row has changed: whatever runs tells its output as it comes, and all of it when it is over. */
+	/** Update the open row: append new output while it runs, and load the whole output once it has ended. */
 	changed() {
 		this.act();
 		if (this.timer || this.isClosed) return;
@@ -143,22 +143,22 @@ export class Detail {
 			this.form = el("form", { class: "answer", onsubmit: (event) => { event.preventDefault(); this.give(field); } }, field, el("button", { type: "submit" }, "Send"));
 			made.push(this.form);
 		} else this.form = null;
-		const words = this.acts.querySelector(".told");
+		const words = this.acts.querySelector(".status");
 		this.acts.replaceChildren(...made, ...(words ? [words] : []));
 	}
 
-	tell(words) {
-		this.acts.querySelector(".told")?.remove();
-		this.acts.append(el("p", { class: "told", role: "status" }, plain(words)));
+	showStatus(words) {
+		this.acts.querySelector(".status")?.remove();
+		this.acts.append(el("p", { class: "status", role: "status" }, plain(words)));
 	}
 
 	async interrupt(button) {
 		button.disabled = true;
-		this.tell("Interrupting…");
+		this.showStatus("Interrupting…");
 		try {
 			const answer = await tool("interrupt_evaluation", { evaluationId: this.row.id });
-			this.tell((answer.notes ?? []).join("; ") || answer.message || answer.status || "");
-		} catch (error) { this.tell(error.message); }
+			this.showStatus((answer.notes ?? []).join("; ") || answer.message || answer.status || "");
+		} catch (error) { this.showStatus(error.message); }
 		button.disabled = false;
 	}
 
@@ -167,11 +167,11 @@ export class Detail {
 		field.value = "";
 		try {
 			const answer = await tool("send_input", { evaluationId: this.row.id, text: `${text}\n` });
-			this.tell(answer.ok || answer.status ? `Sent: ${text}` : joined([answer.message, answer.hint], "; "));
+			this.showStatus(answer.ok || answer.status ? `Sent: ${text}` : joined([answer.message, answer.hint], "; "));
 			await this.out?.more();
 		} catch (error) {
 			field.value ||= text;
-			this.tell(error.message);
+			this.showStatus(error.message);
 		}
 	}
 }

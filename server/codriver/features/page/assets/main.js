@@ -76,11 +76,11 @@ function seek() {
 function refilter() {
 	for (const row of feed.rows) row.isShown = isShown(row);
 	redraw();
-	tellGone();
+	showOmitted();
 }
 
 let isLoading = true;
-function tellLoading(more) {
+function showLoading(more) {
 	isLoading = more;
 	at("loading").hidden = !more;
 	at("loading").textContent = feed.rows.length ? "Loading earlier rows…" : "Loading…";
@@ -232,18 +232,18 @@ addEventListener("keydown", (event) => {
 
 const newest = at("newest"), gone = at("gone"), link = at("link");
 newest.addEventListener("click", () => list.toEnd());
-const tellNewest = () => {
+const showNewest = () => {
 	if (list.follows) unseen = 0;
 	newest.hidden = list.follows || !list.rows.length;
 	newest.textContent = unseen ? `${unseen} new ↓` : "newest ↓";
 };
-scroll.addEventListener("scroll", tellNewest, { passive: true });
+scroll.addEventListener("scroll", showNewest, { passive: true });
 
 function lost() {
-	tellLink(STOPPED);
+	showConnection(STOPPED);
 }
 
-function tellLink(words) {
+function showConnection(words) {
 	link.className = words ? "lost" : "";
 	link.textContent = words || "live";
 	if (words) at("loading").hidden = true;
@@ -260,19 +260,19 @@ at("another").addEventListener("click", async () => {
 
 const heard = {
 	hello({ workspace, version, isLoading: more }) {
-		tellLink("");
+		showConnection("");
 		const name = oneLine(workspace.split(/[\\/]/).at(-1));
 		feed.workspace = `${workspace}/`;
 		Object.assign(at("workspace"), { textContent: name, title: `${workspace}, codriver ${version}` });
 		document.title = `${name} · codriver`;
 		header.driftMay();
-		if (more || isLoading) tellLoading(more);
+		if (more || isLoading) showLoading(more);
 		redraw();
 	},
 	rows(data) {
 		const before = feed.rows.length;
 		const changed = feed.take(data);
-		tellLoading(data.before > 0);
+		showLoading(data.before > 0);
 		if (!list.follows && !data.older) unseen += Math.max(0, feed.rows.length - before);
 		for (const row of changed) {
 			row.isShown = isShown(row);
@@ -282,18 +282,18 @@ const heard = {
 		}
 		redraw();
 		drawStrip();
-		tellNewest();
-		tellGone();
+		showNewest();
+		showOmitted();
 		if (wanted) seek();
 		if (due) leadTo(due);
 	},
-	header(data) { evicted = data.evicted; header.show(data, feed.ahead); tellGone(); },
-	gap() { gaps += 1; tellGone(); },
+	header(data) { evicted = data.evicted; header.show(data, feed.ahead); showOmitted(); },
+	gap() { gaps += 1; showOmitted(); },
 	lost,
 };
 
 let evicted = 0;
-function tellGone() {
+function showOmitted() {
 	const words = [], more = [...found].filter((id) => !feed.byId.has(id)).length;
 	if (more) words.push(`${more} more have it in the log, too old to be held here: ask in Query`);
 	if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
@@ -312,4 +312,4 @@ narrow.addEventListener("change", () => list.later());
 header.onLead(leadTo);
 drawTabs();
 drawFilters();
-enter().then((token) => follow(token, (event, data) => heard[event]?.(data))).catch((error) => tellLink(error.message));
+enter().then((token) => follow(token, (event, data) => heard[event]?.(data))).catch((error) => showConnection(error.message));

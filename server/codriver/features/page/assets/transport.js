@@ -74,7 +74,7 @@ export async function follow(given, hear) {
 						hear(said[1], data);
 					}
 				}
-			} catch { /* the next challenge tells */ }
+			} catch { /* the next challenge reports it */ }
 			clearTimeout(timer);
 			ends.abort();
 			ends = null;

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.values import TEST_SESSION
-from codriver.repls.nrepl.session_routes import TOOL_SESSION, Route, choose_route
+from codriver.repls.nrepl.connection_routes import TOOL_SESSION, Route, choose_route
 
 CALLERS = "s1"
 

@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import decode_base64, parse_image
+from codriver.core.images import decode_base64, parse_image
 from codriver.files import Links, remove, whole_files
 from codriver.files.own_folders import make_private_directory
 

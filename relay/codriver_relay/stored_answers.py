@@ -10,7 +10,7 @@ import sys
 
 from codriver_relay.connection import LIST_CHANGED_NOTIFICATION
 from codriver_relay.messages import META_PREFIX, Message, encode, encode_answer, normalize_json_scalar, survey
-from codriver_relay.own_files import (
+from codriver_relay.safe_files import (
     OTHERS,
     close_directory,
     is_mine,
@@ -225,7 +225,7 @@ def read_stored(
     `greeting` answers `initialize` or `server/discover`, and `tools` answers `tools/list`. Stored answers are ignored
     if the Python interpreter, a file with settings or with the version, or one of Codriver's variables has changed.
 
-    Source: `codriver.app.kept_lists`, which writes the file.
+    Source: `codriver.app.stored_answers`, which writes the file.
     """
     import json
 

@@ -2,7 +2,7 @@
 
 There is one file per workspace in the user's state directory, with the newest clients. It also records the
 circumstances under which it is valid: the Python interpreter, the files that determine settings and version, and
-Codriver's environment variables. Relays read it in `codriver_relay.kept_lists`, which cannot import this module.
+Codriver's environment variables. Relays read it in `codriver_relay.stored_answers`, which cannot import this module.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.pictures import (
+from codriver.core.images import (
     MARK_PATTERN,
     ImageFacts,
     decode_base64,

@@ -21,7 +21,7 @@ MAX_REMEMBERED_READS: Final = 500
 
 
 @dataclass(slots=True)
-class NotebookReads:
+class NotebookVersions:
     """Digests of the notebook versions that callers have read. Lives as long as the server."""
 
     known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_REMEMBERED_READS))

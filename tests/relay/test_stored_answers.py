@@ -7,8 +7,8 @@ import os
 import pytest
 from live_server import until
 
-from codriver.app.kept_lists import MAX_CLIENTS, store_client_entry, validity_conditions
-from codriver_relay.kept_lists import read_stored
+from codriver.app.stored_answers import MAX_CLIENTS, store_client_entry, validity_conditions
+from codriver_relay.stored_answers import read_stored
 from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, rewrite, stored_entry
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
 

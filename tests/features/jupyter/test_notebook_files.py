@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from needs import do_without
 from refusals import refused_as
 
-from codriver.features.jupyter import notebooks as ours_of
-from codriver.features.jupyter.notebooks import (
+from codriver.features.jupyter import notebook_files as ours_of
+from codriver.features.jupyter.notebook_files import (
     with_source,
 )
 

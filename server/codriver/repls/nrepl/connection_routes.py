@@ -1,10 +1,13 @@
 """The choice of a connection for a session of an nREPL server.
 
-| the server isolates | the session belongs to | the session gets | | --- | --- | --- | | nothing | a caller | nothing:
-the request is refused | | nothing | Codriver | the main session itself | | connections | anyone | a separate connection
-| | sessions, or unknown | Codriver | a clone on the main connection | | sessions, or unknown | a caller | a clone with
-separate names, if the server supports that | | sessions, or unknown | a caller, and shares names | a clone, joined to
-the main session if clones do not share names |
+| the server isolates  | the session belongs to         | the session gets                                          |
+| --------------------- | ------------------------------ | --------------------------------------------------------- |
+| nothing               | a caller                       | nothing: the request is refused                           |
+| nothing               | Codriver                       | the main session itself                                   |
+| connections           | anyone                         | a separate connection                                     |
+| sessions, or unknown  | Codriver                       | a clone on the main connection                            |
+| sessions, or unknown  | a caller                       | a clone with separate names, if the server supports that  |
+| sessions, or unknown  | a caller, and shares names     | a clone that shares them                                  |
 """
 
 from __future__ import annotations
