@@ -18,7 +18,9 @@ from python_projects import project
 
 from codriver.commands import testing
 from codriver.commands.followed_calls import FollowedTestRun
-from codriver.commands.testing import CaseResult, format_annotation, read_test_cases, render_junit_xml
+from codriver.commands.junit import render_junit_xml
+from codriver.commands.test_cases import CaseResult, read_test_cases
+from codriver.commands.testing import format_annotation
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TESTS = """import os, sys, time, unittest

@@ -6,25 +6,18 @@ in other languages run in their REPL.
 Exit status: 0 all passed, 1 a test failed or could not be collected, 2 wrong usage, 5 there are no tests; others as for
 `codriver eval`. Everything is written to standard output, because CI servers interpret commands on both streams. Under
 GitHub Actions, that is disabled while the tests' output is printed.
-
-Source of the XML format: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports also follow.
-It has no attributes for a test's file and line, so the text of a failure starts with them, where readers look for them.
-A suite has its file.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,24 +38,18 @@ from codriver.commands.call import (
     start_option,
 )
 from codriver.commands.followed_calls import FollowedTestRun
+from codriver.commands.junit import render_junit_xml
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo, waiting_line, write_file
+from codriver.commands.test_cases import WHOLE_RUN_NAME, CaseResult, is_python_run, read_test_cases, stopped_case
 from codriver.errors import CodriverError
 from codriver.files import FileRules, Links, read
 from codriver.log.control_characters import escape_controls, escape_to_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from xml.etree import ElementTree as ET
 
 
-Outcome = Literal["pass", "skip", "fail", "error"]
-ELEMENTS_BY_OUTCOME = {"skip": "skipped", "fail": "failure", "error": "error"}
-"""The XML element for each outcome."""
-WHOLE_RUN_NAME = "(run)"
-"""The name of the test case that represents a run without results, or with incomplete results."""
-XML_FORBIDDEN_PATTERN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
 MAX_XML_BYTES = 256 * 2**20
 """Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_INTERVAL_S = 0.1
@@ -70,182 +57,6 @@ POLL_INTERVAL_S = 0.1
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
-
-
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    """A test case and its result."""
-
-    namespace: str
-    name: str
-    outcome: Outcome
-    message: str = ""
-    """The failure's message, usually one line."""
-    details: str = ""
-    """The text of all failed results, each starting with its location."""
-    file: str = ""
-    """The file's path, relative if it is in the workspace. Empty if unknown."""
-    line: int | None = None
-    seconds: float = 0.0
-    kind: str = ""
-    """Why the run could not start, such as `no-tests` or `no-repl`. Empty for a test."""
-    joint: str = "/"
-    """The separator between namespace and name: `::` for a Python test."""
-
-    @property
-    def title(self) -> str:
-        """Return the full name of the test."""
-        return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
-
-
-def read_test_cases(answer: Mapping[str, Any], workspace: Path) -> list[CaseResult]:
-    """Return the test cases in an answer of `run_tests`, in the order in which they finished.
-
-    A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
-    """
-    if is_python_run(answer):
-        return [_case_of_pytest(row) for row in answer.get("results", ())]
-    seconds = {(namespace, test): float(duration) for namespace, test, duration in answer.get("times", ())}
-    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
-    for row in answer.get("results", ()):
-        rows.setdefault((row["ns"], row["test"]), []).append(row)
-    return [
-        replace(_case(named, of_test, workspace), seconds=seconds.get(named, 0.0)) for named, of_test in rows.items()
-    ]
-
-
-def is_python_run(answer: Mapping[str, Any]) -> bool:
-    """Return whether the answer is about Python tests."""
-    return "exitStatus" in answer
-
-
-SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
-                                   "failed": "fail", "error": "error"}  # fmt: skip
-
-
-def _case_of_pytest(row: Mapping[str, Any]) -> CaseResult:
-    file, _, name = str(row["test"]).partition("::")
-    outcome = SHORT_OUTCOMES[row["outcome"]]
-    message = row.get("message", "") if outcome in ("fail", "error") else row.get("reason", "")
-    return CaseResult(
-        file, name, outcome, str(message).partition("\n")[0], str(row.get("text", "")), str(row.get("file", file)),
-        row.get("line"), float(row.get("seconds", 0)), joint="::",
-    )  # fmt: skip
-
-
-def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> CaseResult:
-    """Return the test case during which a run was stopped, with the reason as its message."""
-    if "ns" not in row:
-        return replace(
-            _case_of_pytest({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}), message=message, details=message
-        )
-    return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
-
-
-def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> CaseResult:
-    wrong = [row for row in rows if row["outcome"] != "pass"]
-    skipped = [row for row in rows if row.get("skipped")]
-    first_row = (wrong or skipped or rows or [{}])[0]
-    outcome: Outcome = "pass"
-    if wrong:
-        outcome = "error" if any(row["outcome"] == "error" for row in wrong) else "fail"
-    elif skipped:
-        outcome = "skip"
-    return CaseResult(
-        *named,
-        outcome,
-        message=_message(first_row) if outcome != "pass" else "",
-        details="\n\n".join(_details(row, workspace) for row in wrong),
-        file=_display_path(first_row.get("file"), workspace),
-        line=first_row.get("line"),
-    )
-
-
-def _message(row: Mapping[str, Any]) -> str:
-    if row.get("skipped"):
-        return str(row.get("message", "")).removeprefix("skipped: ")
-    first = str(row.get("actual", "")).partition("\n")[0]
-    against = f"expected {row['expected']}, got {first}" if _has_comparison(row) else first
-    return ": ".join(part for part in (str(row.get("message", "")).removesuffix("."), against) if part)
-
-
-def _has_comparison(row: Mapping[str, Any]) -> bool:
-    """Return whether to print the expected and the actual value, which is not useful for errors."""
-    return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
-
-
-def _details(row: Mapping[str, Any], workspace: Path) -> str:
-    """Return everything known about a result as text."""
-    file, line = _display_path(row.get("file"), workspace), row.get("line")
-    location = f"{file}:{line}" if file and line else file
-    head = ": ".join(str(part) for part in (location, row.get("message")) if part)
-    actual = str(row.get("actual") or "")
-    against = [f"expected: {row['expected']}", f"  actual: {actual}"] if _has_comparison(row) else [actual]
-    return "\n".join(
-        [*(text for text in (head, *against) if text), *(f"  at {frame}" for frame in row.get("frames", ()))]
-    )
-
-
-def _display_path(file: object, workspace: Path) -> str:
-    path = Path(str(file)) if file else None
-    if path is None or not path.is_relative_to(workspace):
-        return str(file or "")
-    return path.relative_to(workspace).as_posix()
-
-
-def render_junit_xml(cases: Iterable[CaseResult], started_at: datetime, output: str = "") -> bytes:
-    """Return a JUnit report as XML with one suite per namespace.
-
-    `output` is only included if there is a single suite.
-    """
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  # only needed for a report
-
-    suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
-    root = ET.Element("testsuites", {"name": "codriver test", **_counts([case for _, of in suites for case in of])})
-    for name, of in suites:
-        files = {case.file for case in of if case.file}
-        about = {"name": _escape_for_xml(name), **_counts(of), "skipped": _count(of, "skip")}
-        about |= {"file": _escape_for_xml(files.pop())} if len(files) == 1 else {}
-        suite = ET.SubElement(root, "testsuite", {**about, "timestamp": started_at.isoformat(timespec="seconds")})
-        suite.extend(map(_element, of))
-        if output and len(suites) == 1:
-            ET.SubElement(suite, "system-out").text = _escape_for_xml(output)
-    ET.indent(root)
-    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
-
-
-def _namespace(case: CaseResult) -> str:
-    return case.namespace
-
-
-def _counts(cases: Sequence[CaseResult]) -> dict[str, str]:
-    seconds = f"{sum(case.seconds for case in cases):.3f}"
-    failures, errors = _count(cases, "fail"), _count(cases, "error")
-    return {"tests": str(len(cases)), "failures": failures, "errors": errors, "time": seconds}
-
-
-def _count(cases: Sequence[CaseResult], outcome: Outcome) -> str:
-    return str(sum(case.outcome == outcome for case in cases))
-
-
-def _element(case: CaseResult) -> ET.Element:
-    """Return the XML element of a test case. Its class name is its namespace with dots instead of slashes."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
-
-    home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
-    named = {"classname": _escape_for_xml(home), "name": _escape_for_xml(case.name), "time": f"{case.seconds:.3f}"}
-    element = ET.Element("testcase", named)
-    if tag := ELEMENTS_BY_OUTCOME.get(case.outcome):
-        kind = {"type": case.kind} if case.kind else {}
-        ET.SubElement(element, tag, {"message": _escape_for_xml(case.message), **kind}).text = (
-            _escape_for_xml(case.details) or None
-        )
-    return element
-
-
-def _escape_for_xml(text: str) -> str:
-    """Escape characters that XML cannot contain, as in source code."""
-    return XML_FORBIDDEN_PATTERN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 class TestCommand(click.Command):

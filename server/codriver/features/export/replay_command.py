@@ -15,6 +15,7 @@ import click
 
 from codriver import files
 from codriver.commands.call import FAILED
+from codriver.commands.junit import render_junit_xml
 from codriver.commands.options import (
     STRICT_CHOICE,
     Number,
@@ -24,12 +25,8 @@ from codriver.commands.options import (
     workspace_option,
 )
 from codriver.commands.terminal import echo, waiting_line, write_file
-from codriver.commands.testing import CaseResult, render_junit_xml
-from codriver.features.export.documents.recordings import (
-    Recording,
-    RecordingError,
-    parse_recording,
-)
+from codriver.commands.test_cases import CaseResult
+from codriver.features.export.documents.recordings import Recording, RecordingError, parse_recording
 from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.files import MEBIBYTE, FileRules, Links
 from codriver.log.control_characters import escape_to_one_line
@@ -38,7 +35,7 @@ from codriver.repls.kinds import find_kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.commands.testing import Outcome
+    from codriver.commands.test_cases import Outcome
     from codriver.features.export.documents.verification import CheckedStep
 
 
