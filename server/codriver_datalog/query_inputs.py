@@ -6,22 +6,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from codriver_datalog import operators
+from codriver_datalog.destructuring import destructure
 from codriver_datalog.edn import from_json
 from codriver_datalog.errors import QueryError
-from codriver_datalog.syntax_tree import (
-    Query,
-    Rules,
-    RulesInput,
-    Source,
-    binding_variables,
-)
+from codriver_datalog.syntax_tree import Query, Rules, RulesInput, Source, binding_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver_datalog.entity_store import Schema
-    from codriver_datalog.operators import Rows
+    from codriver_datalog.rows import Rows
 from codriver_datalog.query import parse_rules
 
 MAX_INPUT_ROWS = 100_000  # that inputs are destructured into, all together
@@ -59,7 +53,7 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             rules = {**rules, **parse_rules(given, schema, query.rules)}
             continue
         try:
-            rows = list(dict.fromkeys(operators.destructure(taker, from_json(given))))
+            rows = list(dict.fromkeys(destructure(taker, from_json(given))))
         except (TypeError, ValueError) as error:
             raise _error(
                 f"a value for input {number} that its binding can destructure ({error})", repr(given)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codriver_datalog import operators
+from codriver_datalog import attribute_functions, operators
+from codriver_datalog.clause_readiness import is_or_ready, variables_bound_by
 from codriver_datalog.edn import Form, print_edn
 from codriver_datalog.errors import truncate
 from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, failure_reason
-from codriver_datalog.operators import Group, is_or_ready, variables_bound_by
+from codriver_datalog.pattern_joins import Group, datom_step, group_step, match_group
 from codriver_datalog.syntax_tree import (
     Argument,
     Blank,
@@ -40,7 +41,9 @@ from codriver_datalog.syntax_tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from codriver_datalog.operators import Context, Expression, Row, Rows, Scope, Step
+    from codriver_datalog.operators import Expression, Step
+    from codriver_datalog.query_context import Context, Scope
+    from codriver_datalog.rows import Row, Rows
 
 Unit = Group | Clause
 
@@ -112,7 +115,7 @@ class _Planner:
                 self._add_group(unit)
             case Pattern():
                 snapshot = self.context.snapshot(unit.source)
-                self._add(*operators.datom_step(unit, self.scope, snapshot, self._needed()))
+                self._add(*datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
                 self._add(self._with_errors(unit, operators.filter_rows(call), call), (), is_distinct=True)
@@ -167,8 +170,8 @@ class _Planner:
         for predicate in absorbed:
             self.pending.remove(predicate)
         snapshot = self.context.snapshot(group.source)
-        match = operators.match_group(group, self.scope, snapshot.schema.positions)
-        step, names = operators.group_step(match, snapshot, lines, self._needed())
+        match = match_group(group, self.scope, snapshot.schema.positions)
+        step, names = group_step(match, snapshot, lines, self._needed())
         self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
@@ -402,7 +405,7 @@ def _failed_call_text(function: str, arguments: Sequence[Expression], values: Ro
 def _entity_function_implementations() -> Mapping[str, Callable[..., Any]]:
     """Return the implementations of the functions that read entities, by name."""
     return {
-        "missing?": operators.is_missing,
-        "get-else": operators.get_else,
-        "get-some": operators.get_some,
+        "missing?": attribute_functions.is_missing,
+        "get-else": attribute_functions.get_else,
+        "get-some": attribute_functions.get_some,
     }

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
 from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
+from codriver_datalog.clause_readiness import bound_after
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 from codriver_datalog.functions import failure_reason
-from codriver_datalog.operators import Context, Scope, bound_after
 from codriver_datalog.query import parse_pull
+from codriver_datalog.query_context import Context, Scope
 from codriver_datalog.query_inputs import Inputs, read_inputs
 from codriver_datalog.query_plan import Plan, plan
 from codriver_datalog.syntax_tree import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
     from codriver_datalog.budget import Budget
     from codriver_datalog.entity_store import Snapshot
-    from codriver_datalog.operators import Row, Rows
+    from codriver_datalog.rows import Row, Rows
 
 
 Cut = Literal["rows", "time"]

@@ -1,0 +1,67 @@
+"""Destructuring: the rows that a binding makes of a value."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from codriver_datalog.edn import MAX_COLLECTION_ITEMS, kind_name
+from codriver_datalog.syntax_tree import Binding, Blank, CollectionBinding, TupleBinding, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver_datalog.rows import Row, Rows
+
+
+def destructure(binding: Binding, value: Any) -> Sequence[Row]:
+    """Destructure a value into rows with one value per variable of the binding.
+
+    Raises:
+        TypeError: the binding requires a collection, but the value is not a collection.
+        ValueError: the value has fewer parts than the binding, or yields too many rows.
+    """
+    match binding:
+        case Variable():
+            return ((value,),)
+        case Blank():
+            return ((),)
+        case CollectionBinding(element):
+            rows: Rows = []
+            for item in _collection(value):
+                rows += destructure(element, item)
+                _check_size(len(rows))
+            return rows
+        case TupleBinding(parts):
+            items = _collection(value)
+            if len(items) < len(parts):
+                raise ValueError(f"a binding of {len(parts)} parts needs at least as many items, not {len(items)}")
+            expanded = [destructure(part, item) for part, item in zip(parts, items, strict=False)]
+            _check_size(math.prod(map(len, expanded)))
+            return [tuple(cell for cells in row for cell in cells) for row in product(*expanded)]
+
+
+def _check_size(rows: int) -> None:
+    """Check that destructuring one value yields at most `MAX_COLLECTION_ITEMS` rows.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if rows > MAX_COLLECTION_ITEMS:
+        raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows of one value")
+
+
+def _collection(value: Any) -> tuple[Any, ...]:
+    """Return the items of a value that a binding destructures.
+
+    Raises:
+        TypeError: the value is not a collection.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, dict):
+        return tuple(value.items())
+    if isinstance(value, tuple | frozenset):
+        return tuple(value)
+    raise TypeError(f"a binding can only destructure a collection, not {kind_name(value)}")

@@ -1,0 +1,202 @@
+"""Joins of rows with the entities that match patterns.
+
+All patterns about one entity form a single join, which uses the best index of the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from codriver_datalog.entity_store import between
+from codriver_datalog.operators import Step, cross_join, hash_rows, join_step, make_projection, project_rows
+from codriver_datalog.syntax_tree import Constant, Pattern, Source, Term, Variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from codriver_datalog.entity_store import Record, Snapshot
+    from codriver_datalog.query_context import Scope
+    from codriver_datalog.rows import Row
+
+
+LINE = 0  # the place of the line in a record; a line is an entity's id
+"""The position of an entity's line in its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Patterns with known attributes about the same entity in the same source."""
+
+    source: Source
+    entity: Term
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Return all variables in the group."""
+        terms = (self.entity, *(pattern.value for pattern in self.patterns))
+        return frozenset(term.name for term in terms if isinstance(term, Variable))
+
+    def line_variables(self, positions: Mapping[str, int]) -> frozenset[str]:
+        """Return the variables that represent the line of the entity."""
+        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute(p)) == LINE]
+        return frozenset(term.name for term in terms if isinstance(term, Variable))
+
+
+@dataclass
+class Match:
+    """Conditions on a record, by position, and the columns that a matching record adds to a row."""
+
+    fixed: list[tuple[int, object]] = field(default_factory=list)
+    """Positions that must equal a constant."""
+    joined: list[tuple[int, int]] = field(default_factory=list)
+    """Positions that must equal a column of the row."""
+    same: list[tuple[int, int]] = field(default_factory=list)
+    """Positions that must equal each other."""
+    present: set[int] = field(default_factory=set)
+    """Positions that must not be None."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """The positions of new columns, by variable."""
+
+    def add(self, position: int, term: Term, scope: Scope) -> None:
+        """Add the condition that the value at a position equals the term."""
+        self.present.add(position)
+        if isinstance(term, Constant):
+            self.fixed.append((position, term.value))
+        elif isinstance(term, Variable):
+            if term.name in scope.constants:
+                self.fixed.append((position, scope.constants[term.name]))
+            elif term.name in scope.columns:
+                self.joined.append((position, scope.columns[term.name]))
+            elif term.name in self.outputs:
+                self.same.append((position, self.outputs[term.name]))
+            else:
+                self.outputs[term.name] = position
+
+    def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
+        """Return the records that satisfy all conditions that are the same for all rows."""
+        for position, value in self.fixed:
+            # A missing value is None in a record, so nil must not match it.
+            records = [record for record in records if record[position] == value] if value is not None else []
+        for position in self.present - required:
+            records = [record for record in records if record[position] is not None]
+        for position, other in self.same:
+            records = [record for record in records if record[position] == record[other]]
+        return records
+
+
+def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Match:
+    """Return the conditions of all patterns in a group on a record."""
+    match = Match()
+    match.add(LINE, group.entity, scope)
+    for pattern in group.patterns:
+        position = positions.get(_attribute(pattern))
+        if position is None:  # only other sources have this attribute
+            match.fixed.append((LINE, None))
+        match.add(LINE if position is None else position, pattern.value, scope)
+    return match
+
+
+def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]) -> tuple[Step, list[str]]:
+    """Return a step that adds matching records to rows, and the names of the added columns.
+
+    `lines` limits the lines of the records if it is not None.
+    """
+    names = [name for name in match.outputs if name in needed]
+    columns = [match.outputs[name] for name in names]
+    required = snapshot.schema.required_positions
+    is_unique = any(match.outputs[name] == LINE for name in names)
+
+    def additions(records: Sequence[Row]) -> list[Row]:
+        rows = project_rows(records, columns)
+        return rows if is_unique else list(dict.fromkeys(rows))
+
+    if not match.joined:
+        return cross_join(additions(match.passing(_candidates(match, snapshot, lines), required))), names
+
+    key = make_projection([column for _, column in match.joined])
+    positions = [position for position, _ in match.joined]
+    record_key = make_projection(positions)
+    best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
+    best_position = match.joined[best][0]
+    built: dict[Row, list[Row]] | None = None
+
+    def matching(rows: list[Row]) -> Any:
+        nonlocal built
+        if built is None and snapshot.is_indexed(best_position) and len(rows) * FEW < len(snapshot):
+            return look_up
+        if built is None:
+            records = match.passing(_candidates(match, snapshot, lines), required)
+            built = hash_rows(records, positions, columns)
+        return built.get
+
+    def look_up(values: Row) -> list[Row]:
+        records: Sequence[Row] = _records_in_lines(snapshot.with_value(best_position, values[best]), lines)
+        if len(values) > 1:
+            records = [record for record in records if record_key(record) == values]
+        return additions(match.passing(records, required))
+
+    return join_step(key, matching), names
+
+
+FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
+"""How many times more entities than rows there must be to look up each row in the index.
+
+Otherwise, reading all entities once is faster.
+"""
+
+
+def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]) -> tuple[Step, list[str]]:
+    """Return a step for a pattern with an unknown attribute, and the names of its columns.
+
+    It splits all entities into triples.
+    """
+    match = Match()
+    for position, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
+        match.add(position, term, scope)
+    keywords = snapshot.schema.keywords
+    triples: list[Row] = [
+        (record[LINE], keyword, value)
+        for record in snapshot.records
+        for keyword, value in zip(keywords, record, strict=True)
+        if value is not None
+    ]
+    found = match.passing(triples, frozenset(range(3)))
+    names = [name for name in match.outputs if name in needed]
+    columns = [match.outputs[name] for name in names]
+    if not match.joined:
+        return cross_join(list(dict.fromkeys(project_rows(found, columns)))), names
+    table = hash_rows(found, [position for position, _ in match.joined], columns)
+    key = make_projection([column for _, column in match.joined])
+    return join_step(key, lambda _: table.get), names
+
+
+def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
+    """Return the records to check, narrowed down with an index if possible."""
+    indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
+    if indexed:
+        position, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
+        return _records_in_lines(snapshot.with_value(position, value), lines)
+    return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
+
+
+def _records_in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
+    """Return the records whose lines are in the range. `records` must be in line order."""
+    return records if lines is None else between(records, lines.start, lines.stop - 1)
+
+
+def _spread(snapshot: Snapshot, position: int) -> float:
+    """Return how many records have the same value of an attribute, on average."""
+    if position == LINE:
+        return 0
+    return (
+        len(snapshot) / max(1, snapshot.distinct_values(position)) if snapshot.is_indexed(position) else len(snapshot)
+    )
+
+
+def _attribute(pattern: Pattern) -> str:
+    """Return the attribute of a pattern, which must be known."""
+    if not isinstance(pattern.attribute, Constant):
+        raise TypeError("the patterns of a group must have known attributes")
+    return str(pattern.attribute.value)
