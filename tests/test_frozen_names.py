@@ -27,7 +27,8 @@ from codriver.app.workspace_settings import settings_model
 from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
-from codriver.log.output_log import BASE_QUERY_SOURCES, Category
+from codriver.log.log_entries import Category
+from codriver.log.output_log import BASE_QUERY_SOURCES
 from codriver.protocol import prompts, resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -250,39 +250,6 @@ class EntityStore:
                     if value not in by_value:
                         by_value[value] = Postings(self._left.line)
                     by_value[value].records.append(record)
-
-
-class BoundedStore(EntityStore):
-    """A store that evicts its lowest lines, but never the newest entity. It is not thread-safe.
-
-    Add entities only with `insert`, which records their sizes.
-    """
-
-    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
-        super().__init__(schema)
-        self._max_entities = max(1, max_entities)
-        self._max_bytes = max_bytes
-        self._sizes: deque[int] = deque()
-        self.bytes = 0
-        """The total size of all entities."""
-
-    def insert(self, record: Record, size: int) -> tuple[int, ...]:
-        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted.
-
-        Raises:
-            ValueError: the line is not above all lines in the store.
-        """
-        self.add(record)
-        sizes = self._sizes
-        sizes.append(size)
-        self.bytes += size
-        evicted: list[int] = []
-        while (self.bytes > self._max_bytes or len(sizes) > self._max_entities) and len(sizes) > 1:
-            line = cast("int", self.first_line)
-            self.remove(line)
-            self.bytes -= sizes.popleft()
-            evicted.append(line)
-        return tuple(evicted)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.app.workspace_settings import load
 from codriver.log import history, logbook
-from codriver.log.output_log import UNASSIGNED_LINE, Entry
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.net.registration import claim_workspace
 from codriver.settings.durations import durations_from
 from codriver.settings.layers import SettingsReloader

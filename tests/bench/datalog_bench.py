@@ -14,7 +14,8 @@ from pathlib import Path
 
 from report import Report, main
 
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
 ROUNDS = 15

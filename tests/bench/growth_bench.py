@@ -15,7 +15,8 @@ from clients_bench import calls_a_second
 from live_server import serving
 from report import Curve, main, timed_ms
 
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 from codriver_lisp.reader import check_balance
 
 TITLE = "how cost grows: the exponent between the ends of each curve"

@@ -13,7 +13,7 @@ from client_starts import STARTS, begin
 from live_server import serving
 from report import main
 
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 from codriver.log.transit_format import encode_file
 
 TITLE = "memory of the server"

@@ -5,7 +5,8 @@ import pytest
 from codriver.app.features import event_logs
 from codriver.commands.log_follower import Follower
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 
 class Logs:

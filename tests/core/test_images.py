@@ -16,8 +16,8 @@ from codriver.core.images import (
     replace_image_data,
     replace_marks,
 )
-from codriver.log.newest_entries import truncate_entry
-from codriver.log.output_log import Entry
+from codriver.log.entry_sizes import truncate_entry
+from codriver.log.log_entries import Entry
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x06\0\0\0"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.log.output_log import ENTRY_SCHEMA
+from codriver.log.log_entries import ENTRY_SCHEMA
 from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
 from codriver_datalog.entity_store import EntityStore

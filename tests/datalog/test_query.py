@@ -10,7 +10,8 @@ import pytest
 from needs import node
 
 from codriver.errors import RefusedError
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 NODE = Path(__file__).parents[1] / "node"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]

@@ -13,7 +13,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from codriver.errors import RefusedError
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 from codriver_datalog import edn
 from codriver_datalog.errors import QueryError
 from codriver_lisp.edit import EditedText, apply_edits

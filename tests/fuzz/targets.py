@@ -20,14 +20,8 @@ from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
-from codriver.log.output_log import Entry
-from codriver.log.transit_format import (
-    EntryDecoder,
-    NewerFormatError,
-    UnreadableError,
-    check_version,
-    encode_file,
-)
+from codriver.log.log_entries import Entry
+from codriver.log.transit_format import EntryDecoder, NewerFormatError, UnreadableError, check_version, encode_file
 from codriver.net.admission import classify_first_bytes
 from codriver.net.client_sessions import PendingRequests
 from codriver.net.fair_threads import FairThreads

@@ -17,10 +17,11 @@ from transit.transit_types import Keyword
 
 from codriver.log import durable_files, history_file
 from codriver.log import history as module
+from codriver.log.entry_sizes import entry_bytes
 from codriver.log.history import History, UnreadableError, forget_history, read_history
 from codriver.log.line_numbers import RESERVED_LINES, SKIPPED_LINES
-from codriver.log.newest_entries import entry_bytes
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 from codriver.log.transit_format import HEADER, EntryDecoder, encode_entry, encode_file
 
 pytestmark = pytest.mark.anyio

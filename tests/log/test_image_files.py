@@ -5,7 +5,8 @@ import base64
 import posix_only
 
 from codriver.log.image_files import ImageFiles
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\0\0\0\x01" * 2).decode()
 GIF = base64.b64encode(b"GIF89a\1\0\1\0").decode()

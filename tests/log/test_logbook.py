@@ -7,8 +7,8 @@ import pytest
 
 from codriver.core.dispatch import AppendEntry
 from codriver.log.history import History
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.log.logbook import Logbook
-from codriver.log.output_log import UNASSIGNED_LINE, Entry
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 

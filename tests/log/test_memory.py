@@ -10,6 +10,7 @@ import pytest
 from live_server import Live
 
 from codriver.log import memory
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.log.memory import (
     MAX_DOCUMENTS,
     MAX_RUN_BYTES,
@@ -19,7 +20,7 @@ from codriver.log.memory import (
     Memory,
     RunRecorder,
 )
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.output_log import OutputLog
 
 OUT = "evaluationOutput"
 

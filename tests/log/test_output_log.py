@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.log.line_numbers import MAX_UNREPORTED_LINES
-from codriver.log.output_log import MAX_DEFERRED_CHARACTERS, MAX_WAITING_ENTRIES, UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import MAX_DEFERRED_CHARACTERS, MAX_WAITING_ENTRIES, OutputLog
 
 CODE = "evaluatedCode"
 OUT = "evaluationOutput"

@@ -12,7 +12,7 @@ from transit.transit_types import Keyword
 from transit.writer import Writer
 
 from codriver.log import transit_format
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 from codriver.log.transit_format import (
     HEADER,
     EntryDecoder,

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 import click
 
 from codriver.app.features import event_logs
-from codriver.commands.log_follower import (
-    MAX_ENTRIES,
-    MAX_TEXT_BYTES,
-    Follower,
-    FollowError,
-    follow,
-)
+from codriver.commands.log_follower import MAX_ENTRIES, MAX_TEXT_BYTES, Follower, FollowError, follow
 from codriver.commands.options import IMAGE_MARK_PREFIX, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.log.event_logs import EventLog
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
     from codriver.net.client import Connection
 
 INTERRUPTED_STATUS = 130
@@ -196,7 +190,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
 def _refuse_unknown(categories: tuple[str, ...]) -> None:
     if not categories:
         return
-    from codriver.log.output_log import Category  # noqa: PLC0415  # rarely needed
+    from codriver.log.log_entries import Category  # noqa: PLC0415  # rarely needed
 
     known = (*get_args(Category), *(log.category for log in event_logs()))
     for category in categories:

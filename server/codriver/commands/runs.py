@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from codriver.log.log_entries import Entry
     from codriver.log.memory import Memory, Run
-    from codriver.log.output_log import Entry
 
 RUNS_KIND = "runs"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from codriver.errors import cut_counted
+from codriver.log.bounded_log import BoundedLog, Follower
 from codriver.log.control_characters import escape_to_one_line
-from codriver.log.output_log import BoundedLog, Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

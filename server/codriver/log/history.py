@@ -28,19 +28,19 @@ from codriver import files
 from codriver.files.own_folders import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
+from codriver.log.entry_sizes import entry_bytes, truncate_entry
 from codriver.log.history_file import HistoryFile
 from codriver.log.history_reading import check_existing, max_read_bytes, read_newest
 from codriver.log.line_numbers import LineNumbers
-from codriver.log.newest_entries import entry_bytes, truncate_entry
-from codriver.log.output_log import ENTRY_SCHEMA, Entry
+from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 from codriver.log.transit_format import EntryEncoder, NewerFormatError, UnreadableError
-from codriver_datalog.entity_store import BoundedStore
+from codriver_datalog.eviction import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from codriver.log.output_log import Snapshot
+    from codriver_datalog.entity_store import Snapshot
 
 __all__ = ["History", "LoadedHistory", "NewerFormatError", "UnreadableError", "read_history"]
 

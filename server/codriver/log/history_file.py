@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.log import durable_files
-from codriver.log.transit_format import (
-    EntryEncoder,
-    encode_file,
-)
+from codriver.log.transit_format import EntryEncoder, encode_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
 
 
 class HistoryFile:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.log.history import EVALUATED_CODE_CATEGORY
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog, merge_earlier_runs
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog, merge_earlier_runs
 from codriver.log.redaction import SECRET_NAME_ENDINGS
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import AppendEntry
     from codriver.log.history import History
-    from codriver.log.output_log import LogChange, LogQuery, Queryable
+    from codriver.log.output_log import LogChange, LogQuery
+    from codriver.log.query_sources import Queryable
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
     from codriver_datalog.solve import QueryAnswer

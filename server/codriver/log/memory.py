@@ -27,13 +27,15 @@ from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, FileRules, Links
 from codriver.files.own_folders import make_private_directory, try_lock
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
-from codriver.log.newest_entries import truncate_entry
-from codriver.log.output_log import ENTRY_SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
+from codriver.log.entry_sizes import truncate_entry
+from codriver.log.log_entries import ENTRY_SCHEMA, Entry
+from codriver_datalog.entity_store import EntityStore, Snapshot, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from codriver.log.output_log import OutputLog
     from codriver_datalog.entity_store import Record
 
 

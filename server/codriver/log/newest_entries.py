@@ -1,47 +1,14 @@
-"""The newest log entries within limits: truncates long strings, measures entries, and accepts them in any order."""
+"""The newest log entries within limits, accepted in any order, as a file may have them."""
 
 from __future__ import annotations
 
 import heapq
-import sys
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver_datalog.entity_store import utf8_bytes
+from codriver.log.entry_sizes import entry_bytes, truncate_entry
 
 if TYPE_CHECKING:
-    from codriver.log.output_log import Entry
-
-MAX_TEXT_BYTES = 64 * 2**10
-"""Maximum size of an entry's text in UTF-8. Longer texts are truncated in the middle."""
-RETAINED_END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""Number of bytes that are retained at each end of a truncated text, leaving some for the mark between them."""
-EMPTY_TEXT_BYTES = sys.getsizeof("")
-
-
-def truncate_entry(entry: Entry) -> Entry:
-    """Return the entry, with the middle of a text of more than 64 KiB replaced by a mark."""
-    text = entry.text
-    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
-        return entry
-    head = text[:RETAINED_END_BYTES].encode("utf-8", "replace")[:RETAINED_END_BYTES].decode("utf-8", "ignore")
-    tail = text[-RETAINED_END_BYTES:].encode("utf-8", "replace")[-RETAINED_END_BYTES:].decode("utf-8", "ignore")
-    omitted = len(text) - len(head) - len(tail)
-    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
-
-
-def entry_bytes(entry: Entry) -> int:
-    """Return the number of bytes that the entry's strings take in memory or in the file, whichever is larger."""
-    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
-    names = [text for text in others if text]
-    if entry.text.isascii() and (joined := "".join(names)).isascii():  # ASCII characters take one byte each in memory
-        return _written(entry.text) + len(joined)
-    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
-    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
-
-
-def _written(text: str) -> int:
-    return utf8_bytes(encode_basestring(text)) - 2
+    from codriver.log.log_entries import Entry
 
 
 class NewestEntries:

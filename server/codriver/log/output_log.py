@@ -12,65 +12,23 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from codriver.core.records import dataclass
 from codriver.errors import refused
+from codriver.log.bounded_log import BoundedLog
+from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 from codriver.log.query_sources import Queryable, QuerySources
-from codriver_datalog.entity_store import BoundedStore, EntityStore, Record, Schema, Snapshot, Value, utf8_bytes
+from codriver_datalog.entity_store import Record, Snapshot, utf8_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from codriver_datalog.eviction import BoundedStore
     from codriver_datalog.solve import QueryAnswer
-
-__all__ = [
-    "ENTRY_SCHEMA",
-    "UNASSIGNED_LINE",
-    "Category",
-    "EntityStore",
-    "Entry",
-    "LogChange",
-    "LogQuery",
-    "OutputLog",
-    "Queryable",
-    "Snapshot",
-    "Value",
-    "merge_earlier_runs",
-]
 
 logger = logging.getLogger(__name__)
 
-Category = Literal[
-    "evaluatedCode",
-    "evaluationResults",
-    "evaluationOutput",
-    "evaluationErrorOutput",
-    "otherOutput",
-    "otherErrorOutput",
-]
-
-ENTRY_SCHEMA = Schema(
-    namespace="output",
-    attributes=(
-        "line",
-        "category",
-        "text",
-        "timestamp",
-        "who",
-        "ns",
-        "repl-session-key",
-        "evaluation",
-        "run",
-        "notebook",
-        "file",
-        "kind",
-        "data",
-    ),
-    required=frozenset({"line", "category", "text", "timestamp"}),
-    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run", "kind"}),
-)
-"""The attributes of entries in the log, the history and the memory. Only those in the memory have a `run`."""
 
 BASE_QUERY_SOURCES = QuerySources(replace(ENTRY_SCHEMA, sources=(("$", "the log"), ("$history", ""), ("$memory", ""))))
 """The attributes and sources available to queries if no feature adds any."""
@@ -92,45 +50,6 @@ MAX_DEFERRED_CHARACTERS = 2**12
 MAX_WAITING_ENTRIES = 32
 """Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
 MAX_CACHED_QUERIES = 64  # cached, as most queries are repeated
-
-
-UNASSIGNED_LINE = 0
-"""The line number of an entry that has not been added yet."""
-
-
-class Entry(NamedTuple):
-    """An entry of the log. `timestamp` is in epoch milliseconds; unknown fields are None.
-
-    Its fields are in the order of `ENTRY_SCHEMA`, so as a plain tuple it is also the record in a store.
-    """
-
-    line: int
-    """The line number, or `UNASSIGNED_LINE` for an entry that has not been added yet."""
-    category: Category
-    text: str
-    timestamp: int
-    who: str | None = None
-    namespace: str | None = None
-    session_key: str | None = None
-    evaluation: str | None = None
-    run: str | None = None
-    notebook: str | None = None
-    """The path of the notebook from which code was evaluated without this server."""
-    file: str | None = None
-    """The path of the file whose content the text is, for code that was loaded."""
-    kind: str | None = None
-    """The type of event that the server reports, such as `edit`, or None for text from REPLs."""
-    data: str | None = None
-    """The facts of an entry with a `kind`, as a JSON object."""
-
-    @classmethod
-    def from_record(cls, record: Record) -> Entry:
-        """Create an entry from a record of the store."""
-        return cls._make(cast("tuple[Any, ...]", record))
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the entry as a JSON object with attribute names without namespace. Unknown attributes are left out."""
-        return ENTRY_SCHEMA.document(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,70 +79,6 @@ class LogQuery:
 
 
 Listener = Callable[[LogChange], None]
-
-
-Follower = Callable[[int], None]
-"""A function that is called with the line of each new entry."""
-
-
-class BoundedLog:
-    """The common base of logs that share line numbers: a limited store, its lock, and followers of new entries.
-
-    Followers are called without the lock, in the thread that added the entry. Exceptions in them are logged.
-    """
-
-    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
-        self._store = BoundedStore(schema, max_entities, max_bytes)
-        self._lock = threading.Lock()
-        self._followers: tuple[Follower, ...] = ()
-
-    @property
-    def first_line(self) -> int | None:
-        """Return the lowest line number in the log, or None if it is empty."""
-        return self._current_store().first_line
-
-    @property
-    def last_line(self) -> int | None:
-        """Return the highest line number in the log, or None if it is empty."""
-        return self._current_store().last_line
-
-    @property
-    def entity_count(self) -> int:
-        """Return the number of entries."""
-        return len(self._current_store())
-
-    @property
-    def text_bytes(self) -> int:
-        """Return the total size of the entries in bytes."""
-        return self._current_store().bytes
-
-    @contextmanager
-    def followed_by(self, follower: Follower) -> Iterator[None]:
-        """Call `follower` with the line of each new entry for the duration of the context."""
-        with self._lock:
-            self._followers = (*self._followers, follower)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._followers = tuple([known for known in self._followers if known is not follower])
-
-    def snapshot(self) -> Snapshot:
-        """Return an immutable snapshot of the current entries."""
-        store = self._current_store()
-        with self._lock:
-            return store.snapshot()
-
-    def _current_store(self) -> BoundedStore:
-        """Return the store with all entries that have been appended."""
-        return self._store
-
-    def _notify(self, line: int) -> None:
-        for follower in self._followers:
-            try:
-                follower(line)
-            except Exception:  # the entry has been added, so only log the exception
-                logger.exception("a query that follows the log failed at line %d", line)
 
 
 class OutputLog(BoundedLog):

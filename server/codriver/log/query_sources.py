@@ -24,7 +24,7 @@ class Queryable(Protocol):
 
 
 class GrowingSource(Queryable, Protocol):
-    """A log next to the output log, which shares the output log's counter of lines. See `output_log.BoundedLog`."""
+    """A log next to the output log, which shares the output log's counter of lines. See `bounded_log.BoundedLog`."""
 
     @property
     def first_line(self) -> int | None:

@@ -12,7 +12,7 @@ import io
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from codriver.log.output_log import ENTRY_SCHEMA, Entry
+from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

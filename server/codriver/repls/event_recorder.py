@@ -9,7 +9,7 @@ from codriver.core import actions
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.records import Recent
 from codriver.core.values import SUMMARIZED_KINDS, Evaluation, Failure
-from codriver.log.output_log import UNASSIGNED_LINE, Category, Entry
+from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
     Display,
     Event,

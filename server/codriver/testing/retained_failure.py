@@ -14,7 +14,7 @@ import anyio
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError
-from codriver.log.output_log import UNASSIGNED_LINE, Category, Entry
+from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -19,7 +19,7 @@ from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError, few
-from codriver.log.output_log import UNASSIGNED_LINE, Entry
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.testing.executions import RecordedExecutions
 from codriver.testing.recordings import executed_functions
 from codriver.testing.retained_failure import FrameCode, RetainedFailure

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.values import Evaluation
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
     from codriver.tools.calls.call import Call
 
 

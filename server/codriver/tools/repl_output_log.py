@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 from pydantic import Field, WithJsonSchema
 
 from codriver.errors import refused
-from codriver.log.output_log import ENTRY_SCHEMA, Category, LogQuery
+from codriver.log.log_entries import ENTRY_SCHEMA, Category
+from codriver.log.output_log import LogQuery
 from codriver.tools.answers.answer_images import image_collector
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, remove_default

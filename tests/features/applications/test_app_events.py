@@ -8,7 +8,8 @@ import pytest
 
 from codriver.core.state import State
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings

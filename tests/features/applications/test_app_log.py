@@ -11,9 +11,10 @@ from codriver.errors import RefusedError
 from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, AppEvent, AppLog
 from codriver.log.event_store import DEFAULT_MAX_EVENTS
 from codriver.log.history import History
+from codriver.log.log_entries import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory, RunRecorder
-from codriver.log.output_log import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry, LogQuery, OutputLog
+from codriver.log.output_log import LogQuery, OutputLog
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 

@@ -6,7 +6,8 @@ import pytest
 
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.features.applications.followed_streams import follow_stream
-from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.log_entries import UNASSIGNED_LINE, Entry
+from codriver.log.output_log import OutputLog
 
 
 class Logs:

@@ -17,7 +17,7 @@ from codriver.core.log_facts import (
 from codriver.core.values import CHECKPOINT_PREFIX
 from codriver.features.handoff.report import LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
-from codriver.log.output_log import ENTRY_SCHEMA, Entry
+from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 
 SHOP = "def total(prices):\n    return sum(prices) + 1\n"
 TEST = "from shop import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n"

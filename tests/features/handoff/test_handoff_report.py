@@ -19,7 +19,7 @@ from codriver.core.log_facts import (
 from codriver.core.values import CHECKPOINT_PREFIX, Request, checkpoint_name
 from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 from codriver.repls.contract import adapter_values
 from codriver.repls.test_runs import run_facts
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.features.applications.event_log import APP_EVENTS
 from codriver.log.event_store import EventStore
-from codriver.log.output_log import ENTRY_SCHEMA
+from codriver.log.log_entries import ENTRY_SCHEMA
 from codriver.log.query_sources import QuerySource
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from codriver.net import client
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
 
 SEARCH_TIMEOUT_S = 5.0
 """Maximum duration of the search for names in source files."""
@@ -70,7 +70,8 @@ def _from_logs(workspace: Path, who: str) -> str:
 def _entries(workspace: Path) -> tuple[Entry, ...]:
     """Return the entries that earlier runs of the server recorded: see `merge_earlier_runs`."""
     from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
-    from codriver.log.output_log import Entry, merge_earlier_runs  # noqa: PLC0415  # as above
+    from codriver.log.log_entries import Entry  # noqa: PLC0415  # as above
+    from codriver.log.output_log import merge_earlier_runs  # noqa: PLC0415  # as above
 
     known = [Entry.from_record(record) for record in open_memory(workspace).snapshot().records]
     try:

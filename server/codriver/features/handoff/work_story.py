@@ -29,7 +29,7 @@ from codriver.log.error_lines import error_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
 
 SELECTION_PART: Final = re.compile(r"[^\s./:]+")
 """Matches a part of a test name or selection, such as a namespace, directory, file or test."""

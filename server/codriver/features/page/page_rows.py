@@ -16,7 +16,7 @@ from codriver.core import images
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, TESTS_KIND, decode_facts
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 from codriver.tools.answers.answer_budget import head, tail
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from codriver.errors import CodriverError
 from codriver.log.event_logs import EventLog
 from codriver.log.event_store import EventStore
-from codriver.log.output_log import ENTRY_SCHEMA
+from codriver.log.log_entries import ENTRY_SCHEMA
 from codriver.log.query_sources import QuerySource
 from codriver.wire.untrusted import as_int, as_list, as_map, text_at
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.editing import FileResult
-    from codriver.log.output_log import Entry
+    from codriver.log.log_entries import Entry
     from codriver.repls.contract.fresh_imports import FreshFinding
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
     from codriver.tools.calls.call import Call, ReplUser

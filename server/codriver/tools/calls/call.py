@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Change
     from codriver.log.history import History
     from codriver.log.image_files import ImageFiles
-    from codriver.log.output_log import Entry, LogQuery, OutputLog
+    from codriver.log.log_entries import Entry
+    from codriver.log.output_log import LogQuery, OutputLog
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.launch.recipes import Recipe

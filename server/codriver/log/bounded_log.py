@@ -1,0 +1,79 @@
+"""The common base of logs that share line numbers: a limited store, its lock, and followers of new entries."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from codriver_datalog.eviction import BoundedStore
+
+if TYPE_CHECKING:
+    from codriver_datalog.entity_store import Schema, Snapshot
+
+logger = logging.getLogger(__name__)
+
+Follower = Callable[[int], None]
+"""A function that is called with the line of each new entry."""
+
+
+class BoundedLog:
+    """The common base of logs that share line numbers: a limited store, its lock, and followers of new entries.
+
+    Followers are called without the lock, in the thread that added the entry. Exceptions in them are logged.
+    """
+
+    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
+        self._store = BoundedStore(schema, max_entities, max_bytes)
+        self._lock = threading.Lock()
+        self._followers: tuple[Follower, ...] = ()
+
+    @property
+    def first_line(self) -> int | None:
+        """Return the lowest line number in the log, or None if it is empty."""
+        return self._current_store().first_line
+
+    @property
+    def last_line(self) -> int | None:
+        """Return the highest line number in the log, or None if it is empty."""
+        return self._current_store().last_line
+
+    @property
+    def entity_count(self) -> int:
+        """Return the number of entries."""
+        return len(self._current_store())
+
+    @property
+    def text_bytes(self) -> int:
+        """Return the total size of the entries in bytes."""
+        return self._current_store().bytes
+
+    @contextmanager
+    def followed_by(self, follower: Follower) -> Iterator[None]:
+        """Call `follower` with the line of each new entry for the duration of the context."""
+        with self._lock:
+            self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers = tuple([known for known in self._followers if known is not follower])
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable snapshot of the current entries."""
+        store = self._current_store()
+        with self._lock:
+            return store.snapshot()
+
+    def _current_store(self) -> BoundedStore:
+        """Return the store with all entries that have been appended."""
+        return self._store
+
+    def _notify(self, line: int) -> None:
+        for follower in self._followers:
+            try:
+                follower(line)
+            except Exception:  # the entry has been added, so only log the exception
+                logger.exception("a query that follows the log failed at line %d", line)

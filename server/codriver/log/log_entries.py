@@ -1,0 +1,78 @@
+"""The entries of the log, the history and the memory, and their attributes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, cast
+
+from codriver_datalog.entity_store import Record, Schema, Value
+
+Category = Literal[
+    "evaluatedCode",
+    "evaluationResults",
+    "evaluationOutput",
+    "evaluationErrorOutput",
+    "otherOutput",
+    "otherErrorOutput",
+]
+
+
+ENTRY_SCHEMA = Schema(
+    namespace="output",
+    attributes=(
+        "line",
+        "category",
+        "text",
+        "timestamp",
+        "who",
+        "ns",
+        "repl-session-key",
+        "evaluation",
+        "run",
+        "notebook",
+        "file",
+        "kind",
+        "data",
+    ),
+    required=frozenset({"line", "category", "text", "timestamp"}),
+    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run", "kind"}),
+)
+"""The attributes of entries in the log, the history and the memory. Only those in the memory have a `run`."""
+
+
+UNASSIGNED_LINE = 0
+"""The line number of an entry that has not been added yet."""
+
+
+class Entry(NamedTuple):
+    """An entry of the log. `timestamp` is in epoch milliseconds; unknown fields are None.
+
+    Its fields are in the order of `ENTRY_SCHEMA`, so as a plain tuple it is also the record in a store.
+    """
+
+    line: int
+    """The line number, or `UNASSIGNED_LINE` for an entry that has not been added yet."""
+    category: Category
+    text: str
+    timestamp: int
+    who: str | None = None
+    namespace: str | None = None
+    session_key: str | None = None
+    evaluation: str | None = None
+    run: str | None = None
+    notebook: str | None = None
+    """The path of the notebook from which code was evaluated without this server."""
+    file: str | None = None
+    """The path of the file whose content the text is, for code that was loaded."""
+    kind: str | None = None
+    """The type of event that the server reports, such as `edit`, or None for text from REPLs."""
+    data: str | None = None
+    """The facts of an entry with a `kind`, as a JSON object."""
+
+    @classmethod
+    def from_record(cls, record: Record) -> Entry:
+        """Create an entry from a record of the store."""
+        return cls._make(cast("tuple[Any, ...]", record))
+
+    def to_json(self) -> dict[str, Value]:
+        """Return the entry as a JSON object with attribute names without namespace. Unknown attributes are left out."""
+        return ENTRY_SCHEMA.document(self)

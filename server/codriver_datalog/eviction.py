@@ -1,0 +1,41 @@
+"""A store of limited number and size, which evicts the entities with the lowest lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import cast
+
+from codriver_datalog.entity_store import EntityStore, Record, Schema
+
+
+class BoundedStore(EntityStore):
+    """A store that evicts its lowest lines, but never the newest entity. It is not thread-safe.
+
+    Add entities only with `insert`, which records their sizes.
+    """
+
+    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
+        super().__init__(schema)
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._sizes: deque[int] = deque()
+        self.bytes = 0
+        """The total size of all entities."""
+
+    def insert(self, record: Record, size: int) -> tuple[int, ...]:
+        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted.
+
+        Raises:
+            ValueError: the line is not above all lines in the store.
+        """
+        self.add(record)
+        sizes = self._sizes
+        sizes.append(size)
+        self.bytes += size
+        evicted: list[int] = []
+        while (self.bytes > self._max_bytes or len(sizes) > self._max_entities) and len(sizes) > 1:
+            line = cast("int", self.first_line)
+            self.remove(line)
+            self.bytes -= sizes.popleft()
+            evicted.append(line)
+        return tuple(evicted)
