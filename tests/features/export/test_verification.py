@@ -16,7 +16,7 @@ from codriver.features.export.documents.document_check import (
     check_document,
 )
 from codriver.features.export.documents.layout import Origin, arrange_steps
-from codriver.features.export.documents.python_documents import render_notebook
+from codriver.features.export.documents.notebook_documents import render_notebook
 from codriver.features.export.documents.recordings import RecordedEvaluation
 from codriver.features.export.documents.steps import split_cell, split_python
 from codriver.features.export.documents.verification import (

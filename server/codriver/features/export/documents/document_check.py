@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.errors import CodriverError
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.layout import arrange_steps
-from codriver.features.export.documents.python_documents import render_notebook
+from codriver.features.export.documents.notebook_documents import render_notebook
 from codriver.features.export.documents.verification import NOT_PYTHON_NOTE, RaisedError
 
 if TYPE_CHECKING:
