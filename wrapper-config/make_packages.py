@@ -23,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from codriver.setup.agent_files import skill_files
-from codriver.setup.clients import RELAY_COMMAND
+from codriver.setup.shared_command import RELAY_COMMAND
 
 ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"

@@ -23,7 +23,9 @@ from real_clients import AGENTS, ClientHome, program  # noqa: E402
 from scripted_model import serving_model  # noqa: E402
 
 from codriver.setup.change_plan import apply_change, plan_entries  # noqa: E402
-from codriver.setup.clients import Environment, Launch, known_clients  # noqa: E402
+from codriver.setup.clients import known_clients  # noqa: E402
+from codriver.setup.environment import Environment  # noqa: E402
+from codriver.setup.relay_launch import Launch  # noqa: E402
 
 CLIENTS = ("claude-code", "codex", "gemini", "opencode", "copilot")
 SESSIONS = 3

@@ -18,8 +18,9 @@ from codriver.setup.agent_files import (
     skill_files,
 )
 from codriver.setup.change_plan import apply_change
-from codriver.setup.clients import Environment, Launch
+from codriver.setup.environment import Environment
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.relay_launch import Launch
 
 SKILLS = AgentFileOptions(skills=True, agents_md=False)
 UNSKILLED = AgentFileOptions(skills=True, agents_md=False, remove=True)

@@ -21,7 +21,9 @@ from codriver.setup.change_plan import (
     plan_entries,
     plan_removal,
 )
-from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.clients import known_clients
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 
 CLIENTS = known_clients()
 

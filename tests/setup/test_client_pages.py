@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from codriver.setup.client_hooks import known_hooks
-from codriver.setup.clients import Environment, Launch, entry_name, known_clients, printed_clients
+from codriver.setup.clients import entry_name, known_clients
+from codriver.setup.environment import Environment
+from codriver.setup.printed_clients import printed_clients
+from codriver.setup.relay_launch import Launch
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "wrapper-config" / "README.md"

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from codriver.files.own_folders import shipped_directory
+from codriver.setup.client_entries import command_line
 from codriver.setup.clients import (
-    Environment,
-    Launch,
     NoSuchScopeError,
     UnknownClientError,
-    command_line,
     detect_clients,
     entry_name,
     known_clients,
     select_clients,
 )
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 
 CLIENTS = known_clients()
 LAUNCH = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), Path("/work space/app"))

@@ -25,9 +25,11 @@ from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.settings import trust
 from codriver.setup.change_plan import apply_change, plan_entries
-from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.clients import known_clients
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import CapabilityRow, Check, Report, find_obstacle, non_loopback_listener
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 from codriver.tools.session_rows import session_row
 
 SESSION = {

@@ -11,8 +11,10 @@ from codriver.net import client as command_client
 from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import known_hooks, plan_hooks
-from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.clients import known_clients
 from codriver.setup.doctor_checks import check_hooks
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 
 

@@ -10,8 +10,10 @@ from needs import node
 
 from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
-from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.clients import known_clients
+from codriver.setup.environment import Environment
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.relay_launch import Launch
 from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 
 CLIENTS_WITH_HOOKS = tuple(known_hooks())

@@ -13,8 +13,10 @@ from codriver.app import features
 from codriver.app.workspace_settings import load
 from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.launch.projects import find_projects, port_files_with_port
-from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
+from codriver.setup.clients import NoSuchScopeError, UnknownClientError
+from codriver.setup.environment import Environment
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.relay_launch import Launch
 
 
 @pytest.fixture

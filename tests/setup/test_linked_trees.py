@@ -12,8 +12,9 @@ from linked_tree import git, linked_tree
 from live_server import WAIT_S, environ
 
 from codriver.repls.launch.projects import find_python
-from codriver.setup.clients import Environment, Launch
+from codriver.setup.environment import Environment
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.relay_launch import Launch
 from codriver_relay.workspace_search import find_workspace
 
 RELAY = ("codriver-relay", "--workspace", "auto", "--start")

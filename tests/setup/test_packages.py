@@ -18,7 +18,7 @@ import pytest
 from all_tools import BY_NAME
 
 from codriver import __version__
-from codriver.setup.clients import RELAY_COMMAND
+from codriver.setup.shared_command import RELAY_COMMAND
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "wrapper-config" / "plugin"

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from real_clients import program
 
 from codriver.commands.init import init_command
-from codriver.setup.clients import Launch, printed_clients, printed_entries
+from codriver.setup.printed_clients import printed_clients, printed_entries
+from codriver.setup.relay_launch import Launch
 
 PRINTED = printed_clients()
 LAUNCH = Launch(Path('/opt/my "python"'), Path("/opt/codriver_relay.py"), Path("/work space/app"))

@@ -13,7 +13,9 @@ from scripted_model import SAID, serving_model
 
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import apply_change, plan_entries
-from codriver.setup.clients import Environment, Launch, known_clients
+from codriver.setup.clients import known_clients
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,9 @@ from live_server import RELAY, WAIT_S, Bare, until
 from real_clients import ClientHome, program
 
 from codriver.setup.change_plan import apply_change, plan_entries
-from codriver.setup.clients import Environment, Launch, entry_name, known_clients
+from codriver.setup.clients import entry_name, known_clients
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 
 CLIENTS = known_clients()
 PYTHON = "/bin/false"

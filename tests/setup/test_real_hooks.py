@@ -10,8 +10,9 @@ from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
 from codriver.net.relay_install import install_relay, shipped_relay_directory
-from codriver.setup.clients import Environment, Launch
+from codriver.setup.environment import Environment
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.relay_launch import Launch
 
 pytestmark = pytest.mark.slow
 

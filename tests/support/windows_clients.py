@@ -16,8 +16,10 @@ import tomllib
 from pathlib import Path
 
 from codriver.commands.cli import cli
+from codriver.setup.client_entries import command_line
 from codriver.setup.client_hooks import known_hooks
-from codriver.setup.clients import Environment, command_line, known_clients
+from codriver.setup.clients import known_clients
+from codriver.setup.environment import Environment
 
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 HANDSHAKE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}) + "\n"

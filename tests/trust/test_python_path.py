@@ -13,7 +13,9 @@ import pytest
 from every_command import COMMANDS
 from live_server import RELAY, WAIT_S, Bare, environ, until
 
-from codriver.setup.clients import Launch, command_line, known_clients
+from codriver.setup.client_entries import command_line
+from codriver.setup.clients import known_clients
+from codriver.setup.relay_launch import Launch
 from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
 PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py")

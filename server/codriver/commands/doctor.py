@@ -33,9 +33,10 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     """
     from codriver.app.features import doctor_checks  # noqa: PLC0415  # as above
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
-    from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
     from codriver.setup.doctor_checks import CLIENT_NAME  # noqa: PLC0415  # as above
+    from codriver.setup.environment import Environment  # noqa: PLC0415  # as above
+    from codriver.setup.relay_launch import Launch  # noqa: PLC0415  # as above
 
     def call_tool(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:

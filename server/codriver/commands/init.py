@@ -19,8 +19,9 @@ from codriver.net import relay_install
 
 if TYPE_CHECKING:
     from codriver.settings.layers import WithheldSetting
-    from codriver.setup.clients import Environment, Launch, Scope
+    from codriver.setup.environment import Environment
     from codriver.setup.init import InitOptions, Report
+    from codriver.setup.relay_launch import Launch, Scope
 
 
 @click.command("init")
@@ -116,8 +117,10 @@ def init_command(  # noqa: PLR0913  # one argument an option
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
     from codriver.net import seen_clients  # noqa: PLC0415  # only needed here
-    from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
+    from codriver.setup.environment import Environment  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, check_is_project, render_client_table  # noqa: PLC0415  # as above
+    from codriver.setup.printed_clients import printed_entries  # noqa: PLC0415  # as above
+    from codriver.setup.relay_launch import Launch  # noqa: PLC0415  # as above
 
     machine = Environment.current()
     launch = Launch.current(workspace).resolve_shared_command(machine)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 ELEMENTS_BY_OUTCOME = {"skip": "skipped", "fail": "failure", "error": "error"}
 """The XML element for each outcome."""
-
-
 XML_FORBIDDEN_PATTERN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
 

@@ -184,7 +184,8 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of clients known to `init` that complete a word."""
     del ctx, param
-    from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only needed here
+    from codriver.setup.clients import known_clients  # noqa: PLC0415  # as above
+    from codriver.setup.printed_clients import printed_clients  # noqa: PLC0415  # only needed here
 
     return [name for name in (*known_clients(), *printed_clients(), "all") if name.startswith(incomplete)]
 

@@ -17,18 +17,17 @@ from codriver.errors import StartError
 from codriver.files import FileRules, Links
 from codriver.files.own_folders import port_file
 from codriver.setup import jsonc
-from codriver.setup.clients import (
-    NAME_PLACEHOLDER,
-    RELAY_COMMAND,
-    Scope,
+from codriver.setup.client_entries import (
     command_line,
-    entry_name,
     is_acceptable_command,
     is_versioned,
     is_written_by_init,
     starts_relay,
 )
+from codriver.setup.clients import NAME_PLACEHOLDER, entry_name
 from codriver.setup.jsonc import FileFormatError
+from codriver.setup.relay_launch import Scope
+from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.file_system import permission_bits
 from codriver.systems.programs import program_in, quote_command_line
 from codriver_relay.workspace_search import is_search_boundary
@@ -38,7 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.files import DirectoryEntry
-    from codriver.setup.clients import Client, Environment, Launch
+    from codriver.setup.clients import Client
+    from codriver.setup.environment import Environment
+    from codriver.setup.relay_launch import Launch
 
 MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 """Maximum size of a configuration file. The limit is high because some clients also store their conversations in it."""

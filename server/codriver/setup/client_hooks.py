@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.files.own_folders import hook_file
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
-from codriver.setup.clients import Client, entry_name, is_versioned, read_packaged_text
+from codriver.setup.client_entries import is_versioned
+from codriver.setup.clients import Client, entry_name, read_packaged_text
 from codriver.setup.jsonc import FileFormatError
 from codriver.systems.programs import quote_command_line
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from codriver.setup.clients import Environment, Launch, Scope
+    from codriver.setup.environment import Environment
+    from codriver.setup.relay_launch import Launch, Scope
 
 HOOK_DIRECTORY: Final = "hooks"
 HOOK_PROGRAM: Final = "codriver-hook"

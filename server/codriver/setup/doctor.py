@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.net.server_record import ServerRecord
-    from codriver.setup.clients import Environment, Launch
     from codriver.setup.doctor_checks import FeatureChecks, State, Support
+    from codriver.setup.environment import Environment
+    from codriver.setup.relay_launch import Launch
 
 CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server with a name and arguments, and returns its answer.

@@ -28,15 +28,9 @@ from codriver.net.server_record import MAX_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import read_port_text
 from codriver.setup.change_plan import find_entry, plan_entries
+from codriver.setup.client_entries import command_line, starts_relay
 from codriver.setup.client_hooks import HOOK_DIRECTORY, HOOK_PROGRAM, known_hooks, plan_hooks
-from codriver.setup.clients import (
-    command_line,
-    detect_clients,
-    entry_name,
-    known_clients,
-    read_packaged_text,
-    starts_relay,
-)
+from codriver.setup.clients import detect_clients, entry_name, known_clients, read_packaged_text
 from codriver.systems.programs import grant_access_command
 from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 from codriver_relay.starter import server_environment
@@ -46,7 +40,9 @@ if TYPE_CHECKING:
 
     from codriver.setup.change_plan import Change
     from codriver.setup.client_hooks import HookFile
-    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.clients import Client
+    from codriver.setup.environment import Environment
+    from codriver.setup.relay_launch import Launch, Scope
 
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 

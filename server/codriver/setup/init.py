@@ -34,17 +34,11 @@ from codriver.repls.launch.projects import (
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal, read_file
 from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
-from codriver.setup.clients import (
-    RELAY_COMMAND,
-    Environment,
-    Launch,
-    Scope,
-    detect_clients,
-    known_clients,
-    path_exists,
-    printed_clients,
-    select_clients,
-)
+from codriver.setup.clients import detect_clients, known_clients, select_clients
+from codriver.setup.environment import Environment, path_exists
+from codriver.setup.printed_clients import printed_clients
+from codriver.setup.relay_launch import Launch, Scope
+from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.programs import grant_access_command, quote_command_line
 from codriver.wire.untrusted import as_map
 from codriver_relay.workspace_search import is_workspace

@@ -14,9 +14,10 @@ from codriver.features.applications.seam_setup import (
     SETUP_STEPS,
     UNSUPPORTED_LANGUAGE_HINT,
 )
-from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import CapabilityRow
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 from codriver_seam import accessors
 
 PYTHON = SETUP_STEPS["python"]

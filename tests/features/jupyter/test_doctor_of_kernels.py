@@ -11,8 +11,9 @@ import pytest
 from codriver.app.features import doctor_checks
 from codriver.errors import StartError, install_extra
 from codriver.features.jupyter import doctor_checks as kernel_checks
-from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
+from codriver.setup.environment import Environment
+from codriver.setup.relay_launch import Launch
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from codriver.setup.clients import Environment
+    from codriver.setup.environment import Environment
 
 INSTALL_COMMAND: Final = install_extra("jupyter")
 

@@ -1,0 +1,48 @@
+"""The command with which a client starts the relay."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from codriver.files.own_folders import relay_file
+from codriver.setup.shared_command import shared_command
+from codriver_relay.workspace_search import is_search_boundary
+
+if TYPE_CHECKING:
+    from codriver.setup.environment import Environment
+
+Scope = Literal["workspace", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The command that a client should run: the relay for one workspace."""
+
+    python: Path
+    """An interpreter that has Codriver installed, with which the relay starts the server."""
+    relay: Path
+    workspace: Path
+    shared: tuple[str, ...] | None = None
+    """The command line for shared files, without paths of this machine. Empty if none would work.
+
+    None before it has been determined, in which case paths are used.
+    """
+
+    @classmethod
+    def current(cls, workspace: Path) -> Launch:
+        """Return the launch with this interpreter and this user's relay.
+
+        The interpreter's path is not resolved, because a virtual environment is identified by its links.
+        """
+        return cls(Path(sys.executable), relay_file(), workspace.resolve())
+
+    def resolve_shared_command(self, environment: Environment) -> Launch:
+        """Return the launch with the command line for shared files, as determined on this machine."""
+        return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
+
+    def in_scope(self, scope: Scope) -> Launch:
+        """Return the launch for files of one scope. Files of the user contain paths of this machine."""
+        return self if scope == "workspace" and self.shared else replace(self, shared=None)
