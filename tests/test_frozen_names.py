@@ -26,7 +26,7 @@ from codriver.app.features import server_hooks
 from codriver.app.workspace_settings import settings_model
 from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
-from codriver.files import own_folders
+from codriver.files import codriver_paths
 from codriver.log.log_entries import Category
 from codriver.log.output_log import BASE_QUERY_SOURCES
 from codriver.protocol import prompts, resources
@@ -246,15 +246,15 @@ def worker_operations() -> frozenset[str]:
 
 
 def state_files() -> frozenset[str]:
-    """Return the names of the files and directories of state: see `own_folders`."""
+    """Return the names of the files and directories of state: see `codriver_paths`."""
     workspace = Path("workspace")
-    found = {own_folders.server_directory(workspace), own_folders.port_file(workspace)}
+    found = {codriver_paths.server_directory(workspace), codriver_paths.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
     redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
-    state = {own_folders.history_file(workspace).name, redirect.name, trust.RECORD}
-    own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
+    state = {codriver_paths.history_file(workspace).name, redirect.name, trust.RECORD}
+    own = {codriver_paths.relay_file().name, codriver_paths.hook_file(codriver_paths.relay_file()).name}
     return frozenset(
-        inside | state | own | {own_folders.user_settings_file().name, "/".join(safe_files.SERVER_DIRECTORY)}
+        inside | state | own | {codriver_paths.user_settings_file().name, "/".join(safe_files.SERVER_DIRECTORY)}
     )
 
 

@@ -91,7 +91,7 @@ else:
 def state_directory(name: str) -> str:
     """Return the path of a subdirectory of Codriver's state directory.
 
-    Source: `codriver.files.own_folders`, platformdirs.
+    Source: `codriver.files.codriver_paths`, platformdirs.
     """
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):

@@ -73,7 +73,7 @@ def _workspace(given: str | None) -> Path | None:
     """
     from pathlib import Path  # noqa: PLC0415  # as above
 
-    from codriver.files.own_folders import server_directory  # noqa: PLC0415  # as above
+    from codriver.files.codriver_paths import server_directory  # noqa: PLC0415  # as above
     from codriver.net import server_record  # noqa: PLC0415  # as above
 
     if given is not None:

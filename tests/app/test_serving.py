@@ -19,7 +19,7 @@ from real_repls import repl
 
 from codriver import errors
 from codriver.errors import Reason
-from codriver.files.own_folders import history_file
+from codriver.files.codriver_paths import history_file
 from codriver.repls.contract import adapter as contract_errors
 
 pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")

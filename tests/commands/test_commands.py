@@ -24,7 +24,7 @@ from codriver import __version__
 from codriver.commands.cli import cli
 from codriver.commands.history import comment_markers
 from codriver.commands.options import workspace_above
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.net.registration import claim_workspace
 from codriver.net.server_record import is_claimed
 from relay.relay_process import claimed

@@ -18,7 +18,7 @@ from live_server import serving
 from codriver.editing import BatchRecords, CreateFile, Editor, EditRequest, SearchLimits
 from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read_snapshot
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.systems.file_system import HAS_DESCRIPTORS
 from codriver_lisp.edit import Append
 

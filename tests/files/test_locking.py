@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from codriver.files.own_folders import remove_locked_file, try_lock
+from codriver.files.file_locks import remove_locked_file, try_lock
 
 
 @pytest.fixture

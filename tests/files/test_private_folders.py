@@ -6,7 +6,7 @@ import stat
 import pytest
 from live_server import serving
 
-from codriver.files.own_folders import make_private_directory
+from codriver.files.private_directories import make_private_directory
 
 
 @pytest.fixture(autouse=True)

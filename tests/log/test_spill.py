@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import until
 
-from codriver.files.own_folders import try_lock
+from codriver.files.file_locks import try_lock
 from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor

@@ -10,7 +10,7 @@ import posix_only
 import pytest
 from live_server import WAIT_S, environ, until
 
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.net.known_servers import NOTE_NAME, health_of_all, noted_workspaces, remove_note, write_note
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from live_server import serving, until
 
-from codriver.files.own_folders import state_directory
+from codriver.files.codriver_paths import state_directory
 from codriver.net import seen_clients
 from codriver.net.seen_clients import MAX_CLIENTS, SEEN_CLIENTS_FILE
 

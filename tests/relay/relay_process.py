@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.own_folders import try_lock
+from codriver.files.file_locks import try_lock
 
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__main__.py"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.files.own_folders import user_settings_file
+from codriver.files.codriver_paths import user_settings_file
 from codriver.settings import layers
 from codriver.settings.acceptance import accept_workspace
 from codriver.settings.declared import DeclaredSetting

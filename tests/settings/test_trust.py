@@ -16,7 +16,7 @@ from live_server import serving
 from codriver.app.features import repl_kinds
 from codriver.app.workspace_settings import load
 from codriver.files import toml_file
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.repls.kinds import kinds_by_word
 from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.settings import trust

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.setup.client_entries import command_line
 from codriver.setup.clients import (
     NoSuchScopeError,

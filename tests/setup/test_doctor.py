@@ -19,7 +19,7 @@ from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
-from codriver.files.own_folders import try_lock
+from codriver.files.file_locks import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint

@@ -11,7 +11,7 @@ from live_server import environ
 
 from codriver.app import features
 from codriver.app.workspace_settings import load
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.setup.clients import NoSuchScopeError, UnknownClientError
 from codriver.setup.environment import Environment

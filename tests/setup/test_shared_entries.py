@@ -20,7 +20,7 @@ from needs import do_without, program
 
 import codriver_relay
 from codriver import __version__
-from codriver.files.own_folders import port_file
+from codriver.files.codriver_paths import port_file
 from codriver.setup.change_plan import apply_change, find_entry, plan_entries, plan_removal
 from codriver.setup.client_entries import command_line
 from codriver.setup.clients import known_clients

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.setup.doctor_checks import MIN_STATE_FREE_BYTES, check_state
 
 

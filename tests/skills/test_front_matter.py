@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.skills import FrontMatterError, read_front_matter
 from codriver.skills.front_matter import MAX_FRONT_MATTER_BYTES
 

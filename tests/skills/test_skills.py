@@ -10,7 +10,7 @@ import skill_examples
 from all_tools import BY_NAME
 from refusals import refused_as
 
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.skills import (
     EDITING_SKILL,
     LIVE_REPL_SKILL,

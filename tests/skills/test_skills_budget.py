@@ -7,7 +7,7 @@ import pytest
 from all_tools import BY_NAME, MANIFEST
 
 from codriver.app import features
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.protocol.prompts import BASE_PROMPTS
 from codriver.skills import (
     MAX_INSTRUCTIONS_CHARACTERS,

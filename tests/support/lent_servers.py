@@ -24,7 +24,7 @@ from pathlib import Path
 
 import posix_only
 
-from codriver.files.own_folders import try_lock
+from codriver.files.file_locks import try_lock
 from codriver.repls.launch.processes import WATCHDOG_PATH
 
 SHARED = "TESTS_OF_CODRIVER_SHARED"

@@ -16,7 +16,7 @@ OTHERS = "is about another system, which it stands in for"
 REASONS: dict[str, dict[str, str]] = {
     "systems/test_file_names.py": {OTHERS: "test_a_name_of_other_case_becomes_the_listed_spelling"},
     "systems/test_programs.py": {OTHERS: "test_a_macos_app_gets_the_path_directories_of_a_shell"},
-    "files/test_paths.py": {LINKS: "test_a_workspace_reached_by_a_symlink_has_the_same_state"},
+    "files/test_codriver_paths.py": {LINKS: "test_a_workspace_reached_by_a_symlink_has_the_same_state"},
     "files/test_place.py": {
         LINKS: "test_swapping_a_directory_for_a_link_never_writes_outside "
         "test_a_symlinked_directory_counts_as_a_link test_no_write_goes_through_a_link_where_links_are_not_followed "

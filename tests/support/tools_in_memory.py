@@ -22,7 +22,7 @@ import pytest
 from live_server import WAIT_S, Live, environ, until
 
 from codriver.app import serve, wiring
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.net.client import request_stop
 from codriver.net.server_record import read_record
 from codriver.repls import kinds

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from windows_client import WAIT_S, Client
 
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 
 NAMES = ("a", "b")
 MAX_S = 0.3

@@ -42,7 +42,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.values import OCCUPYING_STATUSES, Failure
 from codriver.errors import StartError, install_extra
-from codriver.files.own_folders import relay_file, server_directory
+from codriver.files.codriver_paths import relay_file, server_directory
 from codriver.files.polling import Poller
 from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import known_servers, registration, relay_install

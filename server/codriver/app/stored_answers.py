@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import codriver
 from codriver import files
-from codriver.files.own_folders import state_directory
+from codriver.files.codriver_paths import state_directory
 from codriver.net.background_writes import BackgroundWrites
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.settings import layers, machine_policy, trust

@@ -28,7 +28,7 @@ from codriver.core.dispatch import Core, Performer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
-from codriver.files.own_folders import history_file, workspace_state_directory
+from codriver.files.codriver_paths import history_file, workspace_state_directory
 from codriver.log.history import History
 from codriver.log.image_files import ImageFiles
 from codriver.log.logbook import Logbook

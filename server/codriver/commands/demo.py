@@ -17,7 +17,7 @@ import click
 
 from codriver.commands.terminal import Styled, echo
 from codriver.errors import StartError, install_extra
-from codriver.files.own_folders import port_file
+from codriver.files.codriver_paths import port_file
 from codriver.net.relay_install import shipped_relay_directory
 from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 

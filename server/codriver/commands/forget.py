@@ -10,7 +10,7 @@ from codriver.commands.history import HISTORY_KIND, history_rows
 from codriver.commands.options import workspace_option
 from codriver.commands.runs import RUNS_KIND, format_time, open_memory
 from codriver.commands.terminal import echo
-from codriver.files.own_folders import history_file, server_directory
+from codriver.files.codriver_paths import history_file, server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
 

@@ -12,7 +12,7 @@ from codriver.app.features import repl_kinds
 from codriver.commands.log_follower import MAX_TEXT_BYTES, FollowError
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo
-from codriver.files.own_folders import history_file
+from codriver.files.codriver_paths import history_file
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 from codriver.repls.kinds import PYTHON_KIND, dialect_for_session_key

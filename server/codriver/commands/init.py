@@ -13,7 +13,7 @@ import click
 from codriver.commands.doctor import REPORT_INDENT
 from codriver.commands.options import complete_client, exact_workspace_option
 from codriver.commands.terminal import echo
-from codriver.files.own_folders import relay_file
+from codriver.files.codriver_paths import relay_file
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import relay_install
 

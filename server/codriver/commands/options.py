@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.terminal import COLOR_KEY, convert_field_errors, echo
 from codriver.errors import CodriverError
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client, server_record
 

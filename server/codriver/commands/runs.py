@@ -9,7 +9,7 @@ import click
 
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import echo, echo_json
-from codriver.files.own_folders import server_directory, workspace_state_directory
+from codriver.files.codriver_paths import server_directory, workspace_state_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
 

@@ -14,7 +14,7 @@ import click
 from codriver.commands.mistaken_client import MistakenClientDetector
 from codriver.commands.options import WholeNumberRange, exact_workspace_option, quiet_option, workspace_above
 from codriver.commands.terminal import echo, waiting_line
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
 from codriver.systems.other_processes import daemonize, do_nothing

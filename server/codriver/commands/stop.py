@@ -15,7 +15,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.status import describe_restarting_relays
 from codriver.commands.terminal import convert_field_errors, echo
 from codriver.errors import CodriverError, StartError
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration, server_record
 from codriver.net.client import connect, request_stop, server_process_id

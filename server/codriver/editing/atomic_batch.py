@@ -40,7 +40,8 @@ from codriver.editing.file_changes import (
 )
 from codriver.errors import few
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, sync_to_disk, temporary_name
-from codriver.files.own_folders import make_private_directory, try_lock
+from codriver.files.file_locks import try_lock
+from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import files
-from codriver.files.own_folders import make_private_directory
+from codriver.files.private_directories import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
 from codriver.log.entry_sizes import entry_bytes, truncate_entry

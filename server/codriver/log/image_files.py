@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.images import decode_base64, parse_image
 from codriver.files import Links, remove, whole_files
-from codriver.files.own_folders import make_private_directory
+from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -25,7 +25,8 @@ from tinydb.storages import Storage
 
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, FileRules, Links
-from codriver.files.own_folders import make_private_directory, try_lock
+from codriver.files.file_locks import try_lock
+from codriver.files.private_directories import make_private_directory
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
 from codriver.log.entry_sizes import truncate_entry
 from codriver.log.log_entries import ENTRY_SCHEMA, Entry

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from codriver.files import PRIVATE_DIRECTORY_MODE, FileRules, Links, locate, remove, remove_tree
-from codriver.files.own_folders import make_private_directory, remove_locked_file, try_lock
+from codriver.files.file_locks import remove_locked_file, try_lock
+from codriver.files.private_directories import make_private_directory
 from codriver.log.durable_files import DiskErrorReporter
 
 if TYPE_CHECKING:

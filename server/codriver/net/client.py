@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 from codriver.net.kernel_sockets import UnsupportedQueryError
 

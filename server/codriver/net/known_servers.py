@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import (
-    make_private_directory,
-    server_directory,
-    state_directory,
-    workspace_state_directory,
-)
+from codriver.files.codriver_paths import server_directory, state_directory, workspace_state_directory
+from codriver.files.private_directories import make_private_directory
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import state_directory, try_lock, workspace_state_directory
+from codriver.files.codriver_paths import state_directory, workspace_state_directory
+from codriver.files.file_locks import try_lock
 from codriver.net.server_record import (
     STOPPED_FOR_GOOD_STATUS,
     STOPPED_WHILE_STARTING_STATUS,

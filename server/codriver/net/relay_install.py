@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import hook_file, try_lock
+from codriver.files.codriver_paths import hook_file
+from codriver.files.file_locks import try_lock
 from codriver.systems.file_system import is_open
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.files.own_folders import state_directory
+from codriver.files.codriver_paths import state_directory
 from codriver.net.background_writes import BackgroundWrites
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import try_lock
+from codriver.files.file_locks import try_lock
 from codriver.net import kernel_sockets
 from codriver.systems.file_system import is_trusted
 from codriver.systems.machine import is_listening_at

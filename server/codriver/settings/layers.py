@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from codriver.errors import StartError
 from codriver.files import toml_file
-from codriver.files.own_folders import user_settings_file
+from codriver.files.codriver_paths import user_settings_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout

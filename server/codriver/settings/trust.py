@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import state_directory, workspace_state_directory
+from codriver.files.codriver_paths import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, is_inside
 from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect_directory

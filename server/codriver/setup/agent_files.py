@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.repls.kinds import PYTHON_KIND
 from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup.change_plan import Change, read_file

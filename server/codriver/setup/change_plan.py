@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import port_file
+from codriver.files.codriver_paths import port_file
 from codriver.setup import jsonc
 from codriver.setup.client_entries import (
     command_line,

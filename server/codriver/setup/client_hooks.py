@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.files.own_folders import hook_file
+from codriver.files.codriver_paths import hook_file
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.client_entries import is_versioned

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import StartError
-from codriver.files.own_folders import port_file, shipped_directory
+from codriver.files.codriver_paths import port_file, shipped_directory
 from codriver.setup import jsonc
 from codriver.setup.environment import Environment, path_exists
 

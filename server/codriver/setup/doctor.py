@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import __version__, files
 from codriver.errors import CodriverError
 from codriver.files import OTHERS, LinkRefusedError, is_private_directory
-from codriver.files.own_folders import port_file, server_directory
+from codriver.files.codriver_paths import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import is_stopped_for_good

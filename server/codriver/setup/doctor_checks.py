@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import CodriverError, cut
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import address_objection, listening_hosts
 from codriver.net.server_record import MAX_PORT

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links, toml_file
-from codriver.files.own_folders import state_directory, workspace_state_directory
+from codriver.files.codriver_paths import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds

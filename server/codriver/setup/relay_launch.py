@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from codriver.files.own_folders import relay_file
+from codriver.files.codriver_paths import relay_file
 from codriver.setup.shared_command import shared_command
 from codriver_relay.workspace_search import is_search_boundary
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from codriver.errors import RefusedError, refused
-from codriver.files.own_folders import shipped_directory
+from codriver.files.codriver_paths import shipped_directory
 from codriver.skills.discovery import (
     OWN_SOURCE,
     WORKSPACE_SOURCE,

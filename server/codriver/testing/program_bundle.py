@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import Links
-from codriver.files.own_folders import cache_directory, make_private_directory
+from codriver.files.codriver_paths import cache_directory
+from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from codriver.testing.runs import Runner

@@ -19,7 +19,7 @@ from live_server import CODRIVER, environ, serving, until
 import codriver_seam
 from codriver.features.run.doctor_checks import check_programs
 from codriver.features.run.run_directory import make_run
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")

@@ -16,7 +16,7 @@ import codriver
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import cache_directory
+from codriver.files.codriver_paths import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

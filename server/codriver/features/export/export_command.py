@@ -43,7 +43,7 @@ from codriver.features.export.documents.recordings import (
 )
 from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL, KERNEL_KIND
 from codriver.files import Links, whole_files
-from codriver.files.own_folders import workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.net import client
 from codriver.repls.kinds import PYTHON_KIND, dialect_for_session_key, find_kind, split_address
 

@@ -14,7 +14,7 @@ import click
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.runs import open_memory
 from codriver.commands.terminal import convert_field_errors, echo, echo_json
-from codriver.files.own_folders import history_file
+from codriver.files.codriver_paths import history_file
 from codriver.log.control_characters import escape_controls
 from codriver.net import client
 

@@ -21,7 +21,7 @@ from codriver.features.run.naming import program_name
 from codriver.features.run.processes import find_process
 from codriver.features.run.program_copy import prepare_program
 from codriver.features.run.run_directory import DIRECTORY_VARIABLE, make_run
-from codriver.files.own_folders import server_directory
+from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 
 if TYPE_CHECKING:

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.features.run.processes import find_process, find_processes, select_run_processes
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
+from codriver.files.codriver_paths import workspace_state_directory
+from codriver.files.file_locks import try_lock
+from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Documents generated from evaluations: scripts, tests, comments, notebooks and recordings. Pure: uses no REPL."""
+"""Documents generated from evaluations: tests, notebooks and recordings. Pure: uses no REPL."""

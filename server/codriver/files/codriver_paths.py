@@ -1,23 +1,13 @@
-"""The paths of Codriver's directories, their creation with private permissions, and locks on files in them.
+"""The paths of Codriver's files and directories. Functions that return a path create nothing.
 
-Functions that return a path create nothing. Paths follow the platform's conventions, but the XDG variables take
-precedence on every platform. Existing state directories that are open to others are made private. `Path.mkdir` with
-`parents` is not used because it applies the umask to the parents, so that others could list them. Only one process at a
-time holds a lock, which the operating system releases when that process ends.
+Paths follow the platform's conventions, but the XDG variables take precedence on every platform.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-import sys
-from contextlib import suppress
 from pathlib import Path
-
-from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE
-from codriver.files.file_rules import OTHERS
-from codriver.systems.file_system import is_mine, is_open, remove
 
 NAME = "codriver"
 """The name of Codriver's directory in each of the user's base directories."""
@@ -110,73 +100,3 @@ def history_file(workspace: Path) -> Path:
 def _absolute(directory: str | None) -> Path | None:
     """Return Codriver's directory below `directory`, or None for a relative path, as the XDG specification requires."""
     return Path(directory) / NAME if directory and Path(directory).is_absolute() else None
-
-
-def make_private_directory(directory: Path) -> None:
-    """Create a directory and its missing parents, accessible to this user only. May be called repeatedly.
-
-    Below the user's state directory, existing directories are made private too, unless they are links.
-
-    Raises:
-        OSError: the directory cannot be created.
-    """
-    above = directory
-    missing: list[Path] = []
-    while not os.path.lexists(above):
-        missing.append(above)
-        above = above.parent
-    for level in reversed(missing):
-        level.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
-    if not directory.is_dir():
-        raise NotADirectoryError(20, "it is no folder", str(directory))
-    state = state_directory()
-    if directory.is_relative_to(state):
-        for level in (directory, *directory.parents):
-            _close(level)
-            if level == state:
-                break
-
-
-def _close(directory: Path) -> None:
-    """Make a directory of this user private, if the file system supports modes."""
-    with suppress(OSError):
-        status = directory.lstat()
-        if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
-            directory.chmod(PRIVATE_DIRECTORY_MODE)
-
-
-if sys.platform == "win32":
-    from codriver_relay.windows import try_lock as _try
-else:
-    from codriver_relay.peer import try_flock as _try
-
-
-def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file, and return whether it is locked now. Closing the file releases the lock.
-
-    Raises:
-        OSError: the file system does not support locks.
-    """
-    try:
-        return _try(descriptor)
-    except PermissionError:
-        return False
-
-
-def remove_locked_file(file: Path, descriptor: int) -> None:
-    """Remove a file whose lock is held by `descriptor`, and then close the descriptor.
-
-    In this order, the next holder of the lock can see that the file is gone.
-
-    Raises:
-        OSError: the file cannot be removed. The descriptor is closed anyway. On Windows, which cannot
-            remove an open file, another process may have locked the file by then.
-    """
-    if sys.platform == "win32":
-        os.close(descriptor)
-        remove(file)
-    else:
-        try:
-            remove(file)
-        finally:
-            os.close(descriptor)
