@@ -492,6 +492,7 @@ OPENERS = {
     "features/jupyter/kernels/kernel_processes.py": "the kernel's tables in /proc",
     "repls/launch/listening_programs.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with Codriver",
+    "setup/shared_command.py": "the metadata of the installed package",
     "setup/agent_files.py": "the skills that come with Codriver",
     "features/applications/re_frame.py": "the forms that come with Codriver",
     "features/run/command.py": "/dev/null",

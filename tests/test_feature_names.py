@@ -10,7 +10,7 @@ import pytest
 
 from codriver.app import features
 from codriver.feature import Feature
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.settings.model import Settings, name_in_files
 from codriver.tools import note_edit
 from codriver.tools.calls import argument_reading

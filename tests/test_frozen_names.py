@@ -31,7 +31,7 @@ from codriver.log.log_entries import Category
 from codriver.log.output_log import BASE_QUERY_SOURCES
 from codriver.protocol import prompts, resources
 from codriver.repls import kinds
-from codriver.repls.contract import adapter_values
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl import probe
 from codriver.repls.worker.basics import features as worker_features
 from codriver.settings import durations, model, trust
@@ -291,7 +291,7 @@ def derived() -> Names:
             *argument_reading.OTHER_NAMES, *(name for kind in argument_models() for name in kind.OTHER_NAMES)
         },
         "tools.capabilities": {
-            *adapter_values.CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),
+            *CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),
             *(need for tool in TOOLS for need in tool.needs),
         },
         "tools.dialects": {one for kind in kinds.REPL_KINDS for one in (kind.dialect, kind.file_dialect) if one},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.repls.contract.adapter import Connector
-    from codriver.repls.contract.adapter_values import AcceptedStream
+    from codriver.repls.contract.endpoints import AcceptedStream
     from codriver.settings.model import Settings
     from codriver.tools.calls.arguments import AddedArguments
     from codriver.tools.calls.call import Services

@@ -7,8 +7,8 @@ import pytest
 from live_server import serving, until, user_settings_file
 
 from codriver.app.hot_reload import source_file_stamps
+from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl
-from codriver.core.values import Profile
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.session_choice import find_serving_repl
 

@@ -19,7 +19,7 @@ from live_server import serving, until
 from memory_bench import settled_kib
 from report import main
 
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.features.export.fresh_runs import connectors
 from codriver.repls.kinds import split_address
 

@@ -15,8 +15,9 @@ from codriver.core.actions import AddRepl, ClientConnected, Evaluate, Evaluation
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Capability, Profile, Request
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.conflicts import conflict_notes, record_sent_code
 from codriver.settings.model import Settings

@@ -15,7 +15,7 @@ import real_repls
 from evaluations import evaluate
 from report import main
 
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import Decoder, encode
 

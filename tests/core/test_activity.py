@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from codriver.core import clients, reported_evaluations
 from codriver.core.actions import ClientConnected, EvaluationsReported
+from codriver.core.evaluations import Evaluation
 from codriver.core.state import State, with_evaluation
-from codriver.core.values import Evaluation
 
 
 def state_of(*ids):

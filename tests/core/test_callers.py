@@ -6,8 +6,8 @@ import pytest
 
 from codriver.core import bounded_mappings, caller_names, clients, recent_repls, reported_evaluations
 from codriver.core.actions import CallerNamed, ClientConnected, EvaluationsReported
+from codriver.core.evaluations import Evaluation, Lane
 from codriver.core.state import Origin, Repl, ReportedStatus, Session, State, with_evaluation, with_repl
-from codriver.core.values import Evaluation, Lane
 
 DONE = ReportedStatus(1, "user")
 

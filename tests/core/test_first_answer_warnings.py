@@ -1,7 +1,8 @@
 """Warnings in the first answer of a REPL that is easily mistaken for another."""
 
+from codriver.core.listening_program import ListeningProgram
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State, awaits_acceptance, first_answer_warnings
-from codriver.core.values import ListeningProgram, Profile
 
 
 def state_of(*repls, programs=()):

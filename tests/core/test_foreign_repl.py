@@ -6,8 +6,9 @@ from types import MappingProxyType
 import pytest
 
 from codriver.core.caller_names import is_first_evaluation
+from codriver.core.evaluations import Evaluation
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State, outside_workspace_warning
-from codriver.core.values import Evaluation, Profile
 
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/home/me/shop"))
 

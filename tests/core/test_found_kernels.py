@@ -10,9 +10,9 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Profile
 from codriver.core.repl_connections import MAX_DISCOVERED_REPL_ATTEMPTS
 from codriver.core.state import Lifecycle, Origin, Repl, State
-from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 from codriver.tools.calls.syntax_check import possible_repls, speaks_lisp
 from codriver.tools.session_rows import session_row

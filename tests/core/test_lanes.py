@@ -17,9 +17,11 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_evaluation_id
+from codriver.core.evaluations import Lane
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Capability, Lane, Profile, Request
 from codriver.settings.model import Settings
 
 JVM = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval"), "interrupt": Capability("interrupt")})

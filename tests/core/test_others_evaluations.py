@@ -5,9 +5,10 @@ import pytest
 from codriver.core.actions import Evaluate, EvaluationFinished, ExternalEvaluationStarted, ReplConnected, ReplLost
 from codriver.core.dispatch import AppendEntry, RunEvaluation
 from codriver.core.evaluation_queue import accept_evaluation, end, record_external_evaluation
+from codriver.core.profiles import Profile
 from codriver.core.repl_connections import handle_lost_connection, use_new_connection
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, Repl, State
-from codriver.core.values import Profile, Request
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import inspect
 
 import pytest
 
-from codriver.core import actions, dispatch, state, values
+from codriver.core import actions, dispatch, requests, state
 from codriver.core.records import dataclass, replace
 
 RECORDS = [
     kind
-    for module in (actions, dispatch, dispatch, state, values)
+    for module in (actions, dispatch, dispatch, state, requests)
     for kind in vars(module).values()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
 ]

@@ -32,8 +32,9 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import MAX_FINISHED, next_evaluation_id
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Capability, Profile, Request
 
 ADDRESS = Origin("address", "127.0.0.1:7888")
 PROCESS = Origin("process", "python")

@@ -17,8 +17,9 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State, queue_occupant
-from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
 
 SERIAL = Profile(dialect="python", capabilities={"evaluate": Capability("eval")}, is_serial=True)

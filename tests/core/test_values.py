@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core.values import checkpoint_name
+from codriver.core.checkpoints import checkpoint_name
 
 
 @pytest.mark.parametrize(

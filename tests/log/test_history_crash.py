@@ -16,7 +16,7 @@ ROUNDS = """
 import json, os, random, select, signal, sys, threading, time
 from pathlib import Path
 from codriver.log.history import History
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 
 path, kills = Path(sys.argv[1]), int(sys.argv[2])
 

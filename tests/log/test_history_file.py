@@ -7,7 +7,7 @@ import pytest
 
 from codriver.log import history_file
 from codriver.log.history_file import HistoryFile
-from codriver.log.output_log import Entry
+from codriver.log.log_entries import Entry
 from codriver.log.transit_format import EntryDecoder, encode_entry, encode_file
 
 

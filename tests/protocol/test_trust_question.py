@@ -10,8 +10,8 @@ from all_tools import BY_NAME
 
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State
-from codriver.core.values import Profile
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol.trust_question import ELICIT_METHOD, TrustDecisions

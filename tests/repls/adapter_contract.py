@@ -15,8 +15,8 @@ import pytest
 import real_kernels
 import real_repls
 
-from codriver.core.values import Form, Request
-from codriver.repls.contract.adapter_values import Output, Value
+from codriver.core.requests import Form, Request
+from codriver.repls.contract.events import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.kinds import NREPL_PROTOCOL, split_address
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl

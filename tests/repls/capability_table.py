@@ -18,7 +18,7 @@ import real_kernels
 import real_repls
 
 from codriver.app import features
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "capabilities.md"

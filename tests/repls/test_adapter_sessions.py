@@ -5,11 +5,8 @@ import anyio.lowlevel
 import pytest
 from evaluations import evaluate
 
-from codriver.repls.contract.adapter import (
-    CapabilityMissingError,
-    SessionNotOpenError,
-)
-from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
+from codriver.repls.contract.events import InputNeeded, Output, Value
 from codriver.repls.contract.questions import Lookup
 from repls.adapter_contract import (
     ELEMENT,

@@ -6,8 +6,9 @@ import pytest
 from evaluations import evaluate
 from refusals import refused_as
 
-from codriver.core.values import NO_PRINT_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, Value, ValueStored
+from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits
+from codriver.core.requests import Form, Request
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Value, ValueStored
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, needs, printed, values
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from live_server import serving, until
 from real_repls import fresh, repl
 
 from codriver.core import state as states
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State
-from codriver.core.values import Profile
 
 NAMES = ("python", "lisp", "jvm", "basilisp", "hy", "nbb")
 CODE = {"python": "1 + 1", "hy": "(+ 1 1)"}

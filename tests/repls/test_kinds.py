@@ -7,8 +7,8 @@ import pytest
 
 from codriver.app.hot_reload import source_file_stamps
 from codriver.app.workspace_settings import load
+from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl
-from codriver.core.values import Profile
 from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.launch import processes

@@ -10,8 +10,8 @@ from scripted_nrepl import OPS, scripted
 from codriver.core.actions import AddRepl, Evaluate, InputRequested, SessionClosed
 from codriver.core.dispatch import EFFECTS, AppendEntry, CloseSession, Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Request
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor

@@ -150,7 +150,7 @@ def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
 def _answer_to(word):
     """Return the command of the recipe for a name if nothing is installed, or why there is none."""
     try:
-        return find_recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}).command[0]
+        return find_recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}, added_kinds=repl_kinds()).command[0]
     except RecipeError as error:
         return str(error)
 

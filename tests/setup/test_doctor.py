@@ -16,12 +16,12 @@ from application import running
 from live_server import RELAY, serving, until
 
 from codriver import __version__
+from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Origin, Repl, State
-from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
 from codriver.files.file_locks import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay_directory
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.settings import trust
 from codriver.setup.change_plan import apply_change, plan_entries

@@ -2,7 +2,7 @@
 
 import anyio
 
-from codriver.core.values import NO_PRINT_LIMITS
+from codriver.core.print_limits import NO_PRINT_LIMITS
 
 
 async def evaluate(adapter, request, limits=NO_PRINT_LIMITS):

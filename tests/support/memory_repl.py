@@ -15,24 +15,25 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, Capability, Failure, Form, Profile
+from codriver.core.evaluations import Failure
+from codriver.core.print_limits import NO_PRINT_LIMITS
+from codriver.core.profiles import Capability, Profile
+from codriver.core.requests import MAIN_SESSION, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter, EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import (
+from codriver.repls.contract.display_data import Display
+from codriver.repls.contract.events import (
     NAMESPACE_MISSING_TYPE,
-    Display,
     Ending,
     ForeignCodeFinished,
     ForeignCodeStarted,
     InputNeeded,
     Interruption,
     Output,
-    StackFrame,
-    StackTrace,
-    ThreadDump,
     Value,
 )
 from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace, ThreadDump
 
 PROTOCOL = "memory"
 HOME = "user"

@@ -20,7 +20,7 @@ from lent_servers import POLL_S, Watched, borrow, new_directory
 from needs import NODE_MODULES, do_without, missing_node
 from ports import closed_port
 
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.launch import recipes
 from codriver.repls.launch.processes import _read_address
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import SocketAttribute
 
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.wire.bencode import Decoder, encode
 
 CLOSE = object()

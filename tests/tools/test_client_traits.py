@@ -8,8 +8,9 @@ import pytest
 from reading_cost import PROFILES, compact, text_of
 from tools_in_memory import serving
 
-from codriver.repls.contract import adapter_values
+from codriver.repls.contract import test_run_values
 from codriver.repls.contract.reports import report_text
+from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.settings.model import Settings
 from codriver.tools.acts.test_runs import run_json
 from codriver.tools.calls.call import Call
@@ -174,16 +175,16 @@ def test_search_results_fit_the_budget_too(live, printed):
 
 def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(tmp_path):
     failed = [
-        adapter_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
+        test_run_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
         for n in range(300)
     ]
-    report = json.loads(report_text(adapter_values.TestRun(300, 0, 300, 0, tuple(failed))))
+    report = json.loads(report_text(test_run_values.TestRun(300, 0, 300, 0, tuple(failed))))
     run = run_json(report, "o" * 9000, tmp_path, passed=False, max_bytes=6000)
     assert len(compact(run)) <= BUDGET
     assert run["results"][0]["test"] == "test_0"
     assert run["count"] + run["omitted"] == 300
-    frames = tuple(adapter_values.StackFrame(f"frame {n}", "shop.py", n, f"function_{n}") for n in range(1000))
-    trace = trace_json(adapter_values.StackTrace("Error", "m" * 9000, frames, "d" * 9000), whole=True, max_bytes=6000)
+    frames = tuple(StackFrame(f"frame {n}", "shop.py", n, f"function_{n}") for n in range(1000))
+    trace = trace_json(StackTrace("Error", "m" * 9000, frames, "d" * 9000), whole=True, max_bytes=6000)
     assert len(compact(trace)) <= BUDGET
     assert trace["frames"][0]["function"] == "function_0"
     assert trace["count"] + trace["omitted"] == 1000

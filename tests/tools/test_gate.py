@@ -9,8 +9,8 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, PortFilesScanned, ReplConnected
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State
-from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import await_start, why_unavailable
 

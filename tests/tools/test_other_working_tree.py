@@ -8,14 +8,9 @@ from live_server import serving, until
 from real_repls import fresh
 from refusals import refused_as
 
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State, outside_workspace_warning
-from codriver.core.values import Profile
-from codriver.tools.calls.session_choice import (
-    Target,
-    check_tree,
-    find_serving_repl,
-    resolve_session,
-)
+from codriver.tools.calls.session_choice import Target, check_tree, find_serving_repl, resolve_session
 
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/w/main/trees/b"))
 

@@ -3,9 +3,9 @@
 import pytest
 from refusals import refused_as
 
+from codriver.core.profiles import Profile
 from codriver.core.records import replace
 from codriver.core.state import Origin, Repl, State
-from codriver.core.values import Profile
 from codriver.tools.calls.gate import is_choice_open
 from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 

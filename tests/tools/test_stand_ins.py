@@ -2,8 +2,8 @@
 
 from refusals import refused_as
 
+from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl, State
-from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve_session
 
 

@@ -8,14 +8,9 @@ from live_server import serving
 from needs import interpreter
 from refusals import refused_as
 
+from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl, State
-from codriver.core.values import Profile
-from codriver.tools.calls.syntax_check import (
-    MAX_PYTHON_CHARACTERS,
-    check_python,
-    possible_repls,
-    speaks_lisp,
-)
+from codriver.tools.calls.syntax_check import MAX_PYTHON_CHARACTERS, check_python, possible_repls, speaks_lisp
 
 EVERYTHING = "[:find (count ?e) . :where [?e :output/line]]"
 

@@ -21,8 +21,8 @@ from codriver.app.workspace_settings import load
 from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import LISP, PYTHON
 from codriver.core.state import State, first_answer_warnings
-from codriver.core.values import LISP, PYTHON
 from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.tree_walk import file_kinds_in

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.actions import (
-    AddServerLine,
-)
-from codriver.core.values import UNFINISHED_STATUSES
+from codriver.core.actions import AddServerLine
+from codriver.core.evaluations import UNFINISHED_STATUSES
 from codriver.files import stamp_of
 from codriver.files.polling import Poller
 from codriver.files.tree_walk import walk

@@ -40,7 +40,7 @@ from codriver.core.actions import (
     StopServer,
 )
 from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
-from codriver.core.values import OCCUPYING_STATUSES, Failure
+from codriver.core.evaluations import OCCUPYING_STATUSES, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.codriver_paths import relay_file, server_directory
 from codriver.files.polling import Poller

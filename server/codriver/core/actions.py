@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.records import ValueReference, dataclass, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
+    from codriver.core.evaluations import Failure, Lane
+    from codriver.core.listening_program import ListeningProgram
+    from codriver.core.profiles import Capability, Profile
+    from codriver.core.requests import Request
     from codriver.core.state import Origin, ReportedStatus
-    from codriver.core.values import Capability, Failure, Lane, ListeningProgram, Profile, Request
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core.bounded_mappings import with_newest
-from codriver.core.dispatch import (
-    Outcome,
-)
+from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import (
-    State,
-    with_item,
-    with_session,
-)
+from codriver.core.state import State, with_item, with_session
 
 if TYPE_CHECKING:
-    from codriver.core.actions import (
-        CallerNamed,
-    )
-    from codriver.core.values import Evaluation
+    from codriver.core.actions import CallerNamed
+    from codriver.core.evaluations import Evaluation
 
 
 def name_caller(state: State, action: CallerNamed) -> Outcome:

@@ -28,8 +28,8 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from codriver.core.requests import Request
     from codriver.core.state import Lifecycle, State
-    from codriver.core.values import Request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from codriver.core.actions import (
     StartJob,
     StopRequested,
 )
+from codriver.core.checkpoints import CHECKPOINT_PREFIX, checkpoint_name
 from codriver.core.dispatch import (
     AppendEntry,
     Effect,
@@ -36,26 +37,17 @@ from codriver.core.dispatch import (
     StoreDocument,
     WakeWaiters,
 )
+from codriver.core.evaluations import NOTEBOOK_CALLER, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation, Failure
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, PURPOSE_KIND, encode_facts
 from codriver.core.records import replace
+from codriver.core.requests import MAIN_SESSION, SUMMARIZED_KINDS
 from codriver.core.state import Repl, Session, State, queue_occupant, queue_of, with_evaluation, with_item, with_session
-from codriver.core.values import (
-    CHECKPOINT_PREFIX,
-    MAIN_SESSION,
-    NOTEBOOK_CALLER,
-    OCCUPYING_STATUSES,
-    SUMMARIZED_KINDS,
-    TEST_JOBS_REPL,
-    Evaluation,
-    Failure,
-    checkpoint_name,
-)
 from codriver.errors import NOT_SENT_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.core.values import Request
+    from codriver.core.requests import Request
 
 
 MAX_FINISHED = 1000

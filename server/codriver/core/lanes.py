@@ -10,24 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.dispatch import (
-    Outcome,
-)
+from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import (
-    Repl,
-    Session,
-    State,
-    free_name,
-    with_evaluation,
-    with_session,
-)
+from codriver.core.state import Repl, Session, State, free_name, with_evaluation, with_session
 
 if TYPE_CHECKING:
-    from codriver.core.actions import (
-        RequestLane,
-    )
-    from codriver.core.values import Lane
+    from codriver.core.actions import RequestLane
+    from codriver.core.evaluations import Lane
 
 
 MAX_LANES: Final = 64

@@ -9,30 +9,11 @@ A session that a client opened explicitly ends with that client: queued code is 
 
 from __future__ import annotations
 
-from codriver.core.actions import (
-    Action,
-    AddServerLine,
-    CancelQueued,
-    GracePeriodExpired,
-)
-from codriver.core.dispatch import (
-    CloseSession,
-    Effect,
-    Outcome,
-    StartGracePeriod,
-    StopEvaluation,
-)
+from codriver.core.actions import Action, AddServerLine, CancelQueued, GracePeriodExpired
+from codriver.core.dispatch import CloseSession, Effect, Outcome, StartGracePeriod, StopEvaluation
+from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.records import dataclass, replace
-from codriver.core.state import (
-    Session,
-    State,
-    queue_of,
-    with_evaluation,
-    with_repl,
-    with_session,
-    without_item,
-)
-from codriver.core.values import OCCUPYING_STATUSES, Evaluation
+from codriver.core.state import Session, State, queue_of, with_evaluation, with_repl, with_session, without_item
 
 CLIENT_SESSION_REASON = "its client disconnected, and the session belonged to that client"
 """Reason for ending an evaluation in a session that its client had opened for itself."""

@@ -41,6 +41,7 @@ from codriver.core.dispatch import (
 )
 from codriver.core.log_facts import CONNECTED_KIND, encode_facts
 from codriver.core.records import replace
+from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import (
     DroppedRepl,
     Repl,
@@ -53,7 +54,6 @@ from codriver.core.state import (
     with_session,
     without_item,
 )
-from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

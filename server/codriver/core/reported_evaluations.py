@@ -10,23 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.core.caller_names import is_by_caller
-from codriver.core.dispatch import (
-    Outcome,
-)
+from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import (
-    CallerKnowledge,
-    Client,
-    ReportedStatus,
-    State,
-    with_item,
-)
+from codriver.core.state import CallerKnowledge, Client, ReportedStatus, State, with_item
 
 if TYPE_CHECKING:
-    from codriver.core.actions import (
-        EvaluationsReported,
-    )
-    from codriver.core.values import Evaluation
+    from codriver.core.actions import EvaluationsReported
+    from codriver.core.evaluations import Evaluation
 
 
 MAX_CALLERS = 64

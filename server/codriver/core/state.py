@@ -11,13 +11,17 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from codriver.core.evaluations import OCCUPYING_STATUSES
+from codriver.core.profiles import LISP, NON_LISP_DIALECTS, PYTHON
 from codriver.core.records import dataclass, replace
-from codriver.core.values import LISP, MAIN_SESSION, NON_LISP_DIALECTS, OCCUPYING_STATUSES, PYTHON
+from codriver.core.requests import MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from codriver.core.values import Evaluation, Lane, ListeningProgram, Profile
+    from codriver.core.evaluations import Evaluation, Lane
+    from codriver.core.listening_program import ListeningProgram
+    from codriver.core.profiles import Profile
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.actions import AddServerLine, RestartRepl
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import encode_json
 from codriver.protocol.error_messages import CALL, CAPABILITIES_KEY, input_responses, is_stateless, request_meta

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import TaskSet
-from codriver.repls.contract.adapter_values import Ending
+from codriver.repls.contract.events import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from codriver.core.values import Form
-    from codriver.repls.contract.adapter_values import OnEnd
+    from codriver.core.requests import Form
+    from codriver.repls.contract.events import OnEnd
 
 
 async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_evaluation_id
+from codriver.core.evaluations import Evaluation, Failure
 from codriver.core.records import Recent
-from codriver.core.values import SUMMARIZED_KINDS, Evaluation, Failure
+from codriver.core.requests import SUMMARIZED_KINDS
 from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
-from codriver.repls.contract.adapter_values import (
-    Display,
+from codriver.repls.contract.display_data import Display, text_of
+from codriver.repls.contract.events import (
     Event,
     ForeignCodeFinished,
     ForeignCodeStarted,
@@ -21,7 +22,6 @@ from codriver.repls.contract.adapter_values import (
     SensitiveSeen,
     Value,
     ValueStored,
-    text_of,
 )
 
 if TYPE_CHECKING:

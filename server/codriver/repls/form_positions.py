@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
-from codriver.repls.contract.adapter_values import READING_PHASES
+from codriver.repls.contract.events import READING_PHASES
 from codriver.repls.stack_traces import PHASES_BEFORE_RUNNING
 
 if TYPE_CHECKING:
-    from codriver.core.values import Failure, Form, Request
+    from codriver.core.evaluations import Failure
+    from codriver.core.requests import Form, Request
 
 
 def add_position(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:

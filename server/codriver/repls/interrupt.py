@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.dispatch import Core
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.contract.adapter_values import ThreadDump
+    from codriver.repls.contract.stack_trace_values import ThreadDump
 
 RETRY_INTERVAL_S = 0.1
 """Seconds between attempts to interrupt a REPL that claims to be idle."""

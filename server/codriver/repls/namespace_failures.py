@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE
+from codriver.core.evaluations import Failure
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE
 
 
 def missing_namespace_failure(name: str) -> Failure:

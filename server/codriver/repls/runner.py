@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions, dispatch
-from codriver.core.values import Failure, PrintLimits
+from codriver.core.evaluations import Failure
+from codriver.core.print_limits import PrintLimits
 from codriver.errors import MAY_HAVE_RUN, CodriverError, ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter, SessionNotOpenError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core.dispatch import Core
-    from codriver.repls.contract.adapter_values import Ending
+    from codriver.repls.contract.events import Ending
     from codriver.repls.internal_errors import InternalErrorReporter
     from codriver.repls.interrupt import Interrupter
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import Failure
+from codriver.core.evaluations import Failure
 from codriver.errors import cut
-from codriver.repls.contract.adapter_values import READING_PHASES, StackFrame, StackTrace
+from codriver.repls.contract.events import READING_PHASES
 from codriver.repls.contract.reports import calls, fold_repeated_frames, function_of, read_frame, text_of
+from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from codriver.repls.contract.adapter import (
     ReplUnreachableError,
     UntrustedListenerError,
 )
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.contract.extras import NO_HOOKS
 from codriver.repls.event_recorder import EventRecorder
 from codriver.repls.internal_errors import InternalErrorReporter
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core, Performer
+    from codriver.core.profiles import Profile
     from codriver.core.state import Origin, Repl
-    from codriver.core.values import Profile
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.contract.adapter_values import ServerCapability
+    from codriver.repls.contract.capabilities import ServerCapability
     from codriver.repls.contract.extras import AdapterHooks
 
 E = TypeVar("E")

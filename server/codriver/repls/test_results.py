@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls.contract.adapter_values import TestResult, TestRun, TestTime
 from codriver.repls.contract.questions import read_file
+from codriver.repls.contract.test_run_values import TestResult, TestRun, TestTime
 from codriver.repls.stack_traces import parse_frame_maps
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 

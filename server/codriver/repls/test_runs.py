@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from codriver.core.evaluations import Failure
 from codriver.core.log_facts import TestFacts
-from codriver.core.values import MAIN_SESSION, Failure, TestSelection
+from codriver.core.requests import MAIN_SESSION, TestSelection
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.repls.contract.adapter_values import Ending, TestRun, Value
+from codriver.repls.contract.events import Ending, Value
 from codriver.repls.contract.reports import failed_test_names, report_text, stopped_test_name, words_of
 from codriver.repls.evaluation_tasks import EvaluationTasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from codriver.core.values import Request
-    from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.core.requests import Request
+    from codriver.repls.contract.events import Listener, OnEnd
+    from codriver.repls.contract.test_run_values import TestRun
 
 
 class RunTests(Protocol):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.actions import EvaluationFinished, StopRequested
-from codriver.core.values import TEST_JOBS_REPL, Failure
+from codriver.core.evaluations import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError
 from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core, RunJob
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import RetainedProcess

@@ -16,8 +16,8 @@ from anyio import to_thread
 
 from codriver.core import log_facts
 from codriver.core.actions import EvaluationFinished, StopRequested
+from codriver.core.evaluations import TEST_JOBS_REPL, Failure
 from codriver.core.records import Recent
-from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError, few
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.testing.executions import RecordedExecutions
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core, RunJob
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import Event, StartRun, TestProcess

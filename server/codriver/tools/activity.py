@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.core.evaluations import NOTEBOOK_CALLER, TEST_JOBS_REPL
 from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_facts
-from codriver.core.values import NOTEBOOK_CALLER, TEST_JOBS_REPL
 from codriver.errors import cut, refused
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
@@ -22,7 +22,7 @@ from codriver.tools.calls.tool import Tool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.log.log_entries import Entry
     from codriver.tools.calls.call import Call
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from codriver.core.values import LISP
+from codriver.core.profiles import LISP
 from codriver.errors import refused
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

@@ -8,7 +8,7 @@ from codriver.errors import refused
 from codriver.tools.calls.evaluation_waits import find_evaluation
 
 if TYPE_CHECKING:
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.tools.calls.call import Call
 
 

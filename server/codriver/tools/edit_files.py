@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from codriver.core import log_facts
-from codriver.core.values import LISP, PYTHON
+from codriver.core.profiles import LISP, PYTHON
 from codriver.editing import Act, EditRequest, SearchLimits, lint
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields

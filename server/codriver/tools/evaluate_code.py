@@ -9,7 +9,8 @@ import anyio
 from pydantic import Field
 
 from codriver.core import evaluation_queue
-from codriver.core.values import TEST_JOBS_REPL, Evaluation, Request
+from codriver.core.evaluations import TEST_JOBS_REPL, Evaluation
+from codriver.core.requests import Request
 from codriver.tools.acts.failure_selection import frame_fields
 from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from pydantic import Field
 
-from codriver.core.values import OCCUPYING_STATUSES, Evaluation, PrintLimits, ValuePart
+from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
+from codriver.core.print_limits import PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError

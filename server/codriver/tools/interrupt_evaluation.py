@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation
+from codriver.core.evaluations import OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation
+from codriver.core.requests import MAIN_SESSION
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.requests import MAIN_SESSION
 from codriver.tools.acts.test_starts import start_row
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
-from codriver.core.values import Evaluation, Form, Request
+from codriver.core.requests import Form, Request
 from codriver.systems.file_system import with_spelling_on_disk
 from codriver.tools.acts.dependent_loads import DependentLoads, check, follow, reload_python_dependents
 from codriver.tools.acts.source_files import read_source
@@ -29,6 +29,7 @@ from codriver_lisp.definitions import read_definitions
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from codriver.core.evaluations import Evaluation
     from codriver.tools.calls.call import Call
 
 

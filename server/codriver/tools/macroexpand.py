@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.core.values import LISP
+from codriver.core.profiles import LISP
 from codriver.tools.answers.answer_budget import budget, head
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

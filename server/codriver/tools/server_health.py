@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.state import awaits_acceptance, first_answer_warnings
-from codriver.core.values import OCCUPYING_STATUSES
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import describe_queue

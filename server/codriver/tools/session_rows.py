@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.state import first_answer_warnings, outside_workspace_warning
-from codriver.core.values import OCCUPYING_STATUSES
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from codriver.core.evaluations import Evaluation
+    from codriver.core.profiles import Profile
     from codriver.core.state import Repl, Session, State
-    from codriver.core.values import Evaluation, Profile
 
 
 def running_field(running: Evaluation | None) -> dict[str, object]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import fold_repeated_frames, read_frame
+from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.tools.acts.failure_selection import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.python_tests import trace_of_tests
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
@@ -24,7 +24,7 @@ from codriver.tools.calls.session_choice import find_target, session_field, sess
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
-    from codriver.core.values import Evaluation, Failure
+    from codriver.core.evaluations import Evaluation, Failure
     from codriver.log.transcripts import Transcripts
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools import (
@@ -35,7 +35,7 @@ from codriver.tools.calls.tool import Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.errors import RefusedError
     from codriver.tools.calls.call import Call, StatusSubject
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
@@ -26,7 +26,7 @@ from codriver_lisp.reader import top_level_forms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from codriver.repls.contract.adapter_values import Listed, Names, Symbol
+    from codriver.repls.contract.symbols import Listed, Names, Symbol
     from codriver.tools.calls.call import Call, Services
 
 MAX_LINE_CHARACTERS = 160

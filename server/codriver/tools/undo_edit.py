@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core import log_facts
-from codriver.core.values import LISP, PYTHON
+from codriver.core.profiles import LISP, PYTHON
 from codriver.tools.answers.drift_notes import notes_of_undo
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

@@ -10,8 +10,8 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Profile
 from codriver.features.applications.app_event_recorder import MAX_EVENTS_PER_WINDOW, AppEventRecorder
 from codriver.features.applications.app_log import AppLog
 from codriver.log.output_log import OutputLog

@@ -11,13 +11,13 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ClientConnected, ClientDisconnected, ReplConnected, ReplLost, RestartRepl
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Capability, Profile
 from codriver.features.applications.app_log import AppLog
 from codriver.features.applications.app_streams import AppStream, AppStreams
 from codriver.features.applications.seam import Seam
 from codriver.log.output_log import OutputLog
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.settings.model import Settings

@@ -8,10 +8,10 @@ import pytest
 from real_repls import fresh
 
 import codriver_seam
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.features.applications.event_frames import EVENTS_REPORT
 from codriver.features.applications.seam import Seam
-from codriver.repls.contract.adapter_values import Ending, Output, Reported
+from codriver.repls.contract.events import Ending, Output, Reported
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.connection import MAX_LINGERING_REQUESTS
 from codriver.repls.nrepl.nrepl_adapter import connect

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
+from codriver.core.evaluations import Evaluation
 from codriver.core.state import Client, State
-from codriver.core.values import Evaluation
 from codriver.features.handoff.conflict_ledger import (
     MAX_CODE_CHARACTERS,
     MAX_SUBMISSIONS,

@@ -5,6 +5,7 @@ import json
 import pytest
 from tools_in_memory import serving
 
+from codriver.core.checkpoints import CHECKPOINT_PREFIX
 from codriver.core.log_facts import (
     CONNECTED_KIND,
     EDIT_KIND,
@@ -14,7 +15,6 @@ from codriver.core.log_facts import (
     TESTS_KIND,
     UNDO_KIND,
 )
-from codriver.core.values import CHECKPOINT_PREFIX
 from codriver.features.handoff.report import LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
 from codriver.log.log_entries import ENTRY_SCHEMA, Entry

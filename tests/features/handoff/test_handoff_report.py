@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codriver.core.checkpoints import CHECKPOINT_PREFIX, checkpoint_name
 from codriver.core.log_facts import (
     CONNECTED_KIND,
     EDIT_KIND,
@@ -16,11 +17,11 @@ from codriver.core.log_facts import (
     edit_facts,
     encode_facts,
 )
-from codriver.core.values import CHECKPOINT_PREFIX, Request, checkpoint_name
+from codriver.core.requests import Request
 from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
 from codriver.log.log_entries import Entry
-from codriver.repls.contract import adapter_values
+from codriver.repls.contract import test_run_values
 from codriver.repls.test_runs import run_facts
 
 NOW = 10_000_000
@@ -341,10 +342,10 @@ def test_a_run_that_found_no_test_changes_nothing(log):
 
 
 @pytest.mark.parametrize(
-    ("test", "red"), [("test_h", "low/test_h (ann e2)"), (adapter_values.UNKNOWN_TEST_NAME, "all tests (ann e2)")]
+    ("test", "red"), [("test_h", "low/test_h (ann e2)"), (test_run_values.UNKNOWN_TEST_NAME, "all tests (ann e2)")]
 )
 def test_a_stopped_run_counts_its_current_test_as_failing(log, test, red):
-    stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
+    stopped = test_run_values.TestRun(1, 0, 0, 0, (), stopped=test_run_values.TestResult(test, "low", "error"))
     log.test("all tests", 1, [], "e1")
     data = run_facts(Request("e2", "all tests"), stopped).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS_KIND, data=data)

@@ -7,13 +7,14 @@ import anyio.lowlevel
 import pytest
 from scripted_channel import ScriptedChannel
 
-from codriver.core.values import Form, Request
+from codriver.core.requests import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import evaluator
 from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER_MESSAGE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect
 from codriver.features.jupyter.kernels.kernel_failures import NOT_RUN_TYPE
-from codriver.repls.contract.adapter_values import Display, ForeignCodeFinished, ForeignCodeStarted, Output, Value
+from codriver.repls.contract.display_data import Display
+from codriver.repls.contract.events import ForeignCodeFinished, ForeignCodeStarted, Output, Value
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Profile
 from codriver.features.jupyter.kernel_origins import kernel_of_file, kernel_of_server
 from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
 from codriver.features.jupyter.kernels.connection_files import NotebookServer

@@ -11,15 +11,16 @@ import real_kernels
 from evaluations import evaluate
 from refusals import refused_as
 
-from codriver.core import values
-from codriver.core.values import TEST_SESSION, Request
+from codriver.core import requests
+from codriver.core.requests import TEST_SESSION, Request
 from codriver.features.jupyter.kernels import python_queries
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.features.jupyter.kernels.kernel import Kernel, open_kernel
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.contract.adapter_values import Output, SyntaxIssue, Value
+from codriver.repls.contract.events import Output, Value
 from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
+from codriver.repls.contract.symbols import SyntaxIssue
 
 pytestmark = pytest.mark.anyio
 PYTHONS = ("ipykernel", "xpython")
@@ -228,7 +229,7 @@ async def test_tests_run_in_the_kernel_and_may_start_their_own_event_loop(name):
     kernel, events = real_kernels.kernel(name), []
     (kernel.folder / "kernel_cases.py").write_text(CASES)
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
-        selection = values.TestSelection("kernel_cases")
+        selection = requests.TestSelection("kernel_cases")
         ending = await evaluate(adapter, Request("run", "tests", kind="run-tests", tests=selection))
         assert (ending.status, ending.failure.type) == ("failed", "tests-failed")
         printed = "".join(event.text for _, event in events if isinstance(event, Output))
@@ -306,7 +307,7 @@ async def test_an_interrupted_test_run_reports_what_passed(name):
     start_file = kernel.folder / "begun"
     endless = f"import time; open({str(start_file)!r}, 'w').close(); time.sleep(600)"
     (kernel.folder / "endless_cases.py").write_text(CASES.replace("self.assertEqual(1, 2)", endless))
-    fields = {"kind": "run-tests", "tests": values.TestSelection("endless_cases")}
+    fields = {"kind": "run-tests", "tests": requests.TestSelection("endless_cases")}
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
         async with running(adapter, "tests", **fields) as endings:
             with anyio.fail_after(60):
@@ -328,7 +329,7 @@ async def test_a_queued_test_run_can_be_cancelled(name):
         running(adapter, SPIN),
     ):
         await printed(events, "begun")
-        request = Request("tests", "tests", kind="run-tests", tests=values.TestSelection("kernel_cases"))
+        request = Request("tests", "tests", kind="run-tests", tests=requests.TestSelection("kernel_cases"))
         endings = []
         adapter.start_evaluation(request, endings.append)
         await anyio.wait_all_tasks_blocked()

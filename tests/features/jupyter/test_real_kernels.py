@@ -13,21 +13,16 @@ import pytest
 import real_kernels
 from evaluations import evaluate
 
-from codriver.core.values import Form, Request, ValuePart
+from codriver.core.print_limits import ValuePart
+from codriver.core.requests import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import zmq_channel
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.kernels.evaluator import NO_IDLE_MESSAGE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.adapter_values import (
-    Display,
-    ForeignCodeFinished,
-    ForeignCodeStarted,
-    InputNeeded,
-    Output,
-    Value,
-)
+from codriver.repls.contract.display_data import Display
+from codriver.repls.contract.events import ForeignCodeFinished, ForeignCodeStarted, InputNeeded, Output, Value
 
 pytestmark = pytest.mark.anyio
 
@@ -422,7 +417,7 @@ import anyio, sys
 sys.path.insert(0, sys.argv[2])
 from evaluations import evaluate
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
-from codriver.core.values import Request
+from codriver.core.requests import Request
 
 async def main():
     told = []

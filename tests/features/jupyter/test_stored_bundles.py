@@ -1,8 +1,8 @@
 """Bundles are retained for a while, and read in parts by media type."""
 
-from codriver.core.values import PrintLimits, ValuePart
+from codriver.core.print_limits import PrintLimits, ValuePart
 from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
-from codriver.repls.contract.adapter_values import Value
+from codriver.repls.contract.events import Value
 
 PAGE = {"text/plain": "<Page>", "text/html": "<b>hi</b>", "application/json": {"a": [1]}}
 

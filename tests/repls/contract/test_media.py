@@ -4,7 +4,7 @@ them.
 
 import pytest
 
-from codriver.repls.contract.adapter_values import text_of
+from codriver.repls.contract.display_data import text_of
 
 FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
 

@@ -1,6 +1,5 @@
 """Stack frames without repetition: calls on the JVM, recursion, and frames shared by a chain of errors."""
 
-from codriver.repls.contract.adapter_values import StackFrame
 from codriver.repls.contract.reports import (
     calls,
     fold_repeated_frames,
@@ -9,6 +8,7 @@ from codriver.repls.contract.reports import (
     text_of,
     unshared_frames,
 )
+from codriver.repls.contract.stack_trace_values import StackFrame
 
 
 def frames(*names):

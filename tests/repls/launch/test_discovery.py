@@ -19,8 +19,8 @@ from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import Capability, Profile
 from codriver.repls.launch import recipes
 from codriver.repls.launch.discovery import Discovery, ReplChoice, choose_repl
 from codriver.repls.launch.recipes import WORKER_PROGRAM, RecipeError, find_recipe

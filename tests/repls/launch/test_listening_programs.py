@@ -9,8 +9,9 @@ from live_server import serving, until
 from codriver.core.actions import AddRepl, ProgramsFound, ReplConnected
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
+from codriver.core.listening_program import ListeningProgram
+from codriver.core.profiles import Profile
 from codriver.core.state import Origin, State, first_answer_warnings
-from codriver.core.values import ListeningProgram, Profile
 from codriver.repls.launch.listening_programs import ListeningPrograms
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it in files")

@@ -10,7 +10,7 @@ import pytest
 from process_states import is_running
 
 from codriver.errors import StartError
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.launch import processes
 
 pytestmark = pytest.mark.anyio

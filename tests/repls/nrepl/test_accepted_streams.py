@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 import codriver.repls.worker
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.repls.contract.adapter import ReplUnreachableError
-from codriver.repls.contract.adapter_values import AcceptedStream, Value
+from codriver.repls.contract.endpoints import AcceptedStream
+from codriver.repls.contract.events import Value
 from codriver.repls.nrepl.connection import open_connection
 from codriver.repls.nrepl.nrepl_adapter import connect
 

@@ -13,7 +13,7 @@ from evaluations import evaluate
 from refusals import refused_as
 from scripted_nrepl import CLOSE, OPS, scripted
 
-from codriver.core.values import Form, Request
+from codriver.core.requests import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import (
     CapabilityMissingError,
@@ -21,7 +21,7 @@ from codriver.repls.contract.adapter import (
     NotAReplError,
     OpTimedOutError,
 )
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, InputNeeded, Output, Value
+from codriver.repls.contract.events import LOAD_IT_SUFFIX, InputNeeded, Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode

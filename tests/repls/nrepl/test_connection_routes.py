@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core.values import TEST_SESSION
+from codriver.core.requests import TEST_SESSION
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION, Route, choose_route
 
 CALLERS = "s1"

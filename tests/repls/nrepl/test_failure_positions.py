@@ -2,7 +2,8 @@
 
 import pytest
 
-from codriver.core.values import Failure, Form, Request
+from codriver.core.evaluations import Failure
+from codriver.core.requests import Form, Request
 from codriver.repls.contract.questions import Lookup
 from codriver.repls.form_positions import add_position
 

@@ -4,7 +4,8 @@ import pytest
 import real_repls
 from evaluations import evaluate
 
-from codriver.core.values import Form, PrintLimits, Request
+from codriver.core.print_limits import PrintLimits
+from codriver.core.requests import Form, Request
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.nrepl import probe

@@ -8,7 +8,7 @@ import real_repls
 from evaluations import evaluate
 from scripted_nrepl import scripted
 
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.nrepl.heartbeat import Heartbeat
 from codriver.repls.nrepl.nrepl_adapter import connect

@@ -7,9 +7,9 @@ import anyio
 import pytest
 from real_repls import fresh
 
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.repls import dialects
-from codriver.repls.contract.adapter_values import Output
+from codriver.repls.contract.events import Output
 from codriver.repls.dialects import HY
 from codriver.repls.nrepl.nrepl_adapter import connect
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_nrepl import scripted
 
-from codriver.core.values import Form, Request
+from codriver.core.requests import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.net import cooperative_turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.contract.adapter_values import Output, Value
+from codriver.repls.contract.events import Output, Value
 from codriver.repls.nrepl.connection import DECODED_SLICE_BYTES, NreplConnection, join_output
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode

@@ -2,15 +2,15 @@
 
 import pytest
 
-from codriver.core.values import PrintLimits
-from codriver.repls.contract import adapter_values as values
+from codriver.core.print_limits import PrintLimits
+from codriver.repls.contract import test_run_values
 from codriver.repls.nrepl.responses import MAX_SEARCHED_CHARACTERS, describe_cuts
 from codriver.repls.nrepl.test_runner import with_file_paths
 
 
 def located_file(workspace, told, namespace="shop.orders-test"):
-    result = values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
-    return with_file_paths(values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
+    result = test_run_values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
+    return with_file_paths(test_run_values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import pytest
 import real_repls
 from evaluations import evaluate
 
-from codriver.core.values import Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import Value
+from codriver.core.print_limits import PrintLimits
+from codriver.core.requests import Form, Request
+from codriver.repls.contract.events import Value
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.nrepl_adapter import NreplAdapter, connect
 

@@ -11,8 +11,8 @@ from cutting_proxy import cutting_proxy
 from real_repls import repl
 from scripted_nrepl import scripted
 
-from codriver.core.values import Request
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.core.requests import Request
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.nrepl import opened_sessions
 from codriver.repls.nrepl.connection import open_connection
 from codriver.repls.nrepl.nrepl_adapter import connect

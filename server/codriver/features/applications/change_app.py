@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.core import evaluation_queue
-from codriver.core.values import NO_PRINT_LIMITS, Request
+from codriver.core.print_limits import NO_PRINT_LIMITS
+from codriver.core.requests import Request
 from codriver.features.applications import seam_providers
 from codriver.features.applications.inspect_app import format_change
 from codriver.features.applications.seam import SEAM_CAPABILITY
@@ -27,8 +28,8 @@ from codriver.tools.calls.tool import Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
     from codriver.features.applications.seam_providers import Provider
     from codriver.tools.calls.call import Call
 

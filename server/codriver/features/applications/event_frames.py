@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter_values import Reported
+from codriver.repls.contract.events import Reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

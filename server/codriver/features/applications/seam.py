@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.actions import CapabilityFound
-from codriver.core.values import Capability
+from codriver.core.profiles import Capability
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.features.applications import seam_providers
 from codriver.features.applications.event_frames import FrameReader
 from codriver.features.applications.seam_setup import SETUP_HINTS, UNSUPPORTED_LANGUAGE_HINT, seam_package_code
 from codriver.features.applications.sensitive_values import learn_sensitive
 from codriver.repls.contract.adapter import NO_ANSWER, CapabilityMissingError
-from codriver.repls.contract.adapter_values import Output, Reported, ServerCapability
+from codriver.repls.contract.capabilities import ServerCapability
 from codriver.repls.contract.companions import FollowUp
+from codriver.repls.contract.events import Output, Reported
 from codriver.wire.untrusted import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.core.dispatch import Core
-    from codriver.core.values import Request
+    from codriver.core.requests import Request
     from codriver.features.applications.seam_providers import FoundProvider
     from codriver.repls.contract.companions import EvaluationSteps, ReplAccess
     from codriver.repls.supervisor import ReplSupervisor

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter_values import SensitiveSeen
+from codriver.repls.contract.events import SensitiveSeen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.events import Listener
 
 SENSITIVE_ACCESSOR: Final = "sensitive"
 """The accessor that returns the sensitive values. Only the redactor may use it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from codriver.repls.contract.adapter_values import ServerCapability
+from codriver.repls.contract.capabilities import ServerCapability
 from codriver.repls.contract.questions import Query
 from codriver.repls.nrepl.probe import CIDER_HINT
 from codriver.wire.untrusted import as_map, as_strings, as_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from codriver.core.values import LISP
+from codriver.core.profiles import LISP
 from codriver.errors import RefusedError
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema

@@ -15,30 +15,24 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import Failure, PrintLimits, Request
+from codriver.core.evaluations import Failure
+from codriver.core.print_limits import PrintLimits
+from codriver.core.requests import Request
 from codriver.errors import CodriverError, StartError
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
-from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING_TYPE,
-    TEXT_TYPES,
-    Display,
-    Ending,
-    InputNeeded,
-    Output,
-    SensitiveSeen,
-    Value,
-    text_of,
-)
+from codriver.repls.contract.display_data import TEXT_TYPES, Display, text_of
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Ending, InputNeeded, Output, SensitiveSeen, Value
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.repls.contract.adapter_values import Event, TestRun
+    from codriver.repls.contract.events import Event
+    from codriver.repls.contract.test_run_values import TestRun
     from codriver.repls.launch.processes import ReplProcess
     from codriver.repls.launch.recipes import AddressFile, Recipe
 

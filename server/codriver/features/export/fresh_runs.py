@@ -19,7 +19,7 @@ import anyio
 
 from codriver.commands.repl_hooks import adapter_hooks
 from codriver.commands.terminal import echo
-from codriver.core.values import PrintLimits
+from codriver.core.print_limits import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import FailedTest, VerifiedDocument, check_document
 from codriver.features.export.documents.verification import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.core import caller_names
-from codriver.core.values import MAIN_SESSION
+from codriver.core.requests import MAIN_SESSION
 from codriver.editing import code_names
 from codriver.features.handoff.conflict_ledger import (
     MAX_CODE_CHARACTERS,
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from codriver.core.evaluations import Evaluation
+    from codriver.core.requests import Request
     from codriver.core.state import Repl, Session, State
-    from codriver.core.values import Evaluation, Request
     from codriver.editing.code_names import Language
     from codriver.tools.calls.call import Call
     from codriver.tools.ledgers.file_edits import Edit, EditedFile

@@ -20,8 +20,8 @@ from codriver.tools.calls.call import ServerReplUser
 from codriver.tools.calls.caller_slugs import client_slug
 
 if TYPE_CHECKING:
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
     from codriver.tools.calls.call import Services
 
 DRIFT_TIME_FRACTION: Final = 0.2

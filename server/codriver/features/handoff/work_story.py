@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.checkpoints import CHECKPOINT_PREFIX
 from codriver.core.log_facts import (
     CONNECTED_KIND,
     EDIT_KIND,
@@ -22,7 +23,7 @@ from codriver.core.log_facts import (
     UNDO_KIND,
     decode_facts,
 )
-from codriver.core.values import CHECKPOINT_PREFIX, NON_LISP_DIALECTS
+from codriver.core.profiles import NON_LISP_DIALECTS
 from codriver.features.handoff.defined_names import assigned_names, defined_names
 from codriver.log.error_lines import error_line
 

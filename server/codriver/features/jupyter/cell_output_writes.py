@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.editing import Editor
     from codriver.features.jupyter.kernels.cell_outputs import CellRun
     from codriver.features.jupyter.notebook_versions import NotebookVersions

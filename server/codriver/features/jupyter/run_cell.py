@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
 from codriver.core.images import replace_image_data
-from codriver.core.values import Request
+from codriver.core.requests import Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.editing.file_changes import UnreadableError, read_snapshot
 from codriver.editing.vscode import find_open_editor

@@ -22,8 +22,8 @@ from codriver.tools.answers.answer_budget import head, tail
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl, State
-    from codriver.core.values import Evaluation
     from codriver.log.output_log import OutputLog
     from codriver.log.query_sources import GrowingSource
     from codriver.tools.calls.call import Services

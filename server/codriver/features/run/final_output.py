@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.features.run.run_directory import check_private
 from codriver.files import FileRules, Links
-from codriver.files.own_folders import make_private_directory
+from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection

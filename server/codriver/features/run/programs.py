@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.actions import AddRepl, DropRepl, ReplProgress
+from codriver.core.profiles import PYTHON
 from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import Origin
-from codriver.core.values import PYTHON
 from codriver.errors import refused
 from codriver.features.run.final_output import collect_from_now, read_final_output
 from codriver.features.run.naming import NamedProcess, close_gaps, name_processes
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.features.run.processes import RunProcess
-    from codriver.repls.contract.adapter_values import AcceptedStream
+    from codriver.repls.contract.endpoints import AcceptedStream
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import AddRows, Call, Services
 

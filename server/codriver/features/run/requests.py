@@ -25,7 +25,7 @@ from codriver.features.run.processes import find_process
 from codriver.features.run.run_directory import InsecureDirectoryError, check_private
 from codriver.files import Links
 from codriver.repls.contract.adapter import ReplUnreachableError
-from codriver.repls.contract.adapter_values import AcceptedStream
+from codriver.repls.contract.endpoints import AcceptedStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

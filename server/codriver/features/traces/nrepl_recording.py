@@ -18,7 +18,7 @@ import anyio
 from codriver.errors import CodriverError
 from codriver.features.traces.extra import RUN_REPORT
 from codriver.net.task_set import TaskSet
-from codriver.repls.contract.adapter_values import Reported
+from codriver.repls.contract.events import Reported
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.programs import Programs, program
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.features.traces.extra import CallTrace
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.events import Listener
     from codriver.repls.contract.extras import Rewrite
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.probe import ProbeResult

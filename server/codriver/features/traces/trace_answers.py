@@ -19,7 +19,7 @@ from codriver.tools.calls.answer import Answer
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.features.traces.recorded_runs import CallRecord, Run
     from codriver.tools.calls.call import Call
     from codriver.tools.get_evaluation import GetArguments

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from codriver.core.actions import AddServerLine
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, describe_outcome_differences

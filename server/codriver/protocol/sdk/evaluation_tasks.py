@@ -26,7 +26,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.core.values import OCCUPYING_STATUSES, Evaluation
+from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import ToolAnswer, ToolRunner, encode_result

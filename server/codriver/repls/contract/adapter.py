@@ -17,12 +17,12 @@ Every adapter guarantees the following, whatever its server does:
 A session runs one evaluation at a time. The caller queues evaluations, and the adapter delays any that it receives too
 early. Different sessions may run concurrently.
 
-Arguments and results are defined in `codriver.core.values`, `adapter_values` and `questions`, errors in this module and
-in `codriver.errors`. Every operation that contacts the REPL may raise `ReplDisconnectedError`, after which the adapter
-is closed, and `OpTimedOutError`. An operation on a session that is not open raises `SessionNotOpenError`. An operation
-whose capability the profile lacks raises `CapabilityMissingError` with the profile's hint on how to get it. All other
-errors are refusals and leave the connection as it was. If a port was read from a file, the owner of the listener is
-checked on each connection, before anything is sent.
+Arguments are defined in `codriver.core.requests` and `questions`, results in the other modules of this package, errors
+in this module and in `codriver.errors`. Every operation that contacts the REPL may raise `ReplDisconnectedError`, after
+which the adapter is closed, and `OpTimedOutError`. An operation on a session that is not open raises
+`SessionNotOpenError`. An operation whose capability the profile lacks raises `CapabilityMissingError` with the
+profile's hint on how to get it. All other errors are refusals and leave the connection as it was. If a port was read
+from a file, the owner of the listener is checked on each connection, before anything is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
+from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits, ValuePart
+from codriver.core.requests import MAIN_SESSION, Request
 from codriver.errors import RefusedError, StartError, install_extra, refused
 from codriver.net.kernel_sockets import connection_objection
 
@@ -41,17 +42,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.repls.contract.adapter_values import (
-        Endpoint,
-        Interruption,
-        Listener,
-        OnEnd,
-        SyntaxIssue,
-        TestRun,
-        ThreadDump,
-        Value,
-    )
+    from codriver.core.evaluations import Failure
+    from codriver.core.profiles import Profile
+    from codriver.repls.contract.endpoints import Endpoint
+    from codriver.repls.contract.events import Interruption, Listener, OnEnd, Value
     from codriver.repls.contract.questions import Answer, Loaded, Query
+    from codriver.repls.contract.stack_trace_values import ThreadDump
+    from codriver.repls.contract.symbols import SyntaxIssue
+    from codriver.repls.contract.test_run_values import TestRun
 
 T = TypeVar("T")
 

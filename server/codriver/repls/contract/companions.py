@@ -16,8 +16,9 @@ from codriver.core.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.core.values import Capability, Profile, Request
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.core.profiles import Capability, Profile
+    from codriver.core.requests import Request
+    from codriver.repls.contract.events import Listener
 
 
 class ReplAccess(Protocol):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.repls.contract.adapter_values import ServerCapability
+    from codriver.repls.contract.capabilities import ServerCapability
     from codriver.repls.contract.companions import CreateCompanion
 
 Rewrite = Callable[[dict[str, Any]], dict[str, Any]]

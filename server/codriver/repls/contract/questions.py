@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
-from codriver.core.values import MAIN_SESSION
-from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, StackTrace, Symbol
+from codriver.core.requests import MAIN_SESSION
+from codriver.repls.contract.stack_trace_values import StackTrace
+from codriver.repls.contract.symbols import Completion, Listed, Names, Source, Symbol
 from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 from codriver_lisp.reader import top_level_forms
 

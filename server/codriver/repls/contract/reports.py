@@ -16,9 +16,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import UNKNOWN_TEST_TEXT
 from codriver.errors import cut, few
-from codriver.repls.contract.adapter_values import UNKNOWN_TEST_NAME, StackFrame, TestResult, TestRun
+from codriver.repls.contract.stack_trace_values import StackFrame
+from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +28,8 @@ MAX_TEXT_CHARS = 4000
 """Maximum length of `expected`, `actual` and the message of one result."""
 MAX_NAMED_FAILURES = 10
 """Maximum number of failures named in one line."""
+UNKNOWN_TEST_TEXT = "an unknown test"
+"""Text in place of a test's location if a run was stopped while the REPL did not know of a running test."""
 
 
 def report_text(run: TestRun) -> str:

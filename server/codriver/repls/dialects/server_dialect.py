@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, Union
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.core.values import PrintLimits
+    from codriver.core.print_limits import PrintLimits
     from codriver.repls.programs import Code
     from codriver.wire.bencode import Value
 

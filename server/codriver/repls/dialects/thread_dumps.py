@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter_values import ThreadDump
+from codriver.repls.contract.stack_trace_values import ThreadDump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

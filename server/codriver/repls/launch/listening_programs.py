@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import ProgramsFound
-from codriver.core.values import ListeningProgram
+from codriver.core.listening_program import ListeningProgram
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 

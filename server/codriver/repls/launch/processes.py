@@ -36,7 +36,7 @@ from codriver.files.whole_files import ReadCache
 from codriver.net.server_record import MAX_PORT
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
-from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.endpoints import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
 from codriver.systems.terminals import make_nonblocking
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure
+from codriver.core.evaluations import Failure
+from codriver.core.requests import MAIN_SESSION
 from codriver.repls.contract.adapter import EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.adapter_values import Output
+from codriver.repls.contract.events import Output
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import check_no_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.events import Listener
     from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool

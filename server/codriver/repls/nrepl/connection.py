@@ -34,14 +34,14 @@ from codriver.repls.contract.adapter import (
     check_listener,
     unsafe_request_refusal,
 )
-from codriver.repls.contract.adapter_values import AcceptedStream
+from codriver.repls.contract.endpoints import AcceptedStream
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 from codriver.wire.untrusted import EMPTY_MAPPING, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from codriver.repls.contract.adapter_values import Endpoint
+    from codriver.repls.contract.endpoints import Endpoint
 
 
 EMPTY_STATUS: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import TEST_SESSION
+from codriver.core.requests import TEST_SESSION
 
 if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Isolation

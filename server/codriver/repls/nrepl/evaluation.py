@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.evaluations import Failure
 from codriver.core.records import dataclass
-from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, Ending, ValueStored
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Ending, ValueStored
 from codriver.repls.contract.questions import LastError
 from codriver.repls.evaluation_tasks import evaluate_in_order
 from codriver.repls.form_positions import add_position
@@ -32,9 +32,10 @@ from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, STORED_VALUE
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codriver.core.values import Form, PrintLimits, Request
-    from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.core.print_limits import PrintLimits
+    from codriver.core.requests import Form, Request
     from codriver.repls.contract.companions import EvaluationSteps
+    from codriver.repls.contract.events import Listener, OnEnd
     from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.evaluation_tasks import EvaluationTasks

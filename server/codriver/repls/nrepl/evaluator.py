@@ -9,9 +9,10 @@ from codriver.repls.nrepl.evaluation import Evaluation, ServerContext
 from codriver.repls.nrepl.request_fields import RequestFields
 
 if TYPE_CHECKING:
-    from codriver.core.values import PrintLimits, Request
-    from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.core.print_limits import PrintLimits
+    from codriver.core.requests import Request
     from codriver.repls.contract.companions import EvaluationSteps
+    from codriver.repls.contract.events import Listener, OnEnd
     from codriver.repls.contract.extras import Programs
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult

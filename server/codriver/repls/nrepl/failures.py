@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import NO_MESSAGE_TEXT, WRAPPER_RELATION, StackFrame, StackTrace
+from codriver.core.evaluations import Failure
 from codriver.repls.contract.reports import fold_repeated_frames, read_frame, text_of, unshared_frames
+from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, WRAPPER_RELATION, StackFrame, StackTrace
 from codriver.repls.stack_traces import (
     MAX_TRACE_FRAMES,
     find_calls,

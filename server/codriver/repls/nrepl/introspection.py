@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure, PrintLimits, ValuePart
+from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.contract.questions import (
     Answer,
@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from codriver.repls.contract import adapter_values
-    from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
+    from codriver.core.evaluations import Failure
+    from codriver.core.print_limits import PrintLimits, ValuePart
+    from codriver.repls.contract import events
+    from codriver.repls.contract.stack_trace_values import StackTrace, ThreadDump
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.probe import ProbeResult
@@ -265,7 +267,7 @@ class Introspection:
         threads = [_thread(as_map(item)) for item in as_list(data)]
         return build_thread_dump(threads, self._dialect.tooling)
 
-    async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
+    async def read_value(self, evaluation: str, part: ValuePart) -> events.Value | str:
         """Return a part of a value that was cut when it was printed, or the reason why it is not available."""
         if responses.STORED_VALUE_OP not in self._ops:
             return (
@@ -295,7 +297,7 @@ class Introspection:
             return responses.describe_stored_cuts(as_map(data), seen, limits)
         return None
 
-    async def _read_stored(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
+    async def _read_stored(self, evaluation: str, part: ValuePart) -> events.Value | str:
         path, first = part.path, part.path[0] if part.path else ""
         number = first[1:] if isinstance(first, str) and first[:1] == "$" and first[1:].isdigit() else ""
         path = path[1:] if number else path

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, TEST_SESSION
+from codriver.core.print_limits import NO_PRINT_LIMITS
+from codriver.core.requests import MAIN_SESSION, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import (
@@ -23,8 +24,9 @@ from codriver.repls.contract.adapter import (
     OpTimedOutError,
     SharedReplOperations,
 )
-from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
+from codriver.repls.contract.endpoints import Endpoint
+from codriver.repls.contract.events import Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.nrepl.companion_access import NreplAccess
 from codriver.repls.nrepl.connection_routes import CODRIVER_SESSIONS
@@ -50,8 +52,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import Capability, PrintLimits, Profile, Request
-    from codriver.repls.contract.adapter_values import AcceptedStream, Listener, OnEnd
+    from codriver.core.print_limits import PrintLimits
+    from codriver.core.profiles import Capability, Profile
+    from codriver.core.requests import Request
+    from codriver.repls.contract.endpoints import AcceptedStream
+    from codriver.repls.contract.events import Listener, OnEnd
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value

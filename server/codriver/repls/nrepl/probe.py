@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.values import Capability, PrintLimits, Profile
+from codriver.core.print_limits import PrintLimits
+from codriver.core.profiles import Capability, Profile
 from codriver.errors import few
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, OUTPUT_OPS, STORED_VALUE_OP
 from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.repls.contract.adapter_values import ServerCapability
+    from codriver.repls.contract.capabilities import ServerCapability
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.opened_sessions import OpenedSessions

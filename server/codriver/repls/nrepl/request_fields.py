@@ -15,7 +15,8 @@ from codriver_lisp.requirements import namespace_of, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
-    from codriver.core.values import Form, PrintLimits, Request
+    from codriver.core.print_limits import PrintLimits
+    from codriver.core.requests import Form, Request
     from codriver.repls.contract.companions import EvaluationSteps
     from codriver.repls.contract.extras import Rewrite
     from codriver.repls.dialects.server_dialect import Dialect

@@ -11,20 +11,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.values import Capability, Failure
-from codriver.repls.contract import adapter_values
+from codriver.core.evaluations import Failure
+from codriver.repls.contract import events
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.contract.adapter_values import (
-    InputNeeded,
-    Listener,
-    Output,
-    Reported,
-    SensitiveSeen,
-    TestResult,
-    TestRun,
-    TestTime,
-)
+from codriver.repls.contract.events import InputNeeded, Listener, Output, Reported, SensitiveSeen
 from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
+from codriver.repls.contract.test_run_values import TestResult, TestRun, TestTime
 from codriver.repls.nrepl.connection import FAILED_STATUSES, Message
 from codriver.repls.nrepl.failures import SentFailure, parse_failure
 from codriver.repls.test_results import build_test_run, parse_test_result
@@ -34,7 +26,8 @@ from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_t
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.core.values import PrintLimits, Profile, ValuePart
+    from codriver.core.print_limits import PrintLimits, ValuePart
+    from codriver.core.profiles import Capability, Profile
     from codriver.repls.dialects.server_dialect import Dialect
 
 
@@ -157,14 +150,14 @@ class Reply:
             self.left_out += text.left_out
         seen = cut or (describe_cuts(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen
-        value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_stored=bool(cut))
+        value = events.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_stored=bool(cut))
         self._listener(self._evaluation, value)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on edited files, differences from a fresh import, the working directory and discarded output."""
         words = f"{self.left_out:,} bytes of the REPL's output were dropped, because it is too long to store"
-        edited = [f"{file}{adapter_values.LOAD_IT_SUFFIX}" for file in self._edited.split("\n") if file]
+        edited = [f"{file}{events.LOAD_IT_SUFFIX}" for file in self._edited.split("\n") if file]
         moved = f"the working folder of this REPL, for all its users, is now {self._directory}"
         declined = [DECLINED_START_NOTE] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()
@@ -217,23 +210,23 @@ def _beginning_and_end(text: str) -> str:
     )
 
 
-def parse_value_part(answer: Sequence[Message]) -> adapter_values.Value | str:
+def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
     """Return the part of a stored value in a worker's reply, or the reason why it is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED_STATUS in message.status
-            return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_stored=True)
+            return events.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_stored=True)
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 
 
-def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
+def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.Value | str:
     """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
     is_cut = (as_int(fields.get("size")) or 0) > len(text)
     cut = describe_cut_elements(as_int(fields.get("count")), describe_cuts(text, part.limits), part.limits, part.start)
-    return adapter_values.Value(text, truncated=is_cut, cut=cut, is_stored=True)
+    return events.Value(text, truncated=is_cut, cut=cut, is_stored=True)
 
 
 def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:

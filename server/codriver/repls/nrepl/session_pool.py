@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.requests import MAIN_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import CapabilityMissingError, NotAReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, open_connection
@@ -19,8 +19,8 @@ from codriver.repls.nrepl.session_turns import SessionTurn
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from codriver.core.values import PrintLimits
-    from codriver.repls.contract.adapter_values import AcceptedStream, Endpoint
+    from codriver.core.print_limits import PrintLimits
+    from codriver.repls.contract.endpoints import AcceptedStream, Endpoint
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.failures import SentFailure

@@ -16,22 +16,14 @@ import anyio
 
 from codriver import files
 from codriver.core.images import DATA_URL_PATTERN
-from codriver.core.values import TEST_SESSION, Request, TestSelection
+from codriver.core.requests import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import tree_walk
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_refusal
-from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING_TYPE,
-    UNKNOWN_TEST_NAME,
-    Display,
-    Listener,
-    OnEnd,
-    Output,
-    StackFrame,
-    TestResult,
-    TestRun,
-)
+from codriver.repls.contract.display_data import Display
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Listener, OnEnd, Output
 from codriver.repls.contract.reports import TestProgress
+from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
@@ -45,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.repls.contract.extras import Programs
+    from codriver.repls.contract.stack_trace_values import StackFrame
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool

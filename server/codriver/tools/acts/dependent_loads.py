@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from codriver.core.values import Evaluation, Form
+from codriver.core.requests import Form
 from codriver.errors import few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Dependents
@@ -18,6 +18,7 @@ from codriver.repls.dialects.removal import removal_code
 from codriver.tools.answers.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore

@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
-from codriver.core.values import MAIN_SESSION, Evaluation, Form, Request
+from codriver.core.requests import MAIN_SESSION, Form, Request
 from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call, Services

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 
 if TYPE_CHECKING:
+    from codriver.core.evaluations import Evaluation
+    from codriver.core.requests import Kind
     from codriver.core.state import State
-    from codriver.core.values import Evaluation, Kind
     from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
 

@@ -12,9 +12,10 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
-from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, Request
+from codriver.core.evaluations import OCCUPYING_STATUSES
+from codriver.core.requests import MAIN_SESSION, Request
 from codriver.errors import cut, refused
-from codriver.repls.contract.adapter_values import StackFrame, StackTrace
+from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.testing.runs import (
         FailureFrame,
         Interruption,

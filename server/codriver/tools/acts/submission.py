@@ -7,8 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import Evaluate
+from codriver.core.evaluations import OCCUPYING_STATUSES
+from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits
+from codriver.core.requests import execution_session_of
 from codriver.core.state import queue_of, session_queue
-from codriver.core.values import NO_PRINT_LIMITS, OCCUPYING_STATUSES, PrintLimits, execution_session_of
 from codriver.errors import RefusedError, refused
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import ways_to_free_session
@@ -16,7 +18,8 @@ from codriver.tools.calls.evaluation_waits import ways_to_free_session
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.core.values import Evaluation, Kind, Request
+    from codriver.core.evaluations import Evaluation
+    from codriver.core.requests import Kind, Request
     from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
 

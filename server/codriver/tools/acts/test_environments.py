@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.core.values import PYTHON
+from codriver.core.profiles import PYTHON
 from codriver.files import FileRules, Links
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls.contract.adapter import CapabilityMissingError

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import StartJob
-from codriver.core.values import TEST_JOBS_REPL, Request
+from codriver.core.evaluations import TEST_JOBS_REPL
+from codriver.core.requests import Request
 from codriver.errors import refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.testing.retained_failure import FrameCode
 from codriver.tools.acts.submission import check_limits
 
 if TYPE_CHECKING:
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.errors import RefusedError
     from codriver.tools.calls.call import Call
 

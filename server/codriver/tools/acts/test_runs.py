@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core import evaluation_queue
+from codriver.core.profiles import PYTHON
+from codriver.core.requests import Request, TestSelection
 from codriver.core.state import TRUST_COMMAND
-from codriver.core.values import PYTHON, Request, TestSelection
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.adapter_values import UNKNOWN_TEST_NAME
 from codriver.repls.contract.reports import report_text
+from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.tools.acts.lisp_failure_sources import failure_source
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
 from codriver.tools.acts.submission import begin
@@ -49,8 +50,8 @@ from codriver.tools.calls.session_choice import check_tree, choose_session, lane
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call

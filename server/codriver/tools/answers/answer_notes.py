@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import EvaluationsReported
+from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import first_answer_warnings
-from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut, few
 from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same
@@ -22,8 +22,8 @@ from codriver.tools.ledgers.delivered_notes import COMMANDS_CALLER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl, ReportedStatus, State
-    from codriver.core.values import Evaluation
     from codriver.log.transcripts import GrowingText, Part, Transcript
     from codriver.tools.answers.new_output import Delivery
     from codriver.tools.calls.call import Call

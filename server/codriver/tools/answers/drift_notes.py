@@ -19,10 +19,10 @@ import anyio
 
 from codriver import files
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
-from codriver.core.values import NON_LISP_DIALECTS
+from codriver.core.profiles import NON_LISP_DIALECTS
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
+from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import find_serving_repl
@@ -35,8 +35,8 @@ from codriver_lisp.source_text import Document
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
     from codriver.editing import FileResult
     from codriver.log.log_entries import Entry
     from codriver.repls.contract.fresh_imports import FreshFinding

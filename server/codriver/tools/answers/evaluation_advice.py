@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
-from codriver.core.values import NON_LISP_DIALECTS, UNFINISHED_STATUSES, EvaluationStatus
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
+from codriver.core.evaluations import UNFINISHED_STATUSES, EvaluationStatus
+from codriver.core.profiles import NON_LISP_DIALECTS
+from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
     notes_of_background,
@@ -27,7 +28,7 @@ from codriver.tools.answers.missing_module_notes import notes_of_missing_module
 from codriver.tools.calls.evaluation_waits import describe_how_to_stop, describe_queue
 
 if TYPE_CHECKING:
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.tools.calls.call import Call
 
 

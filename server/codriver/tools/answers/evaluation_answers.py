@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import caller_names, evaluation_queue
 from codriver.core.actions import RunningReported
+from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.state import ReportedStatus
-from codriver.core.values import OCCUPYING_STATUSES
 from codriver.errors import refused
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING_TYPE, READING_PHASES
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, READING_PHASES
 from codriver.tools.answers.answer_budget import budget, shorten
 from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
-from codriver.tools.answers.answer_notes import (
-    AnswerInProgress,
-    fails_again,
-    with_notes,
-)
+from codriver.tools.answers.answer_notes import AnswerInProgress, fails_again, with_notes
 from codriver.tools.answers.answer_texts import add_text, collect_images
-from codriver.tools.answers.drift_notes import (
-    drift_or_none,
-    may_be_file_of_module,
-)
+from codriver.tools.answers.drift_notes import drift_or_none, may_be_file_of_module
 from codriver.tools.answers.evaluation_advice import ADVISERS_BY_STATUS
 from codriver.tools.answers.lean_answers import (
     FRAMES_HINT,
@@ -42,7 +35,7 @@ from codriver.tools.calls.ipython_syntax import python_equivalent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.values import Evaluation, Failure
+    from codriver.core.evaluations import Evaluation, Failure
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.arguments import Schema
     from codriver.tools.calls.call import Call

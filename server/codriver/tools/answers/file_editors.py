@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
+from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.drift_notes import may_be_file_of_module
 from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_edit_by
 

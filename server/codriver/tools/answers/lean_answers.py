@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pydantic import Field
 
 from codriver.core import reported_evaluations
+from codriver.core.evaluations import UNFINISHED_STATUSES
 from codriver.core.records import dataclass
-from codriver.core.values import UNFINISHED_STATUSES
 from codriver.errors import RefusedError, cut
-from codriver.repls.contract.adapter_values import NO_MESSAGE_TEXT, WRAPPER_RELATION
 from codriver.repls.contract.reports import FRAME_PATTERN
+from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, WRAPPER_RELATION
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.session_choice import session_in_use
@@ -36,8 +36,8 @@ from codriver.tools.calls.session_choice import session_in_use
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import ReportedStatus
-    from codriver.core.values import Evaluation
     from codriver.tools.calls.call import Call
 
 SECOND_FAILURE_PREFIX = "it failed a second time: "

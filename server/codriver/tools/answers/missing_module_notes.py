@@ -18,7 +18,7 @@ from codriver.files.tree_walk import walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codriver.core.values import Evaluation
+    from codriver.core.evaluations import Evaluation
     from codriver.tools.calls.call import Call
 
 MAX_SEARCH_DEPTH: Final = 7

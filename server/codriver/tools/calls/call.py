@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     import anyio
 
     from codriver.core.dispatch import Core
+    from codriver.core.evaluations import Evaluation
+    from codriver.core.requests import Request
     from codriver.core.state import Repl, Session, State
-    from codriver.core.values import Evaluation, Request
     from codriver.editing import Editor
     from codriver.editing.file_changes import Change
     from codriver.log.history import History

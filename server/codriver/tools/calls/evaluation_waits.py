@@ -15,8 +15,8 @@ from codriver.core.state import queue_occupant
 from codriver.errors import RefusedError, refused
 
 if TYPE_CHECKING:
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import State
-    from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcript
     from codriver.tools.calls.call import Call
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 import anyio
 from pydantic import ValidationError
 
+from codriver.core.profiles import LISP, PYTHON
 from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import TRUST_COMMAND
-from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.settings.model import Settings, name_in_files

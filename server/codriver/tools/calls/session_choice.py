@@ -10,9 +10,10 @@ import anyio
 
 from codriver.core import lanes, recent_repls
 from codriver.core.actions import RequestLane, SessionOpened
+from codriver.core.evaluations import Evaluation, Lane
 from codriver.core.records import dataclass
+from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import Session, free_name
-from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.contract.adapter import CapabilityMissingError

@@ -12,7 +12,8 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from codriver.core.values import NON_LISP_DIALECTS, Form
+from codriver.core.profiles import NON_LISP_DIALECTS
+from codriver.core.requests import Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.python_syntax import parse_source
 from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes

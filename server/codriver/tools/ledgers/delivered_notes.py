@@ -11,8 +11,8 @@ from codriver.core.records import Recent
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
 
 COMMANDS_CALLER: Final = "codriver-cli"
 """Caller name of all commands, which count as one caller although each of them connects separately."""

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from codriver.core.values import CHECKPOINT_PREFIX, checkpoint_name
+from codriver.core.checkpoints import CHECKPOINT_PREFIX, checkpoint_name
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:

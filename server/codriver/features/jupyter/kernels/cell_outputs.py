@@ -16,7 +16,7 @@ from codriver.wire.untrusted import mapping_at, strings_at, text_at
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.values import Capability
+    from codriver.core.profiles import Capability
     from codriver.features.jupyter.kernels.messages import Message
 
 

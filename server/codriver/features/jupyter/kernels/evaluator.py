@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure
+from codriver.core.requests import MAIN_SESSION
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs, CellRuns
 from codriver.features.jupyter.kernels.execution import (
     CUT_BY_SERVER_MESSAGE,
@@ -30,8 +30,8 @@ from codriver.features.jupyter.kernels.kernel_failures import (
     not_run_failure,
 )
 from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, Ending, Interruption, Output, Reported
 from codriver.repls.contract.companions import EvaluationSteps
+from codriver.repls.contract.events import LOAD_IT_SUFFIX, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import EvaluationTasks, evaluate_in_order
 from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import single_namespace_failure
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.core.values import Form, Request
+    from codriver.core.evaluations import Failure
+    from codriver.core.requests import Form, Request
     from codriver.features.jupyter.kernels.messages import Message
-    from codriver.repls.contract.adapter_values import Event, Listener, OnEnd
+    from codriver.repls.contract.events import Event, Listener, OnEnd
     from codriver.repls.contract.extras import Extra
 
 

@@ -14,8 +14,9 @@ import anyio
 from codriver.features.jupyter.kernels import messages
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, parse_error, strip_escapes
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT_PREFIXES
-from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
-from codriver.repls.contract.adapter_values import text_of as text_of_bundle
+from codriver.repls.contract.display_data import IMAGE_TYPES, Display
+from codriver.repls.contract.display_data import text_of as text_of_bundle
+from codriver.repls.contract.events import InputNeeded, Interruption, Output, Value
 from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.kernel_quirks import Quirks
     from codriver.features.jupyter.kernels.messages import Message
-    from codriver.repls.contract.adapter_values import Event
+    from codriver.repls.contract.events import Event
 
 
 PLAIN_TEXT_TYPE: Final = "text/plain"

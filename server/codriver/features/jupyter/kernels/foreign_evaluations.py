@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.records import Recent
 from codriver.features.jupyter.kernels.execution import Execution
 from codriver.features.jupyter.kernels.kernel_failures import failure_from_error, format_report
-from codriver.repls.contract.adapter_values import ForeignCodeFinished, ForeignCodeStarted, Output
+from codriver.repls.contract.events import ForeignCodeFinished, ForeignCodeStarted, Output
 from codriver.wire.untrusted import text_at
 
 if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.kernel import KernelInfo
     from codriver.features.jupyter.kernels.messages import Message
-    from codriver.repls.contract.adapter_values import Event, Listener
+    from codriver.repls.contract.events import Event, Listener
 
 MAX_PAST_EXECUTIONS: Final = 200
 """Maximum number of past executions to which late output is attributed."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_PRINT_LIMITS, TEST_SESSION, Profile
+from codriver.core.print_limits import NO_PRINT_LIMITS
+from codriver.core.requests import MAIN_SESSION, TEST_SESSION
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.foreign_evaluations import ForeignEvaluations
@@ -26,8 +27,9 @@ from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
 from codriver.features.jupyter.kernels.subshell_evaluations import SubshellEvaluations
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import TEXT_TYPES, Display, Reported, Value
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
+from codriver.repls.contract.display_data import TEXT_TYPES, Display
+from codriver.repls.contract.events import Reported, Value
 from codriver.repls.contract.extras import NO_HOOKS
 from codriver.wire.untrusted import as_map
 
@@ -36,19 +38,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Request, ValuePart
+    from codriver.core.print_limits import PrintLimits, ValuePart
+    from codriver.core.profiles import Profile
+    from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.channel import Carrier
-    from codriver.repls.contract.adapter_values import (
-        Event,
-        Interruption,
-        Listener,
-        OnEnd,
-        SyntaxIssue,
-        TestRun,
-        ThreadDump,
-    )
+    from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd
     from codriver.repls.contract.extras import AdapterHooks
     from codriver.repls.contract.questions import Answer, Query
+    from codriver.repls.contract.stack_trace_values import ThreadDump
+    from codriver.repls.contract.symbols import SyntaxIssue
+    from codriver.repls.contract.test_run_values import TestRun
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ import ast
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import Failure
+from codriver.core.evaluations import Failure
 from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.contract.adapter_values import Output
+from codriver.repls.contract.events import Output
 from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
     from codriver.features.jupyter.kernels.messages import Message
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.events import Listener
 
 CONNECT_TIMEOUT_S: Final = 0.5
 """Maximum time that companions may query a kernel during their creation. The kernel may be busy with other code."""

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import Failure
+from codriver.core.evaluations import Failure
 from codriver.repls.contract.reports import FRAME_PATTERN
 from codriver.wire.untrusted import strings_at, text_at
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.features.jupyter.kernels import python_programs
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
-from codriver.repls.contract.adapter_values import Ending, StackTrace
+from codriver.repls.contract.events import Ending
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
+from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.wire.untrusted import EMPTY_MAPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.core.values import Failure, Request
+    from codriver.core.evaluations import Failure
+    from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.kernel import Kernel
-    from codriver.repls.contract.adapter_values import (
-        OnEnd,
-        SyntaxIssue,
-        ThreadDump,
-    )
+    from codriver.repls.contract.events import OnEnd
     from codriver.repls.contract.extras import Extra
     from codriver.repls.contract.questions import Query
+    from codriver.repls.contract.stack_trace_values import ThreadDump
+    from codriver.repls.contract.symbols import SyntaxIssue
 
 
 QUERY_TIMEOUT_S: Final = 10.0

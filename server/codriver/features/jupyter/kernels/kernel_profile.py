@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import Capability, Profile
+from codriver.core.profiles import Capability, Profile
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess
 from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.features.jupyter.kernels.subshell_evaluations import has_subshells

@@ -13,7 +13,7 @@ import anyio
 
 from codriver.errors import refused
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.repls.contract.adapter_values import SyntaxIssue
+from codriver.repls.contract.symbols import SyntaxIssue
 from codriver.wire.untrusted import EMPTY_MAPPING, mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:

@@ -12,25 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import Failure, Request, TestSelection
+from codriver.core.evaluations import Failure
 from codriver.features.jupyter.kernels.execution import Execution, stop_evaluation
 from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_refusal
-from codriver.repls.contract.adapter_values import (
-    UNKNOWN_TEST_NAME,
-    Display,
-    Event,
-    Interruption,
-    Listener,
-    OnEnd,
-    Output,
-    Reported,
-    TestResult,
-    TestRun,
-)
+from codriver.repls.contract.display_data import Display
+from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd, Output, Reported
 from codriver.repls.contract.reports import TestProgress
+from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
@@ -40,6 +31,7 @@ from codriver.wire.untrusted import as_map, mapping_at, text_at
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from codriver.core.requests import Request, TestSelection
     from codriver.features.jupyter.kernels.python_queries import PythonQueries
     from codriver.repls.contract.extras import Extra
 

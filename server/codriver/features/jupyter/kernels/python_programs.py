@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver import files
-from codriver.core.values import Failure
+from codriver.core.evaluations import Failure
 from codriver.features.jupyter.kernels.kernel_failures import WORKER_DIRECTORY
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.launch import recipes

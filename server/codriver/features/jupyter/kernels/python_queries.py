@@ -27,11 +27,8 @@ from codriver.features.jupyter.kernels.silent_expressions import (
     evaluate_with_messages,
 )
 from codriver.python_syntax import parse_source
-from codriver.repls.contract.adapter_values import (
-    SyntaxIssue,
-    ThreadDump,
-)
 from codriver.repls.contract.questions import Complete, LastError, Query
+from codriver.repls.contract.symbols import SyntaxIssue
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dumps import build_thread_dump, parse_python_dump
 from codriver.repls.stack_traces import add_locals, mark_user_frames, parse_trace_fields
@@ -44,6 +41,7 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.kernel import Kernel
     from codriver.repls.contract.extras import Extra
+    from codriver.repls.contract.stack_trace_values import ThreadDump
 
 
 _DOTTED_NAME: Final = re.compile(r"[\w.]*")

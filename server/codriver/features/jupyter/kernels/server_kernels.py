@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.channel import CatchUp, Channel, OnMessage
     from codriver.repls.contract.adapter import Adapter, Connector
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.events import Listener
     from codriver.repls.contract.extras import AdapterHooks
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")

@@ -6,13 +6,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
-from codriver.repls.contract.adapter_values import IMAGE_TYPES, TEXT_TYPES, Value, data_of
+from codriver.repls.contract.display_data import IMAGE_TYPES, TEXT_TYPES, data_of
+from codriver.repls.contract.events import Value
 
 if TYPE_CHECKING:
-    from codriver.core.values import ValuePart
-    from codriver.repls.contract.adapter_values import (
-        Bundle,
-    )
+    from codriver.core.print_limits import ValuePart
+    from codriver.repls.contract.display_data import Bundle
 
 
 MAX_STORED_CHARACTERS: Final = 8 * 2**20

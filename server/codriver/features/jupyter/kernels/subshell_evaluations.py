@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.kernel import delete_subshell
 from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.adapter_values import Ending, Interruption
+from codriver.repls.contract.events import Ending, Interruption
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from codriver.core.values import Failure, Request
+    from codriver.core.evaluations import Failure
+    from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.kernel import Kernel
-    from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.repls.contract.events import Listener, OnEnd
     from codriver.repls.contract.extras import Extra
 
 SUBSHELLS_FEATURE: Final = "kernel subshells"

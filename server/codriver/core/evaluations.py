@@ -1,0 +1,127 @@
+"""An evaluation, from its acceptance until its result is dropped, and how it failed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from codriver.core.records import dataclass
+from codriver.core.requests import Kind, Request, execution_session_of
+
+TEST_JOBS_REPL = "tests"
+"""The pseudo REPL, and session key, of test runs that have a process of their own."""
+NOTEBOOK_CALLER = "jupyter"
+"""The `who` of code that was run in a kernel without this server, usually by a person in a notebook."""
+
+
+EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
+
+
+UNFINISHED_STATUSES: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
+"""The statuses of an evaluation that has not finished."""
+OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
+"""The statuses in which an evaluation occupies its queue, so that nothing else runs in it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The cause of a failed evaluation. Lines and columns count from 1; `form` is the failing form's number, from 1.
+
+    In a `chain`, `relation` describes how each error relates to the failure: its `cause`, the `context` in which it was
+    raised, `thrown around` it, `member 1` of its group, or the same `of` another error. The relation
+    `omitted` is that of errors that were left out.
+    """
+
+    type: str
+    message: str
+    phase: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    form: int | None = None
+    trace: tuple[str, ...] = ()
+    locals: tuple[str, ...] = ()
+    """Some plain local variables of the innermost frame of user code, each as `name=value`."""
+    data: str | None = None
+    """The printed data that the error carries."""
+    notes: tuple[str, ...] = ()
+    """Notes that were attached to the error."""
+    relation: str = ""
+    chain: tuple[Failure, ...] = ()
+    source_line: str = ""
+    """The line that could not be read, if the REPL reports it."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The owner of a lane: the client's name, the caller, and the conversation if the client names it."""
+
+    client_name: str
+    who: str
+    conversation: str = ""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation, from its acceptance until its result is dropped."""
+
+    id: str
+    number: int
+    repl: str
+    session: str
+    who: str
+    client: str | None
+    request: Request | None
+    """The request, or None once the evaluation has finished."""
+    head: str
+    status: EvaluationStatus
+    started_at: int | None = None
+    finished_at: int | None = None
+    generation: int = 0
+    namespace: str | None = None
+    """The namespace of the session when the evaluation finished."""
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    previous: int = 0
+    """The number of the same caller's previous evaluation in this session.
+
+    If there is none, the number of the latest evaluation when its client connected.
+    """
+    turn: int = 0
+    """The position in the order of turns. Among the next evaluations of all clients, the lowest one runs first."""
+    is_in_frame: bool = False
+    """Whether the code ran in a frame of an error. That error stays the session's last one, however the code ends."""
+    is_background: bool = False
+    """Whether the code runs concurrently with all other code and waits for none of it."""
+    is_answered: bool = False
+    """Whether an answer has informed the caller that the evaluation is running or waits for input."""
+    stop_requested: str | None = None
+    """Who last requested the end of the evaluation, and why."""
+    is_orphan: bool = False
+    """Whether the client has disconnected and its grace period has passed."""
+    kind: Kind = "evaluate"
+    file: str | None = None
+    """The file that is loaded or that the code comes from."""
+    lane: Lane | None = None
+    """The caller's lane, while the evaluation is not in it because the REPL is starting or has no free lane."""
+    is_others: bool = False
+    """Whether the code runs without this server, such as a cell that a person runs in a notebook."""
+
+    @property
+    def execution_session(self) -> str:
+        """Return the session of the REPL in which the evaluation actually runs."""
+        return execution_session_of(self.kind, self.session)
+
+    @property
+    def is_job(self) -> bool:
+        """Return whether this is a test run in its own process, or code in the frames of a failed run."""
+        return self.repl == TEST_JOBS_REPL
+
+    @property
+    def is_test_job(self) -> bool:
+        """Return whether this is a test run in its own process."""
+        return self.is_job and self.kind == "run-tests"
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the evaluation has finished, with whatever outcome."""
+        return self.status not in UNFINISHED_STATUSES

@@ -1,0 +1,15 @@
+"""A program of the workspace that listens on a port."""
+
+from __future__ import annotations
+
+from codriver.core.records import dataclass
+
+
+@dataclass(frozen=True)
+class ListeningProgram:
+    """A program of the workspace that listens on a port, by its process id and address."""
+
+    pid: int
+    address: str
+    can_connect: bool = False
+    """Whether the program gives Codriver a REPL when asked, because `codriver run` started it."""

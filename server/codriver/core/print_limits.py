@@ -1,0 +1,34 @@
+"""How values are printed: limits, and the part of a stored value to print."""
+
+from __future__ import annotations
+
+from codriver.core.records import dataclass
+
+
+@dataclass(frozen=True)
+class PrintLimits:
+    """Limits for printed values, for REPLs that respect them. None means no limit."""
+
+    max_length: int | None = None
+    """Maximum number of elements to print per collection."""
+    max_depth: int | None = None
+    max_value_bytes: int | None = None
+    is_length_explicit: bool = False
+    """Whether the caller gave `max_length`, which then overrides the limit that the user configured in the REPL."""
+    is_depth_explicit: bool = False
+
+
+NO_PRINT_LIMITS = PrintLimits()
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """A selected part of a stored value: the path to it, the first element, and the limits for printing it.
+
+    A step of the path is an index in a sequence, a key (strings unchanged, others as printed), or the name of a field.
+    A first step `$2` refers to the evaluation's second value instead of its last.
+    """
+
+    path: tuple[int | str, ...] = ()
+    start: int = 0
+    limits: PrintLimits = NO_PRINT_LIMITS

@@ -1,0 +1,148 @@
+"""Events that adapters report during an evaluation, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.core.records import dataclass
+from codriver.repls.contract.display_data import Bundle, Display
+
+if TYPE_CHECKING:
+    from codriver.core.evaluations import Failure
+
+
+NAMESPACE_MISSING_TYPE = "namespace-not-found"
+"""The type of the failure of an evaluation in a missing namespace. Nothing was evaluated."""
+
+READING_PHASES = frozenset({"read", "read-source"})
+"""Phases of failures in which no part of the failed form has run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Text that the program printed, as it was received. It may end in the middle of a line."""
+
+    stream: Literal["out", "err"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The printed value of a form, as opaque text.
+
+    `truncated` means that the server cut the text, and `is_late` that the form had already finished. `cut` describes
+    what print limits left out, if the REPL reports that. With `is_stored` the REPL retains the value. `bundle` has the
+    value in all its media types if it has more than text.
+    """
+
+    text: str
+    namespace: str | None = None
+    truncated: bool = False
+    is_late: bool = False
+    cut: str = ""
+    is_stored: bool = False
+    bundle: Bundle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStored:
+    """The REPL retains the last reported value, which was cut when printed. `cut` describes what was left out."""
+
+    cut: str
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveSeen:
+    """The values at sensitive paths of the application's state, sent before any output that may contain them.
+
+    Each is a pair of a name to display instead and the value. Only the redactor may use the values.
+    """
+
+    values: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeeded:
+    """The evaluation reads from stdin and waits for `Adapter.send_input`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCodeStarted:
+    """The start of an evaluation by another client of the same REPL, such as a person using a notebook.
+
+    The adapter creates the id of this event and of all events that follow it, up to `ForeignCodeFinished`.
+    """
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCodeFinished:
+    """The end of an evaluation by another client."""
+
+    status: Literal["done", "failed", "interrupted"]
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A report for a feature, usually the result of an extra of an evaluation. See `server_hooks.Report`."""
+
+    name: str
+    text: str = field(repr=False)
+
+
+Event = (
+    Output
+    | Value
+    | ValueStored
+    | Display
+    | InputNeeded
+    | ForeignCodeStarted
+    | ForeignCodeFinished
+    | SensitiveSeen
+    | Reported
+)
+
+Listener = Callable[[str | None, Event], None]
+"""Called on the event loop with the id of an evaluation and an event. It must return quickly and not raise.
+
+The id is None for output that belongs to no known evaluation. Evaluations of other clients have the id of their
+`ForeignCodeStarted`.
+"""
+
+
+LOAD_IT_SUFFIX: Final = ": load_file it"
+"""The end of a note on a module whose file was edited after it was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an evaluation ended: its status, and its failure if it failed."""
+
+    status: Literal["done", "failed", "interrupted"]
+    namespace: str | None = None
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    log_line: str | None = None
+    """The line that describes the end in the log."""
+    data: str | None = None
+    """The facts behind `log_line`, as a JSON object."""
+
+
+OnEnd = Callable[[Ending | Exception], None]
+"""Called on the event loop once, with the ending of an evaluation or an error. It must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """The outcome of an interrupt.
+
+    `interrupted`: the server confirmed it. `requested`: the code may still run, as a JVM takes seconds to stop a busy
+    thread. `idle`: nothing was running.
+    """
+
+    outcome: Literal["interrupted", "requested", "idle"]
+    note: str | None = None

@@ -1,0 +1,62 @@
+"""Stack traces and thread dumps."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """A frame of a stack trace. With `tooling` its code belongs to the language or its tools instead of the user."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    tooling: bool = False
+    repeated: str = ""
+    """How often the frame repeats in a row, as text. The repetitions themselves are left out."""
+    number: int | None = None
+    """The number of the frame, 0 for the innermost, if code can be evaluated in it."""
+    locals: Mapping[str, str] = field(default_factory=dict)
+    """The printed values of local variables by name, if they were requested and are available."""
+
+
+WRAPPER_RELATION = "thrown around it"
+"""The relation of an error that wraps the reported error."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackTrace:
+    """The last error of a session with its frames, innermost first.
+
+    On the JVM the reported error is the root cause. `chain` has the other errors, each with its own frames. See
+    `Failure`.
+    """
+
+    type: str
+    message: str
+    frames: tuple[StackFrame, ...]
+    data: str | None = None
+    """The printed value of `ex-data`."""
+    notes: tuple[str, ...] = ()
+    relation: str = ""
+    chain: tuple[StackTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDump:
+    """The stacks of a REPL's threads at one moment. `user` has only the frames of the user's code."""
+
+    whole: str
+    user: str
+
+
+NO_MESSAGE_TEXT: Final = "null"
+"""What the JVM prints for an error without a message, such as a stack overflow."""

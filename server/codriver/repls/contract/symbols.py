@@ -1,0 +1,83 @@
+"""Answers to queries about code: symbols, sources, completions and lists of names."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from codriver.core.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The documentation and position of a symbol. `extra` has keys of the server's reply without a field here."""
+
+    name: str
+    namespace: str | None = None
+    doc: str | None = None
+    arglists: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    macro: bool = False
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxIssue:
+    """A syntax error that a REPL reports without running the code. Lines and columns start at 1."""
+
+    message: str
+    type: str = "SyntaxError"
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text that defines a name and its position, if known.
+
+    The text may continue after the end of the definition.
+    """
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A name in a list of names, with its parameters and the first line of its documentation."""
+
+    name: str
+    type: str | None = None
+    """The type, as in `Completion`."""
+    parameters: str = ""
+    doc: str = ""
+    line: int | None = None
+    """For a member of a class, its line in the file of the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of names, which may be incomplete. `omitted` is the number of names left out."""
+
+    listed: tuple[Listed, ...]
+    omitted: int = 0
+    private: int = 0
+    """Number of private names that are not listed and not counted as omitted, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A candidate for a completion.
+
+    `type` is the server's name for its kind, such as `function`, `macro` or `module`.
+    """
+
+    candidate: str
+    type: str | None = None
+    namespace: str | None = None
