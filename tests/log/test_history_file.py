@@ -1,7 +1,9 @@
 """The file of a history: appends, syncs and compactions, also when the disk fails or the file changes."""
 
 import errno
+import itertools
 import os
+import sys
 
 import pytest
 
@@ -9,6 +11,9 @@ from codriver.log import history_file
 from codriver.log.history_file import HistoryFile
 from codriver.log.log_entries import Entry
 from codriver.log.transit_format import EntryDecoder, encode_entry, encode_file
+
+SYNCS_OF_DIRECTORY = 0 if sys.platform == "win32" else 1
+"""The number of syncs of a directory after a file in it was replaced, which Windows lacks."""
 
 
 @pytest.fixture
@@ -112,7 +117,7 @@ def test_a_failed_sync_is_repeated(path, monkeypatch, is_appended):
     file.sync()
     file.sync()
     assert not file.has_unsynced
-    assert len(synced) == 2, "the file and its directory"
+    assert len(synced) == 1 + SYNCS_OF_DIRECTORY
 
 
 def test_a_removed_file_has_nothing_to_sync(path):
@@ -150,17 +155,21 @@ def test_a_compaction_is_given_up_if_too_much_is_appended(path):
     assert lines(path) == ([3, 4], 0)
 
 
-@pytest.mark.parametrize("failing", [1, 3], ids=["compacted entries", "appended entries"])
-def test_a_compaction_whose_sync_fails_leaves_the_file_as_it_was(path, monkeypatch, failing):
-    file = created(path, code(1), code(2))
-    synced = []
+def fails_on_call(number):
+    """Return a function that fails when it is called for this time."""
+    calls = itertools.count(1)
 
-    def sync(descriptor):
-        synced.append(descriptor)
-        if len(synced) == failing:
+    def called(_):
+        if next(calls) == number:
             fail()
 
-    monkeypatch.setattr(os, "fsync", sync)
+    return called
+
+
+@pytest.mark.parametrize("failing", [1, 2 + SYNCS_OF_DIRECTORY], ids=["compacted entries", "appended entries"])
+def test_a_compaction_whose_sync_fails_leaves_the_file_as_it_was(path, monkeypatch, failing):
+    file = created(path, code(1), code(2))
+    monkeypatch.setattr(os, "fsync", fails_on_call(failing))
     with pytest.raises(OSError, match="Input/output"):
         compact(file, code(2), appended=[code(3)])
     assert [found.name for found in path.parent.iterdir()] == [path.name]

@@ -53,6 +53,9 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "editing/test_batch_records.py": {LINUX: "test_a_record_is_closed_before_it_is_removed"},
     "features/jupyter/test_notebook_files.py": {LINUX: "test_the_bytes_match_nbformat_which_finds_them_valid"},
+    "log/test_history_file.py": {
+        OPEN: "test_a_removed_file_is_created_again_with_all_entries test_a_file_that_was_replaced_is_continued",
+    },
     "log/test_spill.py": {
         OPEN: "test_a_directory_swept_during_its_creation_is_replaced_by_another "
         "test_output_is_stored_again_after_the_directory_was_deleted",

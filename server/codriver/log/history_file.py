@@ -157,7 +157,8 @@ class HistoryFile:
                     os.close(descriptor)
                     descriptor = -1
                     self._close()
-                    files.rename(self._compacted, self._path)
+                    with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as entry:
+                        entry.put(self._compacted.name)
                     self._replaced(sum(sizes) + len(appended) + len(last))
                     self._has_unsynced = True
             finally:
