@@ -40,7 +40,7 @@ def is_plain_class(kind: Any) -> bool:
 
 def can_be_created_again(kind: Any) -> bool:
     """Return whether a class can be created again without a library refusing a second one with its name."""
-    homes = {str(type.__dict__["__module__"].__get__(one)).partition(".")[0] for one in (*order_of(kind), type(kind))}
+    homes = {str(type.__dict__["__module__"].__get__(base)).partition(".")[0] for base in (*order_of(kind), type(kind))}
     return homes.isdisjoint(REGISTERING_LIBRARIES)
 
 
@@ -51,14 +51,14 @@ def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
     """
     seen: set[int] = set()
     for kind in kinds:
-        for one in _with_subclasses(kind):
-            if id(one) in seen or "__abstractmethods__" not in space_of(one):
+        for subclass in _with_subclasses(kind):
+            if id(subclass) in seen or "__abstractmethods__" not in space_of(subclass):
                 continue
-            seen.add(id(one))
-            before, now = space_of(one)["__abstractmethods__"], frozenset(_abstract_names(one))
+            seen.add(id(subclass))
+            before, now = space_of(subclass)["__abstractmethods__"], frozenset(_abstract_names(subclass))
             if before != now:
-                one.__abstractmethods__ = now
-                note("", lambda: True, _setter(one, before))
+                subclass.__abstractmethods__ = now
+                note("", lambda: True, _setter(subclass, before))
 
 
 def clear_subclass_caches(modules: Iterable[str]) -> None:
@@ -69,18 +69,18 @@ def clear_subclass_caches(modules: Iterable[str]) -> None:
     clear: Any = getattr(abc.ABCMeta, "_abc_caches_clear", None)
     for name in ("collections.abc", "typing", *modules) if clear is not None else ():
         module = sys.modules.get(name)
-        for one in list(space_of_module(module).values()) if module is not None else ():
-            if is_class(one) and issubclass(type(one), abc.ABCMeta):
-                clear(one)
-                _update_members(one)
+        for value in list(space_of_module(module).values()) if module is not None else ():
+            if is_class(value) and issubclass(type(value), abc.ABCMeta):
+                clear(value)
+                _update_members(value)
 
 
 def _update_members(kind: Any) -> None:
     """Update the names of members that a protocol and its subclasses store since Python 3.12."""
     names_of: Any = getattr(sys.modules.get("typing"), "_get_protocol_attrs", None)
-    for one in _with_subclasses(kind) if names_of is not None and "__protocol_attrs__" in space_of(kind) else ():
-        if space_of(one).get("_is_protocol"):
-            one.__protocol_attrs__ = names_of(one)
+    for subclass in _with_subclasses(kind) if names_of is not None and "__protocol_attrs__" in space_of(kind) else ():
+        if space_of(subclass).get("_is_protocol"):
+            subclass.__protocol_attrs__ = names_of(subclass)
 
 
 def _setter(kind: Any, names: Any) -> Callable[[], object]:
@@ -98,7 +98,7 @@ def _abstract_names(kind: Any) -> Iterator[str]:
     """Yield the names of the abstract methods of a class."""
     for base in kind.__bases__:
         for name in space_of(base).get("__abstractmethods__", ()) if is_class(base) else ():
-            value = next((space_of(one)[name] for one in order_of(kind) if name in space_of(one)), None)
+            value = next((space_of(base)[name] for base in order_of(kind) if name in space_of(base)), None)
             if getattr(value, "__isabstractmethod__", False):
                 yield name
     for name, value in list(space_of(kind).items()):

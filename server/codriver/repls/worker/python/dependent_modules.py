@@ -150,6 +150,6 @@ def _in_order(found: dict[str, Outline]) -> Iterator[str]:
             done.update(circle)
             yield from sorted(circle, key=positions.__getitem__)
 
-    for one in positions:
-        if one not in numbers:
-            yield from visit(one)
+    for module_name in positions:
+        if module_name not in numbers:
+            yield from visit(module_name)

@@ -135,8 +135,8 @@ class Followers:
 
     def close(self) -> None:
         """Drop all references to objects, so that unused ones can be deleted."""
-        for one in (self._live_by_node or {}, self._minimals, self._sources):
-            one.clear()
+        for collection in (self._live_by_node or {}, self._minimals, self._sources):
+            collection.clear()
         self._live_by_node = None
         self.changes.close()
         self._dependents.close()
@@ -147,28 +147,32 @@ class Followers:
         """Evaluate statements that may depend on the load, to find out which values were modified since."""
         comparison = self._minimal.comparison
         for change in comparison.changes:
-            for one in (change.old, change.new):
-                if one is None:
+            for statement in (change.old, change.new):
+                if statement is None:
                     continue
-                parts = one.name.split(".")
+                parts = statement.name.split(".")
                 is_dunder = parts[-1][:2] == parts[-1][-2:] == "__"
                 self._seeds |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
-                if one.kind != FUNCTION:
-                    self._seeds.update(part for name in targets(one.node) for part in name.split("."))
-                    self._seeds.update(names_bound_by(one.node) if not one.owner else ())
+                if statement.kind != FUNCTION:
+                    self._seeds.update(part for name in targets(statement.node) for part in name.split("."))
+                    self._seeds.update(names_bound_by(statement.node) if not statement.owner else ())
                     self._seeds.update(parts[:-1])
                 elif is_dunder and len(parts) > 1:
                     self._seeds.add(parts[0])
-                if one.kind == CLASS or one.owner:
-                    self._seeds.update(self._related_classes(one))
-                if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
-                    self._seeds.update(self._filled_names(one.node, self.text))
-        for one in comparison.moved:
+                if statement.kind == CLASS or statement.owner:
+                    self._seeds.update(self._related_classes(statement))
+                if statement.kind not in (FUNCTION, CLASS) or statement.node.decorator_list:
+                    self._seeds.update(self._filled_names(statement.node, self.text))
+        for statement in comparison.moved:
             self._seeds.update(
-                part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split(".")
+                part
+                for name in (statement.name, *targets(statement.node))
+                for part in (statement.owner + name).split(".")
             )
         self._seeds = {seed for seed in self._seeds if seed.isidentifier()}
-        is_function_only = all(one.old and one.new and one.some.kind == FUNCTION for one in comparison.changes)
+        is_function_only = all(
+            change.old and change.new and change.some.kind == FUNCTION for change in comparison.changes
+        )
         if self._seeds and (not is_function_only or "__dir__" in self.text.space):
             self._seeds |= NAMESPACE_READERS
         if not self._seeds:
@@ -401,7 +405,7 @@ class Followers:
             return False
         branch = node.body if value else node.orelse
         return value is self._truths[top] and not any(
-            self.changes.is_affected(self.effects(one, text)) for one in branch
+            self.changes.is_affected(self.effects(statement, text)) for statement in branch
         )
 
     def _is_only_setter(self, text: Text, node: Any) -> bool:
@@ -412,9 +416,9 @@ class Followers:
         given = self.effects(ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text)
         target = dump([call.func])
         others = [
-            one for one in text.body
-            if one is not node and isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)
-            and dump([one.value.func]) == target
+            statement for statement in text.body
+            if statement is not node and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+            and dump([statement.value.func]) == target
         ]  # fmt: skip
         return given.effect is None and not given.fills and not others
 
@@ -422,8 +426,9 @@ class Followers:
         """Return whether an assignment sets attributes or items that still exist as the same objects."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
-            isinstance(one, (ast.Attribute, ast.Subscript)) and not self.changes.is_affected(self.effects(one, text))
-            for one in assigned
+            isinstance(target, (ast.Attribute, ast.Subscript))
+            and not self.changes.is_affected(self.effects(target, text))
+            for target in assigned
         )
 
     def run(self, text: Text, node: Any) -> None:
@@ -690,8 +695,8 @@ class Followers:
         made = [
             eval(minimal.compiled(ast.Expression(decorator), "eval"), text.space) for decorator in node.decorator_list
         ]
-        for one in reversed(made):
-            value = one(value)
+        for decorate in reversed(made):
+            value = decorate(value)
         text.space[node.name] = value
         if text.name != self.name and value is not before:
             self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
@@ -712,8 +717,8 @@ class Followers:
 
     def are_decorators_of_libraries(self, node: Any) -> bool:
         """Return whether all decorators of a definition come from known libraries, which keep the function itself."""
-        called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-        homes = {self.analysis.library_of(one, self.text.space) for one in called}
+        called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
+        homes = {self.analysis.library_of(decorator, self.text.space) for decorator in called}
         return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
 
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
@@ -838,7 +843,7 @@ class Followers:
         positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
-            circle = {one for one in text.imports if positions.get(one, 0) > positions[text.name]}
+            circle = {name for name in text.imports if positions.get(name, 0) > positions[text.name]}
             for top in text.mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
@@ -847,7 +852,7 @@ class Followers:
                 if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue
                 changed = {read for read in self.effects(node, text).reads if self.changes.has_changed(*read)}
-                is_late = is_class_ or any(one in late or one[0] in circle for one in changed)
+                is_late = is_class_ or any(read in late or read[0] in circle for read in changed)
                 if not changed or not is_late:
                     continue
                 before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
@@ -885,13 +890,13 @@ class Followers:
                 only_defaults and self.analysis.library_of(called, self.text.space) in LIBRARIES_IGNORING_DEFAULTS
             )
         reached = [live]
-        for one in reached:
-            source = self._source_of(one)
+        for function in reached:
+            source = self._source_of(function)
             words = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
             words |= {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
             if not words.isdisjoint(SIGNATURE_NAMES):
                 return True
-            named = [one.__globals__.get(word) for word in words]
+            named = [function.__globals__.get(word) for word in words]
             known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
             reached += [each for each in known if each not in reached and len(reached) < MAX_SEARCHED_FUNCTIONS]
         return False

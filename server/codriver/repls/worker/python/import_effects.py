@@ -116,10 +116,12 @@ CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 class Value:
     """What is known about a value.
 
-    This is its roots, which are the objects that it may be part of, the live object, its class, or the node of its
-    function. `items` are the values that iterating over it yields, if known. `options` are the objects of which it is
-    one. `after` is the class after which `super()` looks up attributes. `attributes` are those that the constructor of
-    a new object sets, or None. `alternatives` are values of several types of which it is one.
+    - `live` is the existing object itself, `kind` its class, and `inner` the node of its function, as far as known.
+    - `roots` are the ids of the existing objects that the value may be part of.
+    - `items` are the values that an iteration yields, `options` the objects of which the value is one, and
+      `alternatives` the same for values of several types.
+    - `attributes` are those that the constructor of a new object sets, by name.
+    - `after` is the class after which `super()` looks up attributes.
     """
 
     __slots__ = (
@@ -149,14 +151,16 @@ class Value:
 class Effects:
     """The effects of running a statement.
 
-    `reads` are the names that it reads, including those in functions that it calls, which are in `calls`. `fills` are
-    the ids of existing objects that it changes. `effect` describes the first call that may have other effects, or is
-    None.
+    - `reads` are the names that it reads, including those in functions that it calls.
+    - `calls` are the ids of these functions, and `defaults` the ids of default values that the calls receive.
+    - `fills` are the ids of existing objects that it changes.
+    - `effect` describes the first call that may have other effects, or is None.
+    - `guesses` are names that may be read, because an object or function is unknown.
+    - `created` is the class that is being created, and `objects` are the named objects by id.
 
-    Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
-    `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
-    any class, `C.%` for any code in a class, and `**` for all names of a module. `objects` are the named objects by id,
-    and `defaults` the ids of default values that calls receive. `created` is the class that is being created.
+    In `reads`, `C.*` stands for all attributes of the class `C`, `C.+` for their names, `C.=` for all but its methods,
+    and `f(...)` for the signature of `f`. In `guesses`, `**` stands for all names of a module, `C.%` for any code in a
+    class, and the module `*` with `.name` for an attribute of any class.
     """
 
     def __init__(self) -> None:
@@ -247,9 +251,9 @@ class Analysis:
             arguments.vararg,
             arguments.kwarg,
         ]
-        for one in [*(each.annotation for each in every if each is not None), node.returns]:
-            if one is not None:
-                walk.annotation(one)
+        for annotation in [*(argument.annotation for argument in every if argument is not None), node.returns]:
+            if annotation is not None:
+                walk.annotation(annotation)
         return found
 
     def call(self, function: types.FunctionType) -> Effects:
@@ -374,8 +378,8 @@ class _Walk:
         elif type(node).__name__ == "Match":
             self.value(node.subject)
             for case in node.cases:
-                for one in ast.walk(case.pattern):
-                    name = getattr(one, "name", None) or getattr(one, "rest", None)
+                for part in ast.walk(case.pattern):
+                    name = getattr(part, "name", None) or getattr(part, "rest", None)
                     if isinstance(name, str):
                         self._bind(name, Value())
                 if case.guard is not None:
@@ -389,12 +393,12 @@ class _Walk:
     def _note_tried_imports(self, node: ast.Try) -> None:
         """Record the names that a `try` imports, whose absence it may handle."""
         package = self.space.get("__package__")
-        for one in node.body:
-            if isinstance(one, ast.ImportFrom):
-                source = "." * one.level + (one.module or "")
+        for statement in node.body:
+            if isinstance(statement, ast.ImportFrom):
+                source = "." * statement.level + (statement.module or "")
                 with contextlib.suppress(ImportError, ValueError):
                     source = importlib.util.resolve_name(source, package if type(package) is str else None)
-                self.found.reads.update((source, each.name) for each in one.names)
+                self.found.reads.update((source, alias.name) for alias in statement.names)
 
     def _all(self, nodes: Iterable[Any]) -> None:
         """Visit several statements."""
@@ -414,8 +418,8 @@ class _Walk:
         kind = live if is_class(live) else None
         inner = _Walk(self.analysis, self.space, dict(self.names or {}), self.found, self.stack)
         inner.is_class = True
-        for one in node.body:
-            inner.statement(one)
+        for statement in node.body:
+            inner.statement(statement)
         value = Value(live=kind if kind is not None else UNKNOWN_OBJECT, roots=NO_ROOTS)
         self._class_hooks(node, kind, [*bases, *words], value)
         made = self.decorated(node, value)
@@ -423,14 +427,14 @@ class _Walk:
 
     def _class_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
         """Visit what is called when a class is created: hooks of its bases, and methods of its metaclass."""
-        lived = [one.live for one in bases if is_class(one.live)]
+        lived = [base.live for base in bases if is_class(base.live)]
         metas = (
-            [one for one in lived if issubclass(one, type)]
-            + [type(one) for one in lived]
+            [base for base in lived if issubclass(base, type)]
+            + [type(base) for base in lived]
             + ([type(kind)] if kind else [])
         )
         count = len(node.bases)
-        words: dict[str | None, Value] = {one.arg: each for one, each in zip(node.keywords, bases[count:])}
+        words: dict[str | None, Value] = {keyword.arg: value for keyword, value in zip(node.keywords, bases[count:])}
         words.pop("metaclass", None)
         given = [Value(live=node.name), Value(kind=tuple, items=tuple(bases[:count])), Value(kind=dict)]
         for meta in dict.fromkeys(metas):
@@ -447,7 +451,7 @@ class _Walk:
 
     def decorated(self, node: Any, value: Value) -> Value:
         """Visit the calls of decorators, and return the decorated value."""
-        made = [(self.value(one), one) for one in node.decorator_list]
+        made = [(self.value(decorator), decorator) for decorator in node.decorator_list]
         for decorator, argument in reversed(made):
             value = self._apply(decorator, argument, [value], argument, is_decorator=True)
         return value
@@ -455,15 +459,15 @@ class _Walk:
     def annotation(self, node: ast.expr) -> None:
         """Visit the names in an annotation, which may be a string."""
         is_schema = self.kind is not None and _library_of(self.kind) in SIGNATURE_READING_LIBRARIES
-        for one in ast.walk(node):
+        for part in ast.walk(node):
             found = None
-            if isinstance(one, ast.Constant) and type(one.value) is str:
+            if isinstance(part, ast.Constant) and type(part.value) is str:
                 with contextlib.suppress(SyntaxError, ValueError):
-                    found = self.value(ast.parse(one.value, mode="eval").body)
-            elif isinstance(one, ast.Name):
-                found = self._name(one.id)
-            elif isinstance(one, ast.Attribute):
-                found = self.value(one)
+                    found = self.value(ast.parse(part.value, mode="eval").body)
+            elif isinstance(part, ast.Name):
+                found = self._name(part.id)
+            elif isinstance(part, ast.Attribute):
+                found = self.value(part)
             if found is not None and self.with_signatures:
                 self._read_signature(found.live)
             if found is not None and is_schema and is_class(found.live) and "_member_map_" in space_of(found.live):
@@ -482,9 +486,11 @@ class _Walk:
             return
         value = self.value(node.value)
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURATION_ATTRIBUTES for one in targets):
-            for one in ast.walk(node.value):
-                live = self.space.get(one.id) if isinstance(one, ast.Name) else None
+        if self.is_class and any(
+            isinstance(target, ast.Name) and target.id in CONFIGURATION_ATTRIBUTES for target in targets
+        ):
+            for child in ast.walk(node.value):
+                live = self.space.get(child.id) if isinstance(child, ast.Name) else None
                 if self._is_of_project(live):  # the library calls it when it creates the class
                     self._run(live, [Value()], node)
         if self.is_class:
@@ -525,15 +531,15 @@ class _Walk:
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = value.items
             if items is None and type(value.live) in (tuple, list):
-                items = tuple(Value(value.roots | _roots(one), one) for one in value.live)
+                items = tuple(Value(value.roots | _roots(item), item) for item in value.live)
             if (
                 items is None
                 or len(items) != len(target.elts)
                 or any(isinstance(elt, ast.Starred) for elt in target.elts)
             ):
                 items = [Value(value.roots) for _ in target.elts]
-            for one, each in zip(target.elts, items):
-                self._targets(one, each)
+            for element, item in zip(target.elts, items):
+                self._targets(element, item)
         elif isinstance(target, ast.Starred):
             self._targets(target.value, Value(value.roots))
         else:
@@ -542,9 +548,11 @@ class _Walk:
     def _guess_subclasses(self, kind: Any) -> None:
         """Record that an object of a class may belong to any of its subclasses."""
         waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
-        for one in waiting:
-            self.found.guesses.update((str(home_of(one)), f"{qualname_of(one)}.{word}") for word in ("=", "%"))
-            waiting += [each for each in type.__subclasses__(one) if each not in waiting]
+        for subclass in waiting:
+            self.found.guesses.update(
+                (str(home_of(subclass)), f"{qualname_of(subclass)}.{word}") for word in ("=", "%")
+            )
+            waiting += [inner for inner in type.__subclasses__(subclass) if inner not in waiting]
 
     def _bind_in_block(self, target: ast.AST, value: Value) -> None:
         """Bind the target of a loop, a `with` or an `except` for the statements in it."""
@@ -668,7 +676,7 @@ class _Walk:
             return Value(kind=str)
         if isinstance(node, ast.Compare):
             self._record_special_methods(
-                [self.value(one) for one in (node.left, *node.comparators)], *COMPARISON_METHODS
+                [self.value(operand) for operand in (node.left, *node.comparators)], *COMPARISON_METHODS
             )
             return Value()
         roots: Roots = NO_ROOTS
@@ -700,7 +708,7 @@ class _Walk:
         made = Value(owner.roots)
         if items and len(items) <= MAX_NAMED and all(map(self._is_followed, items)):
             made.options = tuple(items)
-        kinds = {type(one) for one in items}
+        kinds = {type(item) for item in items}
         if len(kinds) == 1 and not made.options:
             made.kind = kinds.pop()
         return made
@@ -727,8 +735,8 @@ class _Walk:
         kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
         if isinstance(node, ast.Dict):
             keys = [self.value(key) for key in node.keys if key is not None]
-            for one in node.values:
-                self.value(one)
+            for expression in node.values:
+                self.value(expression)
             self._record_special_methods(keys, "__hash__", "__eq__")
             return Value(kind=dict, items=tuple(keys) if all(node.keys) else None)
         items: list[Value] = []
@@ -744,7 +752,9 @@ class _Walk:
 
         Only what the methods read matters, because operations are assumed to have no external effects.
         """
-        for value in [each for one in values for each in (one.alternatives or (one,))]:
+        for value in [
+            alternative for value_given in values for alternative in (value_given.alternatives or (value_given,))
+        ]:
             if value.kind is None and value.inner is None and value.live is UNKNOWN_OBJECT:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
@@ -802,7 +812,7 @@ class _Walk:
         """Return the value of an attribute, and record that it is read."""
         name, live = node.attr, owner.live
         if owner.alternatives:
-            return _either([self._attribute(one, node) for one in owner.alternatives])
+            return _either([self._attribute(alternative, node) for alternative in owner.alternatives])
         if live is not UNKNOWN_OBJECT and issubclass(type(live), types.ModuleType):
             home = str(space_of_module(live).get("__name__"))
             self.found.reads.add((home, name))
@@ -914,11 +924,13 @@ class _Walk:
 
     def _read_code_in(self, found: Any, kind: Any) -> None:
         """Record what the functions in a descriptor read when they are called with the class `kind`."""
-        for one in attribute_dict(found).values():
-            if self._is_of_project(one):
+        for function in attribute_dict(found).values():
+            if self._is_of_project(function):
                 inside = Effects()
                 inside.nodes = self.found.nodes
-                _Walk(self.analysis, self.space, None, inside, self.stack).run_with(one, [Value(_roots(kind), kind)])
+                _Walk(self.analysis, self.space, None, inside, self.stack).run_with(
+                    function, [Value(_roots(kind), kind)]
+                )
                 self.found.reads |= inside.reads
                 self.found.guesses |= inside.guesses
                 self.found.nodes = inside.nodes
@@ -950,8 +962,8 @@ class _Walk:
     def _items_of(self, iterated: Value) -> list[Value]:
         """Return the values that an iteration yields, one for each type of the live elements."""
         if iterated.alternatives:
-            filled = [one for one in iterated.alternatives if one.items != ()]
-            return [item for one in filled for item in self._items_of(one)] or [Value(iterated.roots)]
+            filled = [alternative for alternative in iterated.alternatives if alternative.items != ()]
+            return [item for alternative in filled for item in self._items_of(alternative)] or [Value(iterated.roots)]
         live, kind = iterated.live, type(iterated.live)
         if iterated.items is not None:
             return list(iterated.items)[:MAX_ITEMS] or [Value(iterated.roots)]
@@ -966,11 +978,11 @@ class _Walk:
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
         """Return one value for each type of some live elements, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
-        named = [one for one in items if is_class(one) or type(one) in FOLLOWED_ELEMENT_TYPES]
+        named = [item for item in items if is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES]
         for item in items:
             if not (is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES):
                 kinds.setdefault(type(item), Value(roots, kind=type(item)))
-        return [*[Value(roots, one) for one in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
+        return [*[Value(roots, item) for item in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
         """Record that all attributes of a class are read, or with `+` only their names."""
@@ -1001,19 +1013,19 @@ class _Walk:
                 self._read_signature(called)
 
     def _operator(self, node: ast.BinOp) -> Value:
-        one, other = self.value(node.left), self.value(node.right)
+        left, right = self.value(node.left), self.value(node.right)
         word = OPERATOR_METHOD_NAMES.get(type(node.op), "")
-        for owner, given, name in ((one, other, f"__{word}__"), (other, one, f"__r{word}__")):
+        for owner, given, name in ((left, right, f"__{word}__"), (right, left, f"__r{word}__")):
             found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN_OBJECT
             if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
-        self._record_special_methods([one, other], f"__{word}__", f"__r{word}__")
+        self._record_special_methods([left, right], f"__{word}__", f"__r{word}__")
         if isinstance(node.op, ast.Mod):
             self._record_special_methods(
-                [*self._items_of(other)] if other.items is not None else [other], "__str__", "__repr__"
+                [*self._items_of(right)] if right.items is not None else [right], "__str__", "__repr__"
             )
-        kind = one.kind if one.kind is not None and is_immutable_kind(one.kind) else other.kind
-        return Value(kind=kind if one.kind is other.kind or one.kind is None else one.kind)
+        kind = left.kind if left.kind is not None and is_immutable_kind(left.kind) else right.kind
+        return Value(kind=kind if left.kind is right.kind or left.kind is None else left.kind)
 
     # Calls
 
@@ -1041,13 +1053,16 @@ class _Walk:
             return Value()  # the call fails, or is never reached
         if function.alternatives:
             return _either(
-                [self._apply(one, call, given, node, named, is_decorator=is_decorator) for one in function.alternatives]
+                [
+                    self._apply(alternative, call, given, node, named, is_decorator=is_decorator)
+                    for alternative in function.alternatives
+                ]
             )
         if function.options:
             return self._apply_each(function, call, given, node, named)
         while type(live) is functools.partial:
             given = [*(Value(_roots(argument), argument) for argument in live.args), *given]
-            named = {**{name: Value(_roots(one), one) for name, one in live.keywords.items()}, **named}
+            named = {**{name: Value(_roots(value), value) for name, value in live.keywords.items()}, **named}
             live = live.func
         if type(live) is types.MethodType and self._is_of_project(live.__func__):
             given = [Value(_roots(live.__self__), live.__self__), *given]
@@ -1129,39 +1144,39 @@ class _Walk:
             if reached and is_part:
                 function.options = reached
                 return self._apply_each(function, call, given, node, named)
-        for one in every if type(live) is types.FunctionType and self.names is None else ():
-            if is_class(one.live) and self._is_workspace_class(one.live):
-                self._read_whole(one.live, "=")  # the library may create an object of the class now
+        for argument in every if type(live) is types.FunctionType and self.names is None else ():
+            if is_class(argument.live) and self._is_workspace_class(argument.live):
+                self._read_whole(argument.live, "=")  # the library may create an object of the class now
         self._record_effect(node)
         return Value(function.roots)
 
     def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
         """Return the functions that a call of an unknown part of some objects may reach, or () if it may be another."""
         named = [self.found.objects[key] for key in roots if key in self.found.objects]
-        level = [one for one in named if type(one) is not types.FunctionType]
+        level = [value for value in named if type(value) is not types.FunctionType]
         seen: set[int] = set()
         functions: list[Any] = []
         is_known = True
         while level and len(seen) < MAX_SEARCHED_PARTS:
-            one = level.pop()
-            kind = type(one)
-            if id(one) in seen or is_class(one) or issubclass(kind, (types.ModuleType, str, bytes, int)):
+            candidate = level.pop()
+            kind = type(candidate)
+            if id(candidate) in seen or is_class(candidate) or issubclass(kind, (types.ModuleType, str, bytes, int)):
                 continue
-            seen.add(id(one))
-            inner = one.__func__ if type(one) is types.MethodType else one
+            seen.add(id(candidate))
+            inner = candidate.__func__ if type(candidate) is types.MethodType else candidate
             if type(inner) is types.FunctionType:
                 if self._is_of_project(inner):
-                    functions.append(one)
+                    functions.append(candidate)
                     self.found.reads.add((str(inner.__module__), f"{inner.__qualname__}()"))
                 else:
                     is_known = False
             elif issubclass(kind, dict):
-                level += dict.values(one)
+                level += dict.values(candidate)
             elif issubclass(kind, (list, tuple, set)):
-                level += next(base for base in (list, tuple, set) if issubclass(kind, base)).__iter__(one)
-            elif instance_dict_of(one) is not None:
-                level += attribute_dict(one).values()
-            elif callable(one):
+                level += next(base for base in (list, tuple, set) if issubclass(kind, base)).__iter__(candidate)
+            elif instance_dict_of(candidate) is not None:
+                level += attribute_dict(candidate).values()
+            elif callable(candidate):
                 is_known = False
         return tuple(functions) if is_known and len(functions) <= MAX_NAMED else ()
 
@@ -1169,7 +1184,9 @@ class _Walk:
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
         """Visit the calls of all objects that a value may be."""
-        return _either([self._apply(Value(function.roots, one), call, given, node, named) for one in function.options])
+        return _either(
+            [self._apply(Value(function.roots, option), call, given, node, named) for option in function.options]
+        )
 
     def _run_each(
         self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
@@ -1191,11 +1208,11 @@ class _Walk:
         called = function.live if function.live is not UNKNOWN_OBJECT else None if owner is None else owner.kind
         library = _library_of(called)
         method = call.attr if isinstance(call, ast.Attribute) else ""
-        for one in every if library in SIGNATURE_READING_LIBRARIES else ():
-            self._read_signature(one.live)
-        for one in every if method in CONFIGURATION_READING_METHODS else ():
-            if is_class(one.live):
-                self._read_whole(one.live)
+        for argument in every if library in SIGNATURE_READING_LIBRARIES else ():
+            self._read_signature(argument.live)
+        for argument in every if method in CONFIGURATION_READING_METHODS else ():
+            if is_class(argument.live):
+                self._read_whole(argument.live)
         if owner is not None and is_class(owner.live) and self._is_workspace_class(owner.live):
             found = _function_of(_unbound_attribute(owner.live, method))
             if type(found) is types.FunctionType and not self._is_of_project(found):
@@ -1226,26 +1243,26 @@ class _Walk:
         if name in ("import_module", "__import__") and every and type(every[0].live) is str:
             module = sys.modules.get(every[0].live)
             return Value() if module is None else Value(live=module)
-        for one in every:
-            if is_class(one.live) and name in CLASS_READING_FUNCTIONS:
-                self._read_whole(one.live)
-            kind = one.live if is_class(one.live) else one.kind
+        for argument in every:
+            if is_class(argument.live) and name in CLASS_READING_FUNCTIONS:
+                self._read_whole(argument.live)
+            kind = argument.live if is_class(argument.live) else argument.kind
             if is_class(kind) and kind not in PLAIN_TYPES and not only_stores and live not in vars(builtins).values():
                 for each in order_of(kind)[:-1]:
                     self.found.guesses.add((str(home_of(each)), f"{qualname_of(each)}.%"))
             if name in SIGNATURE_READING_FUNCTIONS:
-                self._read_signature(one.live)
-        for one in every:
-            if one.inner is not None and not only_stores:
-                for item in self._arguments_passed_to(name, one, every):
-                    self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
-            elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not only_stores:
-                bound = [one.bound] if one.bound is not None else []
-                for item in self._arguments_passed_to(name, one, every):
-                    self._run(one.live, [*bound, item, Value(), Value()], node)
-            elif name in CALLING_BUILTINS and is_class(one.live) and self._is_workspace_class(one.live):
-                for item in self._arguments_passed_to(name, one, every):
-                    self._construct(one.live, [item], [item], {}, node)
+                self._read_signature(argument.live)
+        for argument in every:
+            if argument.inner is not None and not only_stores:
+                for item in self._arguments_passed_to(name, argument, every):
+                    self._run_node(argument.inner[0], argument.inner[1], [item, Value(), Value()], {}, node)
+            elif type(argument.live) is types.FunctionType and self._is_of_project(argument.live) and not only_stores:
+                bound = [argument.bound] if argument.bound is not None else []
+                for item in self._arguments_passed_to(name, argument, every):
+                    self._run(argument.live, [*bound, item, Value(), Value()], node)
+            elif name in CALLING_BUILTINS and is_class(argument.live) and self._is_workspace_class(argument.live):
+                for item in self._arguments_passed_to(name, argument, every):
+                    self._construct(argument.live, [item], [item], {}, node)
         self._note_special_methods(name, every)
         if live is builtins.super and self.names and "self" in self.names:
             for base in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
@@ -1280,8 +1297,8 @@ class _Walk:
         """Return what a built-in function passes to the function among its arguments: elements of the others."""
         if name not in CALLING_BUILTINS:
             return [Value()]
-        others = [one for one in every if one is not function]
-        return [item for one in others[:1] for item in self._items_of(one)] or [Value()]
+        others = [argument for argument in every if argument is not function]
+        return [item for argument in others[:1] for item in self._items_of(argument)] or [Value()]
 
     def _note_special_methods(self, name: str, every: list[Value]) -> None:
         """Record the special methods that a built-in function calls on its arguments and their elements."""
@@ -1291,13 +1308,14 @@ class _Walk:
             self._record_special_methods(iterated, "__iter__", "__next__")
             if name in METHODS_CALLED_ON_ITEMS:
                 self._record_special_methods(
-                    [item for one in iterated for item in self._items_of(one)], *METHODS_CALLED_ON_ITEMS[name]
+                    [item for collection in iterated for item in self._items_of(collection)],
+                    *METHODS_CALLED_ON_ITEMS[name],
                 )
                 self._record_special_methods(iterated if len(iterated) > 1 else (), *METHODS_CALLED_ON_ITEMS[name])
         if name in ("isinstance", "issubclass") and len(every) == 2 and is_class(every[1].live):
             space = space_of(every[1].live)
             if space.get("_is_protocol"):
-                self.found.guesses.update(("*", f".{one}") for one in space if one[:2] != "__")
+                self.found.guesses.update(("*", f".{attribute}") for attribute in space if attribute[:2] != "__")
             hook = _function_of(_unbound_attribute(every[1].live, "__subclasshook__"))
             if self._is_of_project(hook):
                 self._run(hook, [every[1], every[0]], ast.Pass())
@@ -1314,7 +1332,7 @@ class _Walk:
         if name == "enumerate" and every:
             return tuple(Value(kind=tuple, items=(Value(kind=int), item)) for item in self._items_of(every[0]))
         if name == "zip" and every:
-            columns = [self._items_of(one) for one in every]
+            columns = [self._items_of(argument) for argument in every]
             count = max(map(len, columns))
             return tuple(
                 Value(kind=tuple, items=tuple(column[min(number, len(column) - 1)] for column in columns))
@@ -1327,7 +1345,9 @@ class _Walk:
     ) -> Value:
         """Visit the creation of an object of a class, and return its value."""
         made = Value(kind=kind)
-        is_partly_known = None in named or any(isinstance(one, ast.Starred) for one in getattr(node, "args", ()))
+        is_partly_known = None in named or any(
+            isinstance(argument, ast.Starred) for argument in getattr(node, "args", ())
+        )
         made.attributes = None if is_partly_known else _fields_given(kind, given, named)
         self._note_arguments(Value(live=kind), node, every)
         if is_pure_callable(kind):
@@ -1360,7 +1380,7 @@ class _Walk:
     def _is_workspace_class(self, kind: Any) -> bool:
         values = list(space_of(kind).values())
         found = [value for value in values if type(value) is types.FunctionType]
-        if any(self._is_of_project(one) for one in found):
+        if any(self._is_of_project(function) for function in found):
             return True
         module = sys.modules.get(str(home_of(kind)))
         name = str(space_of_module(module).get("__file__")) if module is not None else ""
@@ -1370,11 +1390,11 @@ class _Walk:
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
         """Visit a call of a method that is not from the workspace, and return its value."""
-        for one in every if name in CALLING_METHODS else ():
-            if self._is_of_project(one.live):
-                self._run(one.live, [Value(), Value()], node)
-            if one.inner is not None:
-                self._run_node(one.inner[0], one.inner[1], [Value(), Value()], {}, node)
+        for argument in every if name in CALLING_METHODS else ():
+            if self._is_of_project(argument.live):
+                self._run(argument.live, [Value(), Value()], node)
+            if argument.inner is not None:
+                self._run_node(argument.inner[0], argument.inner[1], [Value(), Value()], {}, node)
         if is_class(owner.live):
             if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
                 return Value(kind=owner.live)
@@ -1427,16 +1447,18 @@ class _Walk:
         """Record that the library may call any function of a model and of the models in its fields."""
         if id(kind) in seen:
             return
-        for one in order_of(kind):
-            self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
+        for base in order_of(kind):
+            self.found.guesses.add((str(home_of(base)), f"{qualname_of(base)}.%"))
         fields = _unbound_attribute(kind, "__pydantic_fields__")
         for field in fields.values() if type(fields) is dict else ():
             waiting = [_slot(field, "annotation")]
             while waiting:
-                one = waiting.pop()
-                waiting += getattr(one, "__args__", ()) if type(one).__module__ in ("typing", "types") else ()
-                if is_class(one) and _library_of(one) == "pydantic":
-                    self._guess_code_of_models(one, seen | {id(kind)})
+                annotation = waiting.pop()
+                waiting += (
+                    getattr(annotation, "__args__", ()) if type(annotation).__module__ in ("typing", "types") else ()
+                )
+                if is_class(annotation) and _library_of(annotation) == "pydantic":
+                    self._guess_code_of_models(annotation, seen | {id(kind)})
 
     def _note_callbacks(self, owner: Value) -> None:
         """Record the methods of a workspace class that a method inherited from a library may call."""
@@ -1507,12 +1529,14 @@ class _Walk:
             return Value()
         names = dict(outer.names or {})
         arguments = inner.args
-        plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
+        plain = [parameter.arg for parameter in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
         names.update({name: Value() for name in plain})
         names.update(zip(plain, given))
         names.update({kwonlyarg.arg: Value() for kwonlyarg in arguments.kwonlyargs})
         names.update({name: value for name, value in named.items() if name in names})
-        is_partly_known = None in named or any(isinstance(one, ast.Starred) for one in getattr(node, "args", ()))
+        is_partly_known = None in named or any(
+            isinstance(argument, ast.Starred) for argument in getattr(node, "args", ())
+        )
         for name, live in (defaults or {}).items():
             if name not in plain[: len(given)] and name not in named and name in names:
                 self.found.defaults.add(id(live))
@@ -1524,8 +1548,8 @@ class _Walk:
         walk = _Walk(self.analysis, outer.space, names, self.found, (*self.stack, id(inner)))
         if isinstance(inner, ast.Lambda):
             return walk.value(inner.body)
-        for one in inner.body:
-            walk.statement(one)
+        for statement in inner.body:
+            walk.statement(statement)
         if walk.is_generator:
             return Value(kind=types.GeneratorType, items=tuple(_distinct(walk.yielded)))
         if not walk.returned:
@@ -1540,8 +1564,8 @@ class _Walk:
 
 def _either(values: list[Value]) -> Value:
     """Return a value that is one of several."""
-    roots: Roots = frozenset().union(*(one.roots for one in values))
-    flat = [each for one in values for each in (one.alternatives or (one,))]
+    roots: Roots = frozenset().union(*(value.roots for value in values))
+    flat = [alternative for value in values for alternative in (value.alternatives or (value,))]
     options = _distinct(flat)
     if len(options) == 1:
         only = options[0]
@@ -1549,7 +1573,7 @@ def _either(values: list[Value]) -> Value:
         made.options, made.is_recursive = only.options, only.is_recursive
         made.attributes = only.attributes if len(flat) == 1 else None
         return made
-    kinds = {one.kind for one in options}
+    kinds = {option.kind for option in options}
     kind = kinds.pop() if len(kinds) == 1 else None
     made = Value(roots, kind=kind)
     if kind is None or kind in FUNCTION_TYPES:

@@ -150,8 +150,8 @@ class MinimalLoad:
     def close(self) -> None:
         """Drop the references to updated functions, so that unused ones can be deleted."""
         self._followers = self._live = None
-        for one in (self.left, self._touched):
-            one.clear()
+        for collection in (self.left, self._touched):
+            collection.clear()
 
     def report_running(self, before: dict[str, Any]) -> None:
         """Report the generators and coroutines that still run the previous code, after the load.
@@ -162,8 +162,8 @@ class MinimalLoad:
         for name, word, reference in self._running:
             running = reference()
             is_replaced = any(
-                self._space.get(one) is not value and refers_to_function(value, running)
-                for one, value in before.items()
+                self._space.get(attribute) is not value and refers_to_function(value, running)
+                for attribute, value in before.items()
                 if running is not None
             )
             if running is not None and not (is_replaced and not holders_of([running])):
@@ -217,13 +217,17 @@ class MinimalLoad:
 
         Decorators and libraries may call each kind in another way.
         """
-        kinds = [codes.of(one.node) for codes, one in zip(self._codes, (old, new))]
+        kinds = [codes.of(statement.node) for codes, statement in zip(self._codes, (old, new))]
         flags = [code.co_flags & FUNCTION_KIND_FLAGS for code in kinds if code is not None]
         return len(set(flags)) > 1
 
     def within(self, node: ast.AST) -> list[Statement]:
         """Return the statements inside a top-level class of the source."""
-        return [one for one in self._all if self._new.tree.body[one.top] is node and one.node is not node]
+        return [
+            statement
+            for statement in self._all
+            if self._new.tree.body[statement.top] is node and statement.node is not node
+        ]
 
     def class_of(self, owner: str) -> Any:
         """Return the class for a scope such as `C.` or `C.Inner.`, or None."""
@@ -274,15 +278,20 @@ class MinimalLoad:
     def names(self) -> set[str]:
         """The dotted names of the statements that differ between the sources."""
         changed = [change.some for change in self.comparison.changes]
-        return {one.owner + name for one in changed for name in targets(one.node)}
+        return {statement.owner + name for statement in changed for name in targets(statement.node)}
 
     @property
     def changes_classes(self) -> bool:
         """Whether a class is changed, apart from the code of its methods."""
         return any(
-            (one.some.owner or one.some.kind == CLASS)
-            and not (one.old and one.new and one.some.kind == FUNCTION and one.some.node.name != "__subclasshook__")
-            for one in self.comparison.changes
+            (change.some.owner or change.some.kind == CLASS)
+            and not (
+                change.old
+                and change.new
+                and change.some.kind == FUNCTION
+                and change.some.node.name != "__subclasshook__"
+            )
+            for change in self.comparison.changes
         )
 
     @property
@@ -298,14 +307,14 @@ class MinimalLoad:
         if followers is not None:
             with self._reporting_all():
                 followers.prepare()
-        functions = [(one.old, one.new) for one in self.comparison.changes if one.old and one.new]
+        functions = [(change.old, change.new) for change in self.comparison.changes if change.old and change.new]
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
         self._previous = {id(new.node): old for old, new in functions}
         left: dict[int, types.FunctionType] = {}
         with self._reporting_all():
             live = LiveCode(self._file, self._codes[0], self._space)
             codes = match_codes(*self._codes, self.comparison.same, functions)
-            left = {id(one): one for one in live.renew(codes, self._undo.note)}
+            left = {id(function): function for function in live.renew(codes, self._undo.note)}
             self._live = live  # without it, the edited functions are defined again
         if followers is not None:
             with self._reporting_all():
@@ -351,7 +360,9 @@ class MinimalLoad:
         for change in self.comparison.changes:
             if change.new is not None and self._runs(change.new):
                 fills = [
-                    followers.rebuilds.fills_of(one.node, followers.text) for one in (change.old, change.new) if one
+                    followers.rebuilds.fills_of(statement.node, followers.text)
+                    for statement in (change.old, change.new)
+                    if statement
                 ]
                 followers.changes.note_filled(set().union(*fills))
         for name, bindings in changes.items():
@@ -359,8 +370,8 @@ class MinimalLoad:
         for change in self.comparison.changes:
             self._plan_removed(change, followers)
             self._watch(change, followers)
-        for one in self.comparison.moved:
-            self._plan_moved(one, followers)
+        for statement in self.comparison.moved:
+            self._plan_moved(statement, followers)
 
     def _runs(self, statement: Statement) -> bool:
         """Return whether a statement of the source runs in this load."""
@@ -467,12 +478,12 @@ class MinimalLoad:
             return []
         found: dict[str, None] = {}
         fills: set[int] = set()
-        for one in (old, new):
-            if one is None:
+        for statement in (old, new):
+            if statement is None:
                 continue
-            if not (one.kind == FUNCTION and new is None):
-                found.update(dict.fromkeys(_top_names(one.node)))
-            fills |= followers.rebuilds.fills_of(one.node, followers.text)
+            if not (statement.kind == FUNCTION and new is None):
+                found.update(dict.fromkeys(_top_names(statement.node)))
+            fills |= followers.rebuilds.fills_of(statement.node, followers.text)
         for name, value in list(self._space.items()):
             if id(value) in fills and followers.rebuilds.binds(followers.text, name):
                 found[name] = None
@@ -486,17 +497,17 @@ class MinimalLoad:
         body = self._new.tree.body
         base = chain[0][1]
         planned = frozenset(
-            one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
+            top for owner, top in chain if owner is text and (top in self._tops or id(body[top]) in self._defined)
         )
         obstacle = followers.rebuilds.rebuild_obstacle(text, name, chain, planned)
         if isinstance(body[base], (ast.Import, ast.ImportFrom)) and any(
-            id(self._space[name]) in followers.rebuilds.fills_of(one.node, text)
+            id(self._space[name]) in followers.rebuilds.fills_of(statement.node, text)
             for change in changes
-            for one in (change.old, change.new)
-            if one is not None
+            for statement in (change.old, change.new)
+            if statement is not None
         ):
             obstacle = "another module makes the object"
-        bindings = [one for owner, one in chain if owner is text]
+        bindings = [top for owner, top in chain if owner is text]
         if base in planned:
             if obstacle:
                 self._tops.discard(base)
@@ -513,9 +524,11 @@ class MinimalLoad:
             self._plan_whole_chain(changes, name, chain, followers)
         else:
             for change in changes:
-                one = change.some
+                statement = change.some
                 if change.old is not None and change.new is not None and self._has_registered(change, followers):
-                    self.stays.append((one.name, f"line {span_of(one.node)[0]}: what it did before is not undone"))
+                    self.stays.append(
+                        (statement.name, f"line {span_of(statement.node)[0]}: what it did before is not undone")
+                    )
 
     @staticmethod
     def _has_registered(change: Change, followers: Any) -> bool:
@@ -538,70 +551,72 @@ class MinimalLoad:
         followers.rebuilds.objects.add(id(self._space.get(name)))
         body = self._new.tree.body
         planned = {
-            one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
+            top for owner, top in chain if owner is text and (top in self._tops or id(body[top]) in self._defined)
         }
         followers.rebuilds.forced.update(
-            (owner.name, one) for owner, one in chain if owner is not text or one not in planned
+            (owner.name, top) for owner, top in chain if owner is not text or top not in planned
         )
         changed = {change.some.name for change in changes if change.new is None}
         self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE_REASON)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
         """Plan what to do about a difference between the sources."""
-        one, old, new = change.some, change.old, change.new
+        statement, old, new = change.some, change.old, change.new
         is_function = old is not None and new is not None and old.kind == new.kind == FUNCTION
         has_code = is_function and old is not None and self._has_code(old, left)
-        if one.guard or one.kind == GUARD:
+        if statement.guard or statement.kind == GUARD:
             self._plan_guarded(change, has_code=has_code)
         elif new is None:
-            self._remove(one)
-            if not self._removes(one) and not _has_no_effect(one.node) and not self._is_replaced(one):
-                self.stays.append((one.name, NOT_UNDONE_REASON))
-        elif one.owner:
+            self._remove(statement)
+            if not self._removes(statement) and not _has_no_effect(statement.node) and not self._is_replaced(statement):
+                self.stays.append((statement.name, NOT_UNDONE_REASON))
+        elif statement.owner:
             self._plan_in_class(change, new, has_code=has_code)
-        elif one.kind == FUNCTION:
+        elif statement.kind == FUNCTION:
             if not (has_code and self._needs_only_update(change)):
                 self._defined[id(new.node)] = new
-        elif one.kind == DOCSTRING:
+        elif statement.kind == DOCSTRING:
             self._document(self._space, None, new.node)
-        elif one.kind == CLASS and change.parts == (DOCSTRING,):
-            self._document(self._space, self._space.get(one.name), new.node.body[0] if new.parts[DOCSTRING] else None)
-        elif not _has_no_effect(one.node):
+        elif statement.kind == CLASS and change.parts == (DOCSTRING,):
+            self._document(
+                self._space, self._space.get(statement.name), new.node.body[0] if new.parts[DOCSTRING] else None
+            )
+        elif not _has_no_effect(statement.node):
             self._tops.add(new.top)
 
-    def _remove(self, one: Statement) -> None:
+    def _remove(self, statement: Statement) -> None:
         """Plan to remove the names that a removed statement has bound."""
-        kind = self._class(one.owner) if one.owner else None
-        if one.owner and is_enum(kind) and one.kind == VALUE:
-            self._members.setdefault(one.owner, set())
-        elif kind is not None and self._had_effect_at_creation(kind, one):
-            self._remake(one.owner, one)
+        kind = self._class(statement.owner) if statement.owner else None
+        if statement.owner and is_enum(kind) and statement.kind == VALUE:
+            self._members.setdefault(statement.owner, set())
+        elif kind is not None and self._had_effect_at_creation(kind, statement):
+            self._remake(statement.owner, statement)
         else:
-            self._removed += [one.owner + name for name in _names_bound(one.node)]
+            self._removed += [statement.owner + name for name in _names_bound(statement.node)]
 
-    def _had_effect_at_creation(self, kind: Any, one: Statement) -> bool:
+    def _had_effect_at_creation(self, kind: Any, statement: Statement) -> bool:
         """Return whether the removed statement had an effect when the class was created."""
-        if _has_no_effect(one.node):
+        if _has_no_effect(statement.node):
             return False
-        if one.kind == FUNCTION:
-            return not _is_open(kind, one.node)
+        if statement.kind == FUNCTION:
+            return not _is_open(kind, statement.node)
         followers = self._followers
         if followers is not None and any(
-            followers.registrations.was_named_by_hook(kind, name) for name in targets(one.node)
+            followers.registrations.was_named_by_hook(kind, name) for name in targets(statement.node)
         ):
             return True
-        return one.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, one)
+        return statement.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, statement)
 
-    def _remake(self, owner: str, one: Statement) -> None:
+    def _remake(self, owner: str, statement: Statement) -> None:
         """Plan to create a class again, unless that would register it a second time."""
         kind = self._class(owner)
         followers = self._followers
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
         if kind is not None and followers is not None and followers.registrations.registers_again(kind, followers.text):
-            self.stays.append((self.name_of(one), f"making {owner[:-1]} again would register it a second time"))
+            self.stays.append((self.name_of(statement), f"making {owner[:-1]} again would register it a second time"))
         elif kind is not None and not can_be_created_again(kind):
             self.stays.append(
-                (self.name_of(one), f"its library read it when it made {owner[:-1]}, which it makes only once")
+                (self.name_of(statement), f"its library read it when it made {owner[:-1]}, which it makes only once")
             )
         elif found:
             self._tops.add(found[-1].top)
@@ -612,27 +627,27 @@ class MinimalLoad:
         followers = self._followers
         if followers is None or kind is None:
             return
-        values = [one.node for one in self._all if one.owner == owner and one.kind == VALUE]
+        values = [statement.node for statement in self._all if statement.owner == owner and statement.kind == VALUE]
         filled = sorted({name for node in values for name in followers.registrations.filled_in_class(node, kind)})
         if filled:
             self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
 
-    def _removes(self, one: Statement) -> bool:
+    def _removes(self, statement: Statement) -> bool:
         """Return whether removing names undoes all effects of a removed statement."""
-        names = targets(one.node)
+        names = targets(statement.node)
         dotted = [name for name in names if "." in name]
-        for name in dotted if not one.owner else ():
+        for name in dotted if not statement.owner else ():
             owner, _, last = name.rpartition(".")
             kind = self._class(owner + ".")
             is_defined_by_class = kind is not None and last in space_of(kind) and self._binds_once(owner, last)
             if not is_defined_by_class:
                 return False
             self._removed.append(name)
-        return bool(names) and not isinstance(one.node, ast.AugAssign)
+        return bool(names) and not isinstance(statement.node, ast.AugAssign)
 
-    def _is_replaced(self, one: Statement) -> bool:
+    def _is_replaced(self, statement: Statement) -> bool:
         """Return whether a removed statement set something that another statement sets now."""
-        olds = _setter_target(one.node)
+        olds = _setter_target(statement.node)
         positions = [_setter_target(new.node) for new in _added(self.comparison.changes)]
         return bool(olds) and olds in positions
 
@@ -642,13 +657,13 @@ class MinimalLoad:
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
         """Plan what to do about a difference inside an `if`, `try` or other guard."""
-        one, new = change.some, change.new
+        statement, new = change.some, change.new
         if new is None:
-            self._remove(one)
+            self._remove(statement)
         elif not (has_code and set(change.parts) <= {BODY, DOCSTRING}):
-            is_moved = one.kind == FUNCTION and change.old is not None and self._value(one.name) is ABSENT
+            is_moved = statement.kind == FUNCTION and change.old is not None and self._value(statement.name) is ABSENT
             if not is_moved:
-                if not one.owner and one.kind in (IMPORT, VALUE, FUNCTION, CLASS):
+                if not statement.owner and statement.kind in (IMPORT, VALUE, FUNCTION, CLASS):
                     self._forget_moved(change)
                 self._tops.add(new.top)
 
@@ -656,7 +671,8 @@ class MinimalLoad:
         """Plan what to do about a new or changed statement in the body of a class."""
         kind = self._class(new.owner)
         is_made = change.old is None and any(
-            one.kind == CLASS and one.name + "." == new.owner for one in _added(self.comparison.changes)
+            candidate.kind == CLASS and candidate.name + "." == new.owner
+            for candidate in _added(self.comparison.changes)
         )
         if _has_no_effect(new.node) or is_made:
             return
@@ -684,7 +700,7 @@ class MinimalLoad:
             self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
         if is_done:
             return
-        is_open = all(_is_open(kind, one.node) for one in (change.old, new) if one is not None)
+        is_open = all(_is_open(kind, statement.node) for statement in (change.old, new) if statement is not None)
         if is_open or self._is_unread(kind, [new.node.name]):
             self._defined[id(new.node)] = new
         else:
@@ -697,37 +713,37 @@ class MinimalLoad:
         kinds = ((scope, self._class(scope)) for scope in outer)
         return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
-    def _precedes_other_columns(self, kind: Any, one: Statement) -> bool:
+    def _precedes_other_columns(self, kind: Any, statement: Statement) -> bool:
         """Return whether a fresh import would create other columns of a class after a new one."""
-        value = getattr(one.node, "value", None)
+        value = getattr(statement.node, "value", None)
         if not isinstance(value, ast.Call) or _name_of(value) not in COLUMN_FUNCTIONS:
             return False
-        line = span_of(one.node)[0]
-        later = [each for each in self._all if each.owner == one.owner and each.kind == VALUE]
+        line = span_of(statement.node)[0]
+        later = [each for each in self._all if each.owner == statement.owner and each.kind == VALUE]
         mixins = [each for each in order_of(kind)[1:] if type(each) is type and each is not object]
         return any(span_of(each.node)[0] > line for each in later) or any(
             space_of(each).get("__annotations__") and not str(home_of(each)).startswith("sqlalchemy") for each in mixins
         )
 
-    def _registers_in_class(self, kind: Any, one: Statement) -> bool:
+    def _registers_in_class(self, kind: Any, statement: Statement) -> bool:
         """Return whether a value of a class body adds itself to the class, and report what else it fills again."""
         followers = self._followers
-        if followers is None or one.kind != VALUE:
+        if followers is None or statement.kind != VALUE:
             return False
-        filled = followers.registrations.filled_in_class(one.node, kind)
-        line = span_of(one.node)[0]
+        filled = followers.registrations.filled_in_class(statement.node, kind)
+        line = span_of(statement.node)[0]
         later = [
             each.node
             for each in self._all
-            if each.owner == one.owner and each.kind == VALUE and span_of(each.node)[0] > line
+            if each.owner == statement.owner and each.kind == VALUE and span_of(each.node)[0] > line
         ]
         edited = {id(change.new.node) for change in self.comparison.changes if change.old and change.new}
-        is_counted_twice = id(one.node) in edited or any(
+        is_counted_twice = id(statement.node) in edited or any(
             followers.registrations.filled_in_class(each, kind) for each in later
         )
         if filled and is_counted_twice:
-            self.stays.append((self.name_of(one), f"making it again changes {', '.join(filled)} again"))
-        is_added: bool = followers.registrations.adds_to_class(one.node, kind)
+            self.stays.append((self.name_of(statement), f"making it again changes {', '.join(filled)} again"))
+        is_added: bool = followers.registrations.adds_to_class(statement.node, kind)
         return is_added
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
@@ -738,19 +754,19 @@ class MinimalLoad:
     def _plan_restored_name(self, name: str) -> None:
         """Plan to restore the definition from the file of a name that was rebound at run time."""
         found = [
-            one
-            for one in self._all
-            if name in [one.owner + bindings for bindings in targets(one.node)] or one.name == name
+            statement
+            for statement in self._all
+            if name in [statement.owner + bindings for bindings in targets(statement.node)] or statement.name == name
         ]
-        for one in found[-1:]:
-            if one.guard or (one.kind == CLASS and one.owner):
-                self._tops.add(one.top)
-            elif one.kind == FUNCTION:
-                self._defined[id(one.node)] = one
-            elif one.owner:
-                self._attributes[id(one.node)] = one.owner, one
+        for statement in found[-1:]:
+            if statement.guard or (statement.kind == CLASS and statement.owner):
+                self._tops.add(statement.top)
+            elif statement.kind == FUNCTION:
+                self._defined[id(statement.node)] = statement
+            elif statement.owner:
+                self._attributes[id(statement.node)] = statement.owner, statement
             else:
-                self._tops.add(one.top)
+                self._tops.add(statement.top)
 
     def _forget_moved(self, change: Change) -> None:
         """Remove names bound by a statement that has moved to another guard, unless another statement binds them."""
@@ -758,9 +774,9 @@ class MinimalLoad:
             return
         for name in _names_bound(change.some.node) if change.old.kind == IMPORT else [change.some.name]:
             others = [
-                one
-                for one in self._all
-                if one.node is not change.some.node and not one.owner and name in targets(one.node)
+                statement
+                for statement in self._all
+                if statement.node is not change.some.node and not statement.owner and name in targets(statement.node)
             ]
             if not others and name in self._space:
                 del self._space[name]
@@ -775,8 +791,10 @@ class MinimalLoad:
         inner = [function for nested in _codes_in(code) for function in live.functions(nested)]
         stale = [function for function in (*functions, *inner) if id(function) in left]
         self._touched += [function for function in (*functions, *inner) if id(function) not in left]
-        self.left += [(old.name, one) for one in stale]
-        self._running += [(old.name, *found) for one in (code, *_codes_in(code)) for found in live.running(one)]
+        self.left += [(old.name, function) for function in stale]
+        self._running += [
+            (old.name, *found) for code_object in (code, *_codes_in(code)) for found in live.running(code_object)
+        ]
         return bool(functions) and not any(function in stale for function in functions)
 
     def _needs_only_update(self, change: Change) -> bool:
@@ -830,7 +848,7 @@ class MinimalLoad:
             for each in (old.node, new.node)
         ]
         only_defaults = arguments[0] == arguments[1]
-        return any(followers.reads_signature(one, only_defaults=only_defaults) for one in opaque)
+        return any(followers.reads_signature(decorator, only_defaults=only_defaults) for decorator in opaque)
 
     def _document_wrappers(self, change: Change) -> None:
         """Update the copied docstring of wrappers and properties of a function."""
@@ -869,32 +887,32 @@ class MinimalLoad:
 
     def _follow_decorators(self) -> None:
         """Plan to define functions again whose decorators use a redefined function, such as a property's setter."""
-        names = {one.name for one in self._defined.values()}
-        for one in self._all if names else ():
-            if one.kind == FUNCTION and not one.guard and one.name in names:
-                read = (node for decorator in one.node.decorator_list for node in ast.walk(decorator))
-                if any(isinstance(node, ast.Name) and node.id == one.node.name for node in read):
-                    self._defined[id(one.node)] = one
+        names = {statement.name for statement in self._defined.values()}
+        for statement in self._all if names else ():
+            if statement.kind == FUNCTION and not statement.guard and statement.name in names:
+                read = (node for decorator in statement.node.decorator_list for node in ast.walk(decorator))
+                if any(isinstance(node, ast.Name) and node.id == statement.node.name for node in read):
+                    self._defined[id(statement.node)] = statement
 
     def _plan_dispatchers(self) -> None:
         """Plan to define a `singledispatchmethod` again, with all its types, if its types change."""
         found: dict[tuple[str, str], None] = {}
         for change in self.comparison.changes:
             if change.old is None or change.new is None or {DECORATORS, SIGNATURE} & set(change.parts):
-                for one in (change.old, change.new):
-                    name = self._dispatcher_of(one) if one is not None else ""
-                    if one is not None and name:
-                        found[one.owner, name] = None
+                for statement in (change.old, change.new):
+                    name = self._dispatcher_of(statement) if statement is not None else ""
+                    if statement is not None and name:
+                        found[statement.owner, name] = None
         for owner, name in found:
-            for one in self._all:
+            for statement in self._all:
                 if (
-                    one.owner == owner
-                    and not one.guard
-                    and (one.name == owner + name or self._dispatcher_of(one) == name)
+                    statement.owner == owner
+                    and not statement.guard
+                    and (statement.name == owner + name or self._dispatcher_of(statement) == name)
                 ):
-                    self._attributes.pop(id(one.node), None)
-                    self._defined[id(one.node)] = one
-                    self.stays[:] = [row for row in self.stays if row != (one.name, SIGNATURE_USED_REASON)]
+                    self._attributes.pop(id(statement.node), None)
+                    self._defined[id(statement.node)] = statement
+                    self.stays[:] = [row for row in self.stays if row != (statement.name, SIGNATURE_USED_REASON)]
             if self._followers is not None:
                 self._followers.changes.note_update(self._module.__name__, owner + name)
 
@@ -959,12 +977,14 @@ class MinimalLoad:
             if not any(first <= span_of(node)[0] <= last for first, last in spans):
                 steps.append(Step(node, act))
 
-        for one in self._defined.values():
-            add(one.node, self._definer_of(one))
-        for owner, one in self._attributes.values():
-            add(one.node, self._assigner_of(owner, one))
+        for statement in self._defined.values():
+            add(statement.node, self._definer_of(statement))
+        for owner, statement in self._attributes.values():
+            add(statement.node, self._assigner_of(owner, statement))
         for owner, names in self._members.items():
-            node = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
+            node = next(
+                statement.node for statement in self._all if statement.kind == CLASS and statement.name + "." == owner
+            )
             add(node, self._member_updater(owner, names, node))
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
@@ -989,7 +1009,7 @@ class MinimalLoad:
     def _conditional_steps(self, followers: Any) -> Iterator[Step]:
         """Yield steps for statements that may depend on something that changes."""
         text, body = followers.text, self._new.tree.body
-        forced = {one for owner, one in followers.rebuilds.forced if owner == followers.name}
+        forced = {top for owner, top in followers.rebuilds.forced if owner == followers.name}
         for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
             if id(body[top]) not in self._defined:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
@@ -1046,7 +1066,9 @@ class MinimalLoad:
                 followers.rebuilds.forget_names_set_by_globals(followers.text, node)
             if type(node).__name__ == "Match":  # only one of its cases binds names
                 for name in names_bound_by(node):
-                    if not any(name in names_bound_by(one) for one in self._new.tree.body if one is not node):
+                    if not any(
+                        name in names_bound_by(statement) for statement in self._new.tree.body if statement is not node
+                    ):
                         self._space.pop(name, None)
             return run_node()
 
@@ -1062,8 +1084,12 @@ class MinimalLoad:
         if not isinstance(call, ast.Call) or kind is None or type(error) is not kind:
             return False
         before = [change.old.node for change in self.comparison.changes if change.old is not None]
-        previous = [one.value.func for one in before if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
-        if dump([call.func]) not in [dump([one]) for one in previous]:
+        previous = [
+            statement.value.func
+            for statement in before
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        ]
+        if dump([call.func]) not in [dump([called]) for called in previous]:
             return False
         why = f"line {span_of(node)[0]}: it was not applied, because its previous version still is: {error}"
         self.stays.append((self._new.words(node), why))
@@ -1164,11 +1190,13 @@ class MinimalLoad:
 
     def _annotate_class(self, kind: Any, owner: str) -> None:
         """Update the annotations of a class from the source. They are evaluated lazily, from Python 3.14 on."""
-        node: Any = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
+        node: Any = next(
+            statement.node for statement in self._all if statement.kind == CLASS and statement.name + "." == owner
+        )
         body: list[ast.stmt] = [
-            ast.copy_location(ast.AnnAssign(one.target, one.annotation, None, one.simple), one)
-            for one in node.body
-            if isinstance(one, ast.AnnAssign) and one.simple
+            ast.copy_location(ast.AnnAssign(child.target, child.annotation, None, child.simple), child)
+            for child in node.body
+            if isinstance(child, ast.AnnAssign) and child.simple
         ]
         stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
         stub.bases, stub.keywords, stub.decorator_list, stub.body = [], [], [], body or [ast.Pass()]
@@ -1198,7 +1226,7 @@ class MinimalLoad:
                 name: written[name][1] if name in written and written[name][0] == text else value
                 for name, (text, value) in fresh.items()
             }
-            plain = [one.arg for one in (*getattr(node.args, "posonlyargs", []), *node.args.args)]
+            plain = [parameter.arg for parameter in (*getattr(node.args, "posonlyargs", []), *node.args.args)]
             function.__defaults__ = tuple(values[name] for name in plain if name in values) or None
             function.__kwdefaults__ = {
                 kwonlyarg.arg: values[kwonlyarg.arg] for kwonlyarg in node.args.kwonlyargs if kwonlyarg.arg in values
@@ -1351,7 +1379,7 @@ def _is_open(kind: Any, node: Any) -> bool:
 
 def _overrides_setattr(kind: type) -> bool:
     return any(
-        "__setattr__" in space_of(one) for one in type.__dict__["__mro__"].__get__(kind) if one not in (type, object)
+        "__setattr__" in space_of(base) for base in type.__dict__["__mro__"].__get__(kind) if base not in (type, object)
     )
 
 
@@ -1365,13 +1393,13 @@ def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
     """Return the source and value of each parameter's default, by name."""
-    plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
+    plain = [parameter.arg for parameter in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
-    sources = [dump(one) for one in arguments.defaults]
+    sources = [dump(default) for default in arguments.defaults]
     found: dict[str, tuple[str, Any]] = {}
     if len(given) == len(sources):
         found.update(zip(plain[len(plain) - len(sources) :], zip(sources, given)))
-    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        if default is not None and one.arg in (function.__kwdefaults__ or {}):
-            found[one.arg] = dump(default), (function.__kwdefaults__ or {})[one.arg]
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+        if default is not None and parameter.arg in (function.__kwdefaults__ or {}):
+            found[parameter.arg] = dump(default), (function.__kwdefaults__ or {})[parameter.arg]
     return found

@@ -128,7 +128,9 @@ class ModuleLoad:
         if max(len(self._text), len(data)) > MAX_PARSED_BYTES:
             return None
         standing, bound = self._drift.standing(name), load.bound()
-        definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
+        definitions = {
+            attribute for attribute in standing if bound is not None and bound.kinds.get(attribute) == DEFINITION
+        }
         try:
             sources = SourceText(data, self._path), SourceText(self._text, self._path)
             minimal = MinimalLoad(module, sources, self._path, self._undo, definitions)
@@ -142,7 +144,7 @@ class ModuleLoad:
         self._minimal = minimal
         # Values that were bound to names of the module at run time are its state.
         left = {*standing} - definitions - minimal.names
-        self._standing = {one: standing[one] for one in left}
+        self._standing = {attribute: standing[attribute] for attribute in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)
         try:
             steps = minimal.renew(self._followers)
@@ -184,7 +186,7 @@ class ModuleLoad:
             followers.report_grown()
         with Reporting(self.note_failure):
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
-            kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
+            kinds = [value for value in module.__dict__.values() if is_class(value) and home_of(value) == name]
             update_abstract_methods(kinds, self._undo.note)
             if self._minimal is not None and self._minimal.changes_classes:
                 clear_subclass_caches(self._sources.loads)
@@ -200,12 +202,12 @@ class ModuleLoad:
         """Remove names that the source no longer binds, and update references to objects of the previous load."""
         names = snapshot.names
         removed = list(self._forget(module) if self._minimal is None else self._minimal.remove())
-        gone = [(one, names.get(one)) for one in removed]
-        for index, (one, value) in enumerate(gone):
-            row = {"module": name, "name": one, "kind": "removed"}
+        gone = [(attribute, names.get(attribute)) for attribute in removed]
+        for index, (attribute, value) in enumerate(gone):
+            row = {"module": name, "name": attribute, "kind": "removed"}
             is_shared = index < MAX_CHECKED_REMOVALS and (type(value) is types.FunctionType or is_class(value))
             undo = (
-                [other for other in holders_of([value], MAX_CHECKED_REMOVALS) if not _is_import(other, one)]
+                [other for other in holders_of([value], MAX_CHECKED_REMOVALS) if not _is_import(other, attribute)]
                 if is_shared
                 else []
             )
@@ -269,22 +271,26 @@ class ModuleLoad:
         """
         space = module.__dict__
         changed = {
-            one
-            for one in space
-            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in AUTOMATIC_MODULE_NAMES)
+            item
+            for item in space
+            if space[item] is not before.get(item, ABSENT) and (item[:2] != "__" or item not in AUTOMATIC_MODULE_NAMES)
         }
         previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
-        for one in changed:
+        for changed_name in changed:
             # The name was removed in an earlier load and has been defined again.
-            olds = [before[one]] if one in before else [value for attribute, value in previous if attribute == one]
-            pairs[one] = olds, space[one]
+            olds = (
+                [before[changed_name]]
+                if changed_name in before
+                else [value for attribute, value in previous if attribute == changed_name]
+            )
+            pairs[changed_name] = olds, space[changed_name]
         waiting = [(name, pairs)]
         while waiting:
             source, pairs = waiting.pop()
             others: dict[str, dict[str, tuple[list[object], object]]] = {}
-            for other, attribute, one in self._drift.importers(source, pairs.keys()) if pairs else ():
-                names, (olds, new) = sys.modules[other].__dict__, pairs[one]
+            for other, attribute, changed_name in self._drift.importers(source, pairs.keys()) if pairs else ():
+                names, (olds, new) = sys.modules[other].__dict__, pairs[changed_name]
                 undo = names.get(attribute, ABSENT)
                 if undo is not ABSENT and undo is not new and any(undo is old for old in olds):
                     names[attribute] = new
@@ -301,35 +307,37 @@ class ModuleLoad:
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
-        emptied = [(name, *one) for one in minimal.record_emptied]
-        for other, one, count in [*emptied, *(self._followers.record_emptied if self._followers is not None else ())]:
-            yield {"module": other, "name": one, "kind": "emptied", "of": str(count)}
-        for one, function in minimal.left:
+        emptied = [(name, *row) for row in minimal.record_emptied]
+        for other, part, count in [*emptied, *(self._followers.record_emptied if self._followers is not None else ())]:
+            yield {"module": other, "name": part, "kind": "emptied", "of": str(count)}
+        for part, function in minimal.left:
             if is_in_use(function):
-                self._drift.closures.add(name, one, function)
+                self._drift.closures.add(name, part, function)
         minimal.report_running(before)
         minimal.report_replaced_members()
         if self._followers is not None:
             self._followers.report_replaced_members()
-        for one, why in dict.fromkeys(minimal.stays):
-            yield _stays_row(name, one, why)
-        for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
-            yield _stays_row(other, one, why)
+        for part, why in dict.fromkeys(minimal.stays):
+            yield _stays_row(name, part, why)
+        for other, part, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
+            yield _stays_row(other, part, why)
 
     @staticmethod
     def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Yield rows for objects that running the whole module has replaced, and that are still in use elsewhere."""
         space = module.__dict__
-        for one in sorted(one for one, old in before.items() if one in space and space[one] is not old):
-            if is_enum(before[one]):
-                yield _stays_row(name, one, "its members are new objects, unequal to those referenced elsewhere")
-            elif type(before[one]) is object:
-                yield _stays_row(name, one, "it is a new object, unlike the one referenced elsewhere")
-            elif _is_shared(before[one]):
-                holders = holders_of([before[one]])
+        for attribute in sorted(
+            attribute for attribute, old in before.items() if attribute in space and space[attribute] is not old
+        ):
+            if is_enum(before[attribute]):
+                yield _stays_row(name, attribute, "its members are new objects, unequal to those referenced elsewhere")
+            elif type(before[attribute]) is object:
+                yield _stays_row(name, attribute, "it is a new object, unlike the one referenced elsewhere")
+            elif _is_shared(before[attribute]):
+                holders = holders_of([before[attribute]])
                 if holders:
-                    kind = type(before[one]).__name__
-                    yield _stays_row(name, one, f"the previous {kind} is held by {', '.join(holders)}")
+                    kind = type(before[attribute]).__name__
+                    yield _stays_row(name, attribute, f"the previous {kind} is held by {', '.join(holders)}")
 
     def _end_new_module(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         """Add a new module to its package, or remove it if its load has failed."""

@@ -58,7 +58,9 @@ class Text:
                         parts = alias.name.split(".")
                         found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
                 elif type(node) in BLOCK_STATEMENTS:
-                    waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
+                    waiting += [
+                        imported_node for imported_node in ast.walk(node) if isinstance(imported_node, ast.Import)
+                    ]
             for line in self.source.lines:
                 found.update(self._absolute(name) for name in INNER_IMPORT_PATTERN.findall(line))
                 found.update(DYNAMIC_IMPORT_PATTERN.findall(line))
@@ -113,7 +115,7 @@ class Text:
 
     def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # one branch per kind
         """Yield the names that a statement binds or whose objects it may change, as far as it depends on `names`."""
-        one: Any
+        inner: Any
         if isinstance(node, FUNCTION_NODES):
             yield node.name
             if node.name == "__getattr__":  # it makes attributes of the module, which may have any name
@@ -123,32 +125,32 @@ class Text:
         elif isinstance(node, ast.ClassDef):
             yield node.name
             lines = self.source.lines
-            for one in node.body:
-                first, last = span_of(one)
+            for inner in node.body:
+                first, last = span_of(inner)
                 if not names.isdisjoint(WORD_PATTERN.findall("".join(lines[first - 1 : last]))):
-                    yield from self._bound_in(one, names)
+                    yield from self._bound_in(inner, names)
         elif isinstance(node, BLOCK_STATEMENTS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
             for part in ast.walk(node):
-                one = part
-                if isinstance(one, (*FUNCTION_NODES, ast.ClassDef)):
-                    yield one.name
-                elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
-                    yield one.id
+                inner = part
+                if isinstance(inner, (*FUNCTION_NODES, ast.ClassDef)):
+                    yield inner.name
+                elif isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+                    yield inner.id
                 elif (
-                    isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load)
-                ) or isinstance(one, ast.Expr):
-                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
+                    isinstance(inner, (ast.Subscript, ast.Attribute)) and not isinstance(inner.ctx, ast.Load)
+                ) or isinstance(inner, ast.Expr):
+                    yield from (each.id for each in ast.walk(inner) if isinstance(each, ast.Name))
         else:
             for name in targets(node):
                 yield name.partition(".")[0]
             for part in ast.walk(node):
-                one = part
-                if isinstance(one, ast.NamedExpr):
-                    yield one.target.id
-                elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
-                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
-                elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
-                    yield one.id  # a call may change the objects named in it
+                inner = part
+                if isinstance(inner, ast.NamedExpr):
+                    yield inner.target.id
+                elif isinstance(inner, (ast.Subscript, ast.Attribute)) and not isinstance(inner.ctx, ast.Load):
+                    yield from (each.id for each in ast.walk(inner) if isinstance(each, ast.Name))
+                elif isinstance(node, ast.Expr) and isinstance(inner, ast.Name):
+                    yield inner.id  # a call may change the objects named in it
 
 
 def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:

@@ -58,14 +58,14 @@ class NameChanges:
 
     def remember_classes(self, module: types.ModuleType) -> None:
         """Remember the attributes of a module's classes before they change."""
-        waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
+        waiting = [value for value in module.__dict__.values() if is_class(value) and home_of(value) == module.__name__]
         while waiting:
             kind = waiting.pop()
             if id(kind) not in self._classes:
                 space = dict(space_of(kind))
                 self._classes[id(kind)] = kind, space
                 self._subclasses[id(kind)] = {id(subclass) for subclass in type.__subclasses__(kind)}
-                waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
+                waiting += [value for value in space.values() if is_class(value) and home_of(value) == module.__name__]
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
 
@@ -84,8 +84,8 @@ class NameChanges:
             for attribute, value in list(space_of_module(module).items()) if module is not None else ():
                 filled = []
                 if is_class(value) and home_of(value) == name:
-                    filled = [one for one, inner in list(space_of(value).items()) if id(inner) in fills]
-                    self._filled.update((name, f"{attribute}.{one}") for one in filled if one[:2] != "__")
+                    filled = [part for part, inner in list(space_of(value).items()) if id(inner) in fills]
+                    self._filled.update((name, f"{attribute}.{part}") for part in filled if part[:2] != "__")
                 is_filled = id(value) in fills and id(value) not in CONSTANT_IDS and not filled
                 if not is_class(value) and type(value).__module__ in self._drift.sources.loads:
                     is_filled = is_filled or any(id(inner) in fills for inner in attribute_dict(value).values())
@@ -117,10 +117,10 @@ class NameChanges:
             return True
         guesses = effects.guesses
         if effects.effect is not None or effects.fills:
-            guesses = {one for one in guesses if one[1] != "**"}
+            guesses = {guess for guess in guesses if guess[1] != "**"}
         if effects.effect is not None:
-            guesses = {one for one in guesses if one[0] == "*" and one[1][1:3] != "__"}
-        return any(self._may_have_changed(*one) for one in guesses)
+            guesses = {guess for guess in guesses if guess[0] == "*" and guess[1][1:3] != "__"}
+        return any(self._may_have_changed(*guess) for guess in guesses)
 
     def _is_filled(self, module: str, name: str) -> bool:
         """Return whether the object of a name, or of the instance whose attribute is read, was filled again."""
@@ -147,22 +147,23 @@ class NameChanges:
     def _may_have_changed(self, module: str, name: str) -> bool:
         """Return whether a name, an attribute of any class, or any code in a class has changed."""
         if module == "*":
-            changed = (one for _, one in self.codes)
-            return any(one.endswith(name + "()") for one in changed) or any(
+            changed = (code_name for _, code_name in self.codes)
+            return any(code_name.endswith(name + "()") for code_name in changed) or any(
                 self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
                 if name[1:] in space or name[1:] in space_of(kind)
             )  # fmt: skip
         if name == "**":
             before = self.before.get(module)
             now = space_of_module(sys.modules[module]) if module in sys.modules else {}
-            names = {one for one in {*(before or ()), *now} if one[:2] != "__"}
+            names = {attribute for attribute in {*(before or ()), *now} if attribute[:2] != "__"}
             return before is not None and any(
-                (one in now) != (one in before) or self.has_changed(module, one) for one in names
+                (attribute in now) != (attribute in before) or self.has_changed(module, attribute)
+                for attribute in names
             )
         if name[-2:] != ".%":
             return self.has_changed(module, name)
         start = name[:-1]
-        return any(home == module and one.startswith(start) for home, one in self.codes)
+        return any(home == module and code_name.startswith(start) for home, code_name in self.codes)
 
     def has_changed(self, module: str, name: str) -> bool:
         """Return whether a name of a module, which may have one of the forms that `Effects` describes, has changed."""
@@ -192,7 +193,7 @@ class NameChanges:
         """Return whether an attribute of an object has changed, which was bound again or filled again."""
         now, old = space_of_module(sys.modules[module])[name], self.before[module].get(name, ABSENT)
         if now is not old:
-            values = [attribute_dict(one).get(attribute, ABSENT) for one in (now, old)]
+            values = [attribute_dict(value).get(attribute, ABSENT) for value in (now, old)]
             return not (all(map(_is_data, values)) and is_alike(*values))
         if id(now) in self.refilled:
             changed = self.refilled[id(now)]
@@ -217,15 +218,19 @@ class NameChanges:
             if home_of(kind) != module or qualname_of(kind) != name:
                 continue
             now = space_of(kind)
-            names = {one for one in {*before, *now} if one not in AUTOMATIC_CLASS_NAMES}
+            names = {attribute for attribute in {*before, *now} if attribute not in AUTOMATIC_CLASS_NAMES}
             if word == "=":
-                names = {one for one in names if type(now.get(one, before.get(one))) not in METHOD_TYPES}
-            if any((one in now) != (one in before) for one in names):
+                names = {
+                    attribute
+                    for attribute in names
+                    if type(now.get(attribute, before.get(attribute))) not in METHOD_TYPES
+                }
+            if any((attribute in now) != (attribute in before) for attribute in names):
                 return True
             if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
                 return True
             names.discard("_member_names_")
-            return word != "+" and any(self._has_attribute_changed(kind, one) for one in names)
+            return word != "+" and any(self._has_attribute_changed(kind, attribute) for attribute in names)
         return False
 
     def _has_attribute_changed(self, kind: Any, name: str) -> bool:
@@ -246,7 +251,9 @@ class NameChanges:
     def cause(self, effects: Effects) -> str:
         """Return a changed name that a statement reads, or "what" if none is known."""
         reads = effects.reads
-        found = sorted(one for module, one in reads if self.has_changed(module, one) or (module, one) in self._filled)
+        found = sorted(
+            name for module, name in reads if self.has_changed(module, name) or (module, name) in self._filled
+        )
         plain = [name for name in found if not name.endswith("()")]
         guessed = [name.strip(".%") for module, name in effects.guesses if self._may_have_changed(module, name)]
         return (plain or found or sorted(guessed) or ["what"])[0]

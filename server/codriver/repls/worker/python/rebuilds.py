@@ -49,7 +49,7 @@ class Rebuilds:
     def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
         """Return the statements of one module that bind, delete or fill the objects."""
         found = []
-        is_plain_object = not objects or all(one in CONSTANT_IDS for one in objects)
+        is_plain_object = not objects or all(key in CONSTANT_IDS for key in objects)
         for top in text.mentioning(set(words)):
             node = text.body[top]
             if (
@@ -187,7 +187,10 @@ class Rebuilds:
             if owner is text and top in planned:
                 continue  # it runs because it was edited
             if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
-                if any(self.fills_of(one.body[position], one) & objects for one, position in chain[1:]):
+                if any(
+                    self.fills_of(module_text.body[position], module_text) & objects
+                    for module_text, position in chain[1:]
+                ):
                     return "another module makes the object"
                 continue
             if number == 0:
@@ -207,9 +210,9 @@ class Rebuilds:
                 is_definition = type(value) is types.FunctionType or is_class(value)
                 if bound != name and not is_definition and id(value) not in CONSTANT_IDS:
                     more = self._chain_in(owner, {bound}, {id(value)}, {bound})
-                    known = {(one.name, position) for one, position in chain}
+                    known = {(module_text.name, position) for module_text, position in chain}
                     objects.add(id(value))
-                    chain += [one for one in more if (one[0].name, one[1]) not in known]
+                    chain += [link for link in more if (link[0].name, link[1]) not in known]
         return ""
 
     def _include_others(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
@@ -218,13 +221,20 @@ class Rebuilds:
         Return False if the module does not create one of these objects.
         """
         for key in others:
-            name = next((one for one, value in text.space.items() if id(value) == key and self.binds(text, one)), None)
+            name = next(
+                (
+                    candidate
+                    for candidate, value in text.space.items()
+                    if id(value) == key and self.binds(text, candidate)
+                ),
+                None,
+            )
             more = self.chain(text, name) if name is not None else []
             if not more or more[0][0] is not text or isinstance(text.body[more[0][1]], (ast.Import, ast.ImportFrom)):
                 return False
             objects.add(key)
             known = {(owner.name, top) for owner, top in chain}
-            chain += [one for one in more if (one[0].name, one[1]) not in known]
+            chain += [link for link in more if (link[0].name, link[1]) not in known]
         return True
 
     def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
@@ -233,21 +243,21 @@ class Rebuilds:
         A statement runs immediately if its position has been passed, otherwise when the position is reached. `at` and
         `upto` are the module and position of the statement that is being updated.
         """
-        modules = [one.name for one in (self._followers.text, *self._followers.importers())]
+        modules = [text.name for text in (self._followers.text, *self._followers.importers())]
         now = modules.index(at.name), upto
         is_first = True
         statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
-        for position, owner, top in sorted(statements, key=lambda one: one[0]):
+        for position, owner, top in sorted(statements, key=lambda statement: statement[0]):
             if position > now:
                 self.forced.add((owner.name, top))
             elif is_first:
-                before = {one: owner.space.get(one, ABSENT) for one in names_bound_by(owner.body[top])}
+                before = {name: owner.space.get(name, ABSENT) for name in names_bound_by(owner.body[top])}
                 if isinstance(owner.body[top], (*FUNCTION_NODES, ast.ClassDef)):
                     self._followers.decorate(owner, owner.body[top])
                 else:
                     self._followers.run(owner, owner.body[top])
-                for one, old in before.items():
-                    self.preserve_identity(owner, one, old)
+                for name, old in before.items():
+                    self.preserve_identity(owner, name, old)
                 self.done.add((owner.name, top))
             else:
                 self.rerun(owner, top)
@@ -271,7 +281,9 @@ class Rebuilds:
         ):
             return
         others = [
-            one for one in text.body if one is not node and id(text.space) in self._followers.effects(one, text).fills
+            statement
+            for statement in text.body
+            if statement is not node and id(text.space) in self._followers.effects(statement, text).fills
         ]
         if others:
             return
@@ -304,15 +316,15 @@ def refers_to_function(value: Any, function: Any) -> bool:
     seen: set[int] = set()
     level = [value]
     for _ in range(MAX_REFERENCE_STEPS):
-        level = [one for one in level if id(one) not in seen]
-        if any(one is function for one in level):
+        level = [item for item in level if id(item) not in seen]
+        if any(item is function for item in level):
             return True
         seen.update(map(id, level))
         inner: list[Any] = []
-        for one in level:
-            if type(one) is types.FunctionType:
-                inner += [*(one.__closure__ or ()), *one.__dict__.values()]
-            elif not issubclass(type(one), (types.ModuleType, str, bytes)) and not is_class(one):
-                inner += gc.get_referents(one)
+        for item in level:
+            if type(item) is types.FunctionType:
+                inner += [*(item.__closure__ or ()), *item.__dict__.values()]
+            elif not issubclass(type(item), (types.ModuleType, str, bytes)) and not is_class(item):
+                inner += gc.get_referents(item)
         level = inner[:COMPARED_SIZE_LIMIT]
     return False

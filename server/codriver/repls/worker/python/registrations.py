@@ -52,9 +52,16 @@ class Registrations:
         """Return the effects of the hooks that create a class, or None if it has no hooks of the workspace."""
         hooked = [base for base in order_of(kind)[1:-1] if "__init_subclass__" in space_of(base)]
         metas = [base for base in order_of(type(kind)) if base is not type]
-        if not any(self.is_of_project(one) for one in (*hooked, *metas)):
+        if not any(self.is_of_project(owner) for owner in (*hooked, *metas)):
             return None
-        node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
+        node = next(
+            (
+                statement
+                for statement in text.body
+                if isinstance(statement, ast.ClassDef) and statement.name == qualname_of(kind)
+            ),
+            None,
+        )
         return None if node is None else self._analysis.hooks(node, text.space)
 
     def is_listed_by_base(self, kind: Any) -> bool:
@@ -87,7 +94,7 @@ class Registrations:
                     current = list(space_of(value).values()) if home_of(value) == name else []
                 elif not issubclass(type(value), types.ModuleType):
                     current += attribute_dict(value).values()
-                found.update((id(one), one) for one in current if issubclass(type(one), REGISTRY_TYPES))
+                found.update((id(value), value) for value in current if issubclass(type(value), REGISTRY_TYPES))
         return found
 
     def watch(self, name: str, old: Any, new: Any) -> None:
@@ -96,8 +103,10 @@ class Registrations:
         fills = self._registered_by(old, space)
         if not fills:
             return
-        sizes = [(one, _size(one)) for key, one in self._targets_of_registrations().items() if key in fills]
-        self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self._rebuilt]
+        sizes = [
+            (registry, _size(registry)) for key, registry in self._targets_of_registrations().items() if key in fills
+        ]
+        self._watched += [(name, new, registry, size) for registry, size in sizes if id(registry) not in self._rebuilt]
 
     def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
         """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
@@ -124,7 +133,9 @@ class Registrations:
 
     def adds_to_class(self, node: Any, kind: Any) -> bool:
         """Return whether a value in a class body adds something to a collection of the class."""
-        within = {id(one) for one in space_of(kind).values() if issubclass(type(one), REGISTRY_TYPES)} | {id(kind)}
+        within = {id(value) for value in space_of(kind).values() if issubclass(type(value), REGISTRY_TYPES)} | {
+            id(kind)
+        }
         return not self._analysis.within([node], self._text.space, kind).fills.isdisjoint(within)
 
     def _targets_of_registrations(self) -> dict[int, Any]:
@@ -212,7 +223,7 @@ def _size(value: Any) -> int:
     if not issubclass(type(value), REGISTRY_TYPES):
         return _size(dict(attribute_dict(value)))
     inner = dict.values(value) if issubclass(type(value), dict) else value
-    return len(value) + sum(len(one) for one in inner if issubclass(type(one), REGISTRY_TYPES))
+    return len(value) + sum(len(collection) for collection in inner if issubclass(type(collection), REGISTRY_TYPES))
 
 
 def _is_replacing_registry(value: object) -> bool:
