@@ -561,14 +561,10 @@ class Followers:
         except Exception:  # an error in user code
             return True
         for function in self.functions(text.file, node):
-            self._annotate(function, made)
+            before = annotations_of(function)
+            self._minimal.annotate(function, made, text.space.get(node.name))
+            self._undo.note("", lambda: True, functools.partial(setattr, function, *before))
         return True
-
-    def _annotate(self, function: Any, made: tuple[str, Any]) -> None:
-        """Set the annotations of a function, and record how to restore the previous ones."""
-        before = annotations_of(function)
-        setattr(function, *made)
-        self._undo.note("", lambda: True, lambda: setattr(function, *before))
 
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
         """Update the default values of a function, and return whether any has changed."""

@@ -856,14 +856,8 @@ class MinimalLoad:
         if old is None or new is None:
             return
         before, now = ast.get_docstring(old.node, clean=False), ast.get_docstring(new.node, clean=False)
-        value: Any = self._value(new.name)
-        value = value.__func__ if type(value) in (staticmethod, classmethod) else value
-        for _ in range(MAX_UPDATED_WRAPPERS):
-            if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
-                self._set_doc_if_copied(value, before, now)
-            value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")
-            if value is None:
-                return
+        for value in _wrappers_in(self._value(new.name)):
+            self._set_doc_if_copied(value, before, now)
 
     def _set_doc_if_copied(self, value: Any, before: str | None, now: str | None) -> None:
         """Set the docstring of an object to `now` if it is `before`, which it then has copied."""
@@ -1164,7 +1158,7 @@ class MinimalLoad:
 
             def sign() -> object:
                 functions = [function for function in self._touched if function.__code__ is code]
-                self._set_signature(functions, statement.node, space)
+                self._set_signature(functions, statement.node, space, self._value(statement.name))
                 return ABSENT
 
             return sign
@@ -1211,7 +1205,9 @@ class MinimalLoad:
         self._undo.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
         kind.__annotate__ = annotate
 
-    def _set_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
+    def _set_signature(
+        self, functions: list[types.FunctionType], node: Any, space: dict[str, Any], value: Any = ABSENT
+    ) -> None:
         """Update the defaults and annotations of functions. Defaults whose source is unchanged keep their value."""
         stub = self.copy_without_body(node)
         locals_ = dict(space)
@@ -1231,7 +1227,17 @@ class MinimalLoad:
             function.__kwdefaults__ = {
                 kwonlyarg.arg: values[kwonlyarg.arg] for kwonlyarg in node.args.kwonlyargs if kwonlyarg.arg in values
             } or None
-            setattr(function, *annotations_of(made))
+            self.annotate(function, annotations_of(made), value)
+
+    def annotate(self, function: Any, now: tuple[str, Any], value: Any) -> None:
+        """Update the annotations of a function, and of the wrappers in `value` that have copied them."""
+        before = annotations_of(function)
+        for wrapper in _wrappers_in(value):
+            found = annotations_of(wrapper) if type(wrapper) is types.FunctionType else None
+            if found is not None and (found[1] is before[1] or not (found[1] or before[1])):
+                setattr(wrapper, *now)
+                self._undo.note("", lambda: True, functools.partial(setattr, wrapper, *found))
+        setattr(function, *now)
 
     @staticmethod
     def copy_without_body(node: Any) -> Any:
@@ -1293,6 +1299,17 @@ def _make_follow_step(followers: Any, text: Any, top: int) -> Callable[[], objec
         return ABSENT
 
     return follow
+
+
+def _wrappers_in(value: Any) -> Iterator[Any]:
+    """Yield a decorated function, property or method, and what it wraps."""
+    value = value.__func__ if type(value) in (staticmethod, classmethod) else value
+    for _ in range(MAX_UPDATED_WRAPPERS):
+        if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
+            yield value
+        value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")
+        if value is None:
+            return
 
 
 def _is_documented(value: Any) -> bool:
