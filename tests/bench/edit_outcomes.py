@@ -25,6 +25,9 @@ TABLES = (
     "patterns",
     "features",
     "objects",
+    "sites",
+    "tools",
+    "commits",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -124,8 +124,8 @@ def live(case, folder):
     return {"before": before, "probed": probed(case, space), "rows": rows, "error": error, "ran": ran}
 
 
-def in_fork(act, case):
-    """Return the outcome of a function that runs in a fork."""
+def in_fork(act, case, seconds=MAX_SECONDS):
+    """Return the outcome of a function that runs in a fork, which ends after some seconds."""
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.realpath(place)
         reading, writing = os.pipe()
@@ -133,7 +133,7 @@ def in_fork(act, case):
         if not child:
             try:
                 os.close(reading)
-                signal.alarm(MAX_SECONDS)  # type: ignore[attr-defined, unused-ignore]  # of Windows
+                signal.alarm(seconds)  # type: ignore[attr-defined, unused-ignore]  # of Windows
                 sys.path.insert(0, folder)
                 warnings.simplefilter("ignore")
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -146,7 +146,10 @@ def in_fork(act, case):
         os.close(writing)
         with os.fdopen(reading) as end:
             text = end.read()
-        outcome = json.loads(text) if text else {"failed": f"did not end within {MAX_SECONDS} s"}
+        try:
+            outcome = json.loads(text)
+        except ValueError:
+            outcome = {"failed": f"did not end within {seconds} s"}
         os.waitpid(child, 0)
     return outcome
 

@@ -10,6 +10,7 @@ import sys
 
 import edits_of_applications
 import edits_of_classes
+import edits_of_commits
 import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
@@ -19,6 +20,8 @@ import edits_of_patterns
 import edits_of_programs
 import edits_of_projects
 import edits_of_services
+import edits_of_sites
+import edits_of_tools
 import edits_of_values
 import pytest
 from alike import rounds
@@ -43,6 +46,9 @@ TABLES = {
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],
     "objects": edits_of_objects.ALL[::EVERY],
+    "commits": edits_of_commits.ALL[::EVERY],
+    "sites": edits_of_sites.ALL[::EVERY],
+    "tools": edits_of_tools.ALL[::EVERY],
 }
 
 
