@@ -232,7 +232,10 @@ def copy_library(source, workspace, interpreter, slow_file=None, slow=()):
     packages = subprocess.check_output([interpreter, "-c", query], text=True).strip()
     site = next((workspace / ".venv" / "lib").glob("python3*")) / "site-packages"
     sources = workspace / "src" if (workspace / "src").is_dir() else workspace
-    (site / "all.pth").write_text(f"{sources}\n{packages}\n")
+    (site / "sources.pth").write_text(f"{sources}\n")
+    for entry in Path(packages).iterdir():
+        if not (sources / entry.name).exists() and entry.name != "__pycache__":
+            (site / entry.name).symlink_to(entry)
 
 
 def functions_in(text):

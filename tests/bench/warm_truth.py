@@ -130,7 +130,7 @@ def first_difference(one, other):
     return next((f"{a[:150]!r} {b[:150]!r}" for a, b in pairs if a != b), "")
 
 
-async def run_projects(python, results, chosen, version, *, is_sample=False):
+async def run_projects(python, results, chosen, version, *, is_sample=False, preloading="packages"):
     for name, needs, files, edits in PROJECTS:
         if chosen and chosen not in name:
             continue
@@ -147,7 +147,7 @@ async def run_projects(python, results, chosen, version, *, is_sample=False):
         with tempfile.TemporaryDirectory(prefix="truth-") as folder:
             try:
                 with anyio.fail_after(LIMIT_S):
-                    async with project(python, Path(folder), files) as made:
+                    async with project(python, Path(folder), files, preloading=preloading) as made:
                         await made.warm_up(*arguments)
                         for key, edit in zip(keys, [{}, *edits], strict=True):
                             made.write(edit)
@@ -295,7 +295,7 @@ async def run_library(python, results, options, version):
         variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
         drawn = random.Random(options.seed)
         whole = tuple(options.arguments.split())
-        async with project(python, root) as made:
+        async with project(python, root, preloading=options.preloading) as made:
             first = await made.run(*whole, **variables)
             tests = list(first.outcomes())
             files = sorted({test.partition("::")[0] for test in tests})
@@ -348,7 +348,7 @@ def run_affected(python, results, options, version):
         root = folder / "workspace"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         (root / ".venv").symlink_to(Path(python).parents[1])
-        user_settings_file(folder).write_text('toolset = "full"\nwarmTests = true\n')
+        user_settings_file(folder).write_text(f'toolset = "full"\nwarmTests = "{options.preloading}"\n')
         accept(root, environ(folder))
         suite = AffectedSuite(python, root, options)
         with serving(folder, "--repl", "none") as live, live.client(name=CLIENT) as client:
@@ -552,6 +552,7 @@ def main():
     parser.add_argument("--results", required=True)
     parser.add_argument("--only", default="", help="projects whose names contain this")
     parser.add_argument("--sample", action="store_true", help="only the ordinary projects")
+    parser.add_argument("--preloading", choices=["pytest", "packages"], default="packages")
     parser.add_argument("--name", default="")
     parser.add_argument("--source", default="", help="the library's source tree")
     parser.add_argument("--code", default="src", help="the directory of its code in the tree")
@@ -571,7 +572,7 @@ def main():
     ).strip()
     options.site = site_packages(options.python)
     if options.what == "projects":
-        sample = partial(run_projects, is_sample=options.sample)
+        sample = partial(run_projects, is_sample=options.sample, preloading=options.preloading)
         anyio.run(sample, options.python, results, options.only, version)
     elif options.what == "affected":
         run_affected(options.python, results, options, version)

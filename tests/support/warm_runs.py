@@ -155,9 +155,10 @@ class Project:
 
 
 @asynccontextmanager
-async def project(python, directory, files=None, *, least_saving_s=0.0, saved=None, **options):
+async def project(python, directory, files=None, *, preloading="packages", min_saving_s=0.0, saved=None, **options):
     """Create a project with warm runs. `saved` contains what earlier ones learned."""
-    async with warm_tests(WarmOptions(is_on=True, least_saving_s=least_saving_s, **options), saved) as owner:
+    settings = WarmOptions(preloading=preloading, min_saving_s=min_saving_s, **options)
+    async with warm_tests(settings, saved) as owner:
         made = Project(owner, python, directory)
         made.write(files or {})
         yield made

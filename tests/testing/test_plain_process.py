@@ -12,7 +12,7 @@ import pytest
 from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
-from codriver.testing.plain_process import has_exit_time_left, has_grace_time_left
+from codriver.testing.plain_process import has_exit_time_left, has_grace_time_left, poll_interval_s
 from codriver.testing.program_bundle import script_command
 
 PLAIN = ("-p", "no:cacheprovider")
@@ -454,3 +454,9 @@ def test_a_process_that_does_not_exit_is_killed(project, monkeypatch):
     )
     report = run(folder).report
     assert (report.exit_status, report.counts.passed, report.error.kind) == (0, 1, "lingers")
+
+
+def test_a_run_is_polled_less_often_the_longer_it_takes():
+    assert poll_interval_s(0) == 0.005
+    assert poll_interval_s(0.4) == 0.01
+    assert poll_interval_s(600) == 0.05

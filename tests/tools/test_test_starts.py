@@ -57,10 +57,21 @@ def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
 
 
 def test_the_row_of_a_warm_process_has_its_memory_and_hash_seed():
-    state = StartState(is_warm=True, python="/py", directory="/w", memory_mb=48, hash_seed=5, modules=9, runs=2, pid=1)
+    state = StartState(
+        is_warm=True,
+        preloaded="pytest",
+        python="/py",
+        directory="/w",
+        memory_mb=48,
+        hash_seed=5,
+        modules=9,
+        runs=2,
+        pid=1,
+    )
     assert start_row(state, "/w") == {
         "start": "warm",
         "python": "/py",
+        "preloaded": "pytest",
         "processId": 1,
         "memoryMb": 48,
         "hashSeed": 5,

@@ -40,7 +40,11 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, FailureFrame, RetainedProcess, RunSpec, TestProcess
 
 POLL_S: Final = 0.05
-"""Interval for reading new output and events, in seconds."""
+"""Maximum interval for reading new output and events, and for checking whether an interrupted run has ended."""
+MIN_POLL_S: Final = 0.005
+"""Minimum interval for reading new output and events."""
+POLLS_PER_DURATION: Final = 40
+"""Number of intervals in the time since a run started, so that the end of a short run is noticed sooner."""
 GRACE_S: Final = 5.0
 """Time for an interrupted run to tear down its fixtures, in seconds.
 
@@ -78,6 +82,11 @@ _HINT_TEMPLATES: Final = {
     "no-django": "Install it in the project's environment: `uv pip install --python {python} django`",
 }
 """Templates of hints about errors of a run, by kind of error."""
+
+
+def poll_interval_s(elapsed_s: float) -> float:
+    """Return the time until new output and events of a run are read, from the time since it started."""
+    return min(POLL_S, max(MIN_POLL_S, elapsed_s / POLLS_PER_DURATION))
 
 
 def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
@@ -121,7 +130,7 @@ class PlainRun:
         finished_at: tuple[float, float] | None = None
         lingers = False
         while True:
-            with anyio.move_on_after(POLL_S):
+            with anyio.move_on_after(poll_interval_s(time.monotonic() - self._started_at)):
                 await self._process.wait()
             has_exited = self._process.returncode is not None
             is_rest = False

@@ -337,6 +337,8 @@ class StartState:
     """Why runs, or the last run, are plain new processes."""
     pid: int | None = None
     """Id of the process that is copied. The following fields describe it."""
+    preloaded: str = ""
+    """What it has imported: `pytest` or `packages`."""
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0

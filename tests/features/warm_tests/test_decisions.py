@@ -24,7 +24,7 @@ from codriver.testing.runs import RunSpec
 SPEC = RunSpec(python="/python", directory=Path("/project"), environment={"HOME": "/home", "LANG": "C"})
 PLAN = Plan(libraries=("/lib/",), early=("pytest",))
 PROJECT = Project(plan=PLAN)
-READY = WarmState(is_ready=True, environment={"LANG": "C"})
+READY = WarmState(is_ready=True, environment={"HOME": "/other", "LANG": "C"})
 
 
 def test_a_run_is_warm_if_nothing_prevents_it():
@@ -38,6 +38,7 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({"sources": {"/a.py": b""}}, {}, {}, "contents"),
         ({"environment": {"LANG": "C", "PYTHONHASHSEED": "1"}}, {}, {}, "PYTHONHASHSEED"),
         ({"environment": {"LANG": "de_DE.UTF-8"}}, {}, {}, "at its start"),
+        ({}, {}, {"has_startup_code": True}, "may read have changed"),
         ({}, {"plan": None}, {}, "first run"),
         ({}, {"off": "differs"}, {}, "differs"),
         ({}, {"unfit": "too large"}, {}, "too large"),
@@ -159,22 +160,23 @@ def test_a_learned_plan_round_trips_through_its_file(tmp_path):
         registries={"m": ("a",)},
     )
     project = Project(plan=plan, stamp="s", off="differs", plain_start_s=1.5)
-    saved.save("/python", tmp_path, project)
-    loaded = saved.load("/python", tmp_path)
+    saved.save("/python", tmp_path, "packages", project)
+    loaded = saved.load("/python", tmp_path, "packages")
     assert loaded == replace(project, plan=replace(plan, variables={"OMP_NUM_THREADS": "1"}), is_restored=True)
-    assert saved.load("/other", tmp_path) is None
+    assert saved.load("/other", tmp_path, "packages") is None
+    assert saved.load("/python", tmp_path, "pytest") is None
     (saved_file,) = (tmp_path / "plans").iterdir()
     assert saved_file.stat().st_mode & 0o777 == 0o600
     saved_file.write_text('{"version": 1}')
-    assert saved.load("/python", tmp_path) is None
+    assert saved.load("/python", tmp_path, "packages") is None
 
 
 def test_the_oldest_plans_are_deleted(tmp_path):
     saved = SavedPlans(tmp_path)
     for number in range(MAX_PLANS + 3):
-        saved.save(f"/python{number}", tmp_path, PROJECT)
+        saved.save(f"/python{number}", tmp_path, "packages", PROJECT)
     assert len(list(tmp_path.iterdir())) == MAX_PLANS
-    assert saved.load(f"/python{MAX_PLANS + 2}", tmp_path) is not None
+    assert saved.load(f"/python{MAX_PLANS + 2}", tmp_path, "packages") is not None
 
 
 def test_a_plan_separates_libraries_imported_before_and_after_the_first_module():
@@ -186,6 +188,21 @@ def test_a_plan_separates_libraries_imported_before_and_after_the_first_module()
     assert plan.early == ("pytest",)
     assert plan.late == ("click", "sys2")
     assert set(plan.excluded) == {"mine"}
+
+
+def test_a_plan_for_pytest_alone_has_no_other_modules():
+    names = ("pytest", "_pytest.config", "queue", "logic", "_pytest.pathlib", "click", "pytest_cov.plugin", "packaging")
+    modules = tuple((name, f"/{'project' if name == 'logic' else 'lib'}/{name}.py") for name in names)
+    plan = plan_from_run(RunRecord(modules, ("/lib/",)), [], is_pytest_only=True)
+    assert plan.early == ("pytest", "_pytest.config")
+    assert plan.late == ("_pytest.pathlib", "packaging")
+    assert RunRecord((*modules, ("_pytest.pdb", "/lib/_pytest/pdb.py")), ("/lib/",)).missing_from(plan) == (
+        "_pytest.pdb",
+    )
+
+
+def test_a_file_that_is_read_at_the_start_only_replaces_the_process():
+    assert correct_plan(PLAN, obstacle("startup", "/lib/sitecustomize.py")) == PLAN
 
 
 def test_a_library_imported_under_a_replaced_clock_is_excluded():

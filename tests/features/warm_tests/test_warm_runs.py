@@ -129,6 +129,49 @@ def test_a_project_whose_first_run_fails_becomes_warm_while_failed_processes_are
     project(act, {"test_a.py": "def test_a(): assert 1 == 2\n"})
 
 
+def test_with_pytest_alone_no_package_of_the_project_is_preloaded(project):
+    async def act(made):
+        warm = await agree_with_a_shell(made)
+        assert warm.report.counts.failed == 1
+        assert made.status.preloaded == "pytest"
+        assert {"pytest", "_pytest.python", "pluggy"} <= made.preloaded
+        assert made.preloaded.isdisjoint({"library", "plugin"})
+
+    test = "import library, sys\ndef test_m(): assert 0, sorted(sys.modules)\n"
+    ini = INI.replace("addopts =", "addopts = -p plugin")
+    packages = {"library": "", "plugin": ""}
+    project(act, {"test_m.py": test, "pytest.ini": ini}, packages=packages, preloading="pytest")
+
+
+def test_the_first_run_with_pytest_alone_adds_no_frames_to_imports(project):
+    async def act(made):
+        first = await made.run()
+        assert first.report.counts.failed == 1
+        status, text = await warm_runs.run_pytest(made.python, made.directory)
+        assert comparable(text) == comparable(first.output)
+        assert status == first.report.exit_status
+
+    frames = "import sys\nframe, names = sys._getframe(), []\nwhile frame:\n    names.append(frame.f_code.co_name)\n"
+    module = f"{frames}    frame = frame.f_back\n"
+    test = "import m\ndef test_m(): assert 0, m.names\n"
+    project(act, {"m.py": module, "test_m.py": test}, preloading="pytest")
+
+
+@pytest.mark.parametrize("preloading", ["pytest", "packages"])
+def test_a_file_that_python_reads_when_it_starts_is_seen_by_the_next_run(project, tmp_path, preloading):
+    async def act(made):
+        variables = {"PYTHONPATH": str(tmp_path / "paths")}
+        warm = await made.warm_up(**variables)
+        assert warm.is_warm, (made.status, warm.output)
+        made.write({"paths/sitecustomize.py": "import os\nos.environ['ADDED'] = 'yes'\n"})
+        run = await made.run(**variables)
+        assert not run.is_warm
+        assert run.report.counts.failed == 1
+
+    test = "import os\ndef test_a(): assert 'ADDED' not in os.environ\n"
+    project(act, {"test_a.py": test, "paths/note.txt": ""}, preloading=preloading)
+
+
 def test_the_imported_modules_are_those_of_a_new_process(project):
     async def act(made):
         await agree(made)
@@ -764,9 +807,9 @@ def test_a_project_with_little_savings_is_not_warmed(project):
     async def act(made):
         await made.run()
         assert not (await made.run()).is_warm
-        assert "saves less" in made.status.reason
+        assert "saves too little" in made.status.reason
 
-    project(act, {"test_a.py": "def test_a(): pass\n"}, least_saving_s=60.0)
+    project(act, {"test_a.py": "def test_a(): pass\n"}, min_saving_s=60.0)
 
 
 def test_a_warm_process_over_its_memory_limit_is_not_kept(project):

@@ -20,9 +20,12 @@ IDLE_TIMEOUT_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
 STALL_TIMEOUT_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
-MIN_SAVING_S: Final = 0.2
-"""Minimum time that a warm start has to save per run. Projects in which it saves less are not warmed."""
-SAVES_TOO_LITTLE_REASON: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
+MIN_SAVINGS_S: Final = {"off": 0.0, "pytest": 0.1, "packages": 0.2}
+"""Minimum time that a warm start has to save per run, by what is preloaded.
+
+Projects in which it saves less are not warmed. A process that has imported only pytest uses little memory.
+"""
+SAVES_TOO_LITTLE_REASON: Final = "it saves too little time"
 MAX_LOW_SAVING_RUNS: Final = 3
 """Maximum number of consecutive runs that save too little. After that, a project is no longer warmed."""
 MAX_FAILED_STARTS: Final = 5
@@ -78,7 +81,9 @@ class WarmState:
 
     is_ready: bool
     environment: Mapping[str, str]
-    """The start variables of the process."""
+    """The environment variables of the process."""
+    has_startup_code: bool = False
+    """Whether the interpreter runs code when it starts that may read any variable, such as `sitecustomize`."""
     runs: int = 0
     age_s: float = 0.0
 
@@ -135,8 +140,10 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
         return Decision(is_warm=False, reason=project.obstacle or "the warm process is not ready yet")
     if warm.must_be_replaced:
         return Decision(is_warm=False, reason="the warm process is being renewed")
-    if dict(warm.environment) != start_variables(spec.environment):
+    if start_variables(warm.environment) != start_variables(spec.environment):
         return Decision(is_warm=False, reason="variables that Python reads at its start have changed")
+    if warm.has_startup_code and dict(warm.environment) != dict(spec.environment):
+        return Decision(is_warm=False, reason="variables that code at Python's start may read have changed")
     return WARM_START
 
 

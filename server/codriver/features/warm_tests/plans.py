@@ -12,17 +12,20 @@ if TYPE_CHECKING:
 
 ObstacleKind = Literal[
     "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger",
-    "logger class", "replaced", "subclasses", "drawn",
+    "logger class", "replaced", "subclasses", "drawn", "startup",
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
 """Maximum number of changes to a file that a module reads during import. After more, it is not preloaded."""
 
+PYTEST_PACKAGES: Final = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
+"""Top-level packages of pytest and the distributions that it requires."""
 REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
 """Reason for not preloading a module that may keep functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
     "file": "the file {about} has changed",
+    "startup": "{about}, which Python reads when it starts, has changed",
     "found": "its import looked for the module {about}, which exists now",
     "hidden": "another file would be imported in its place",
     "namespace": "the directories of this namespace package have changed",
@@ -83,6 +86,8 @@ class Plan:
 
     libraries: tuple[str, ...]
     """The interpreter's library directories, each with a trailing separator."""
+    is_pytest_only: bool = False
+    """Whether only pytest is preloaded, with everything that it imports."""
     early: tuple[str, ...]
     """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
@@ -99,6 +104,10 @@ class Plan:
     """Containers that imports of other modules change, by module."""
     changed_files: Mapping[str, int] = field(default_factory=dict)
     """How often a file that the import of a module reads has changed, by module."""
+
+    def may_preload(self, name: str) -> bool:
+        """Return whether a module may be listed in the plan."""
+        return not self.is_pytest_only or name.partition(".")[0] in PYTEST_PACKAGES
 
     def to_literal(self) -> str:
         """Return the content of the file that the warm process reads, in ASCII."""
@@ -147,7 +156,10 @@ class RunRecord:
         return tuple(
             name
             for name, file in self.modules
-            if name not in known and file.startswith(plan.libraries) and not _is_excluded(name, plan.excluded)
+            if name not in known
+            and plan.may_preload(name)
+            and file.startswith(plan.libraries)
+            and not _is_excluded(name, plan.excluded)
         )
 
 
@@ -162,8 +174,9 @@ def _is_excluded(name: str, excluded: Mapping[str, str]) -> bool:
     return any(".".join(parts[:end]) in excluded for end in range(1, len(parts) + 1))
 
 
-def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
+def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only: bool = False) -> Plan:
     """Create a plan from a plain run. `excluded` are the top-level modules of distributions in the workspace."""
+    plan = Plan(libraries=record.libraries, is_pytest_only=is_pytest_only, early=())
     early: list[str] = []
     late: list[str] = []
     modules = early
@@ -172,10 +185,10 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
             modules = late
         elif name != "__main__" and not name.startswith("__editable__"):
             modules.append(name)
-    return Plan(
-        libraries=record.libraries,
-        early=tuple(early),
-        late=tuple(late),
+    return replace(
+        plan,
+        early=tuple(filter(plan.may_preload, early)),
+        late=tuple(filter(plan.may_preload, late)),
         excluded={
             **dict.fromkeys(excluded, "belongs to the workspace"),
             **dict.fromkeys(sorted(record.under_replaced_clock & {*early, *late}), REPLACED_CLOCK_REASON),
@@ -190,6 +203,8 @@ def extend_plan(plan: Plan, record: RunRecord) -> Plan:
 
 def correct_plan(plan: Plan, obstacle: Obstacle) -> Plan:
     """Change a plan so that it avoids the obstacle."""
+    if obstacle.kind == "startup":  # a new process reads the file again
+        return plan
     if obstacle.kind == "file":
         times = plan.changed_files.get(obstacle.module, 0) + 1
         if times < MAX_FILE_CHANGES:

@@ -1,7 +1,8 @@
 """What was learned about a project's runs, saved on disk, so that even the first run of a server can be warm.
 
-There is one file per interpreter and directory, in the user's cache. Values of environment variables are only saved if
-native code reads them, such as OMP_NUM_THREADS, because others may be secrets. All functions block.
+There is one file per interpreter, directory and value of the setting, in the user's cache. Values of environment
+variables are only saved if native code reads them, such as OMP_NUM_THREADS, because others may be secrets. All
+functions block.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from codriver.features.warm_tests.settings import Preloading
+
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
@@ -39,21 +42,21 @@ class SavedPlans:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def load(self, python: str, directory: Path) -> Project | None:
+    def load(self, python: str, directory: Path, preloading: Preloading) -> Project | None:
         """Return what earlier servers learned about a project, or None if nothing is saved."""
         try:
-            data = files.read_json(self._file(python, directory), PLAN_RULES)
-            return _project(data, python, directory)
+            data = files.read_json(self._file(python, directory, preloading), PLAN_RULES)
+            return _project(data, python, directory, preloading)
         except (OSError, ValueError, KeyError, TypeError, CodriverError):
             return None
 
-    def save(self, python: str, directory: Path, project: Project) -> None:
+    def save(self, python: str, directory: Path, preloading: Preloading, project: Project) -> None:
         """Save what is known about a project. Errors are ignored, because a missing plan only costs time later."""
         if project.plan is None:
             return
-        text = json.dumps(_data(project, project.plan, python, directory))
+        text = json.dumps(_data(project, project.plan, python, directory, preloading))
         try:
-            path = self._file(python, directory)
+            path = self._file(python, directory, preloading)
             files.replace(
                 path, text.encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE, is_durable=False
             )
@@ -61,8 +64,8 @@ class SavedPlans:
         except (OSError, CodriverError) as error:
             logger.info("the plan of warm test runs cannot be saved: %s", error)
 
-    def _file(self, python: str, directory: Path) -> Path:
-        digest = hashlib.sha256(f"{python}\0{directory}".encode(errors="surrogateescape")).hexdigest()
+    def _file(self, python: str, directory: Path, preloading: Preloading) -> Path:
+        digest = hashlib.sha256(f"{python}\0{directory}\0{preloading}".encode(errors="surrogateescape")).hexdigest()
         return self._directory / f"{digest[:24]}.json"
 
     def _forget_oldest(self) -> None:
@@ -72,12 +75,13 @@ class SavedPlans:
                 files.remove(path)
 
 
-def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping[str, Any]:
+def _data(project: Project, plan: Plan, python: str, directory: Path, preloading: Preloading) -> Mapping[str, Any]:
     """Return the content of a project's file."""
     return {
         "version": FORMAT_VERSION,
         "python": python,
         "directory": str(directory),
+        "preloading": preloading,
         "stamp": project.stamp,
         "off": project.off,
         "plain_start_s": project.plain_start_s,
@@ -92,18 +96,20 @@ def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping
     }
 
 
-def _project(data: Any, python: str, directory: Path) -> Project:
+def _project(data: Any, python: str, directory: Path, preloading: Preloading) -> Project:
     """Return the project that a file describes.
 
     Raises:
         ValueError: the file belongs to another project, or has another version.
     """
-    if (data["version"], data["python"], data["directory"]) != (FORMAT_VERSION, python, str(directory)):
+    found = data["version"], data["python"], data["directory"], data["preloading"]
+    if found != (FORMAT_VERSION, python, str(directory), preloading):
         raise ValueError("the file has the plan of another project")
     start_s = data["plain_start_s"]
     return Project(
         plan=Plan(
             libraries=_strings(data["libraries"]),
+            is_pytest_only=preloading == "pytest",
             early=_strings(data["early"]),
             late=_strings(data["late"]),
             variables=_text_by_name(data["variables"]),

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
 from codriver.settings.declared import DeclaredSetting
 
-WARM_TESTS_SETTING: Final = DeclaredSetting(
+Preloading = Literal["off", "pytest", "packages"]
+"""What the process that runs are copied from imports: nothing, because there is none, pytest, or all packages."""
+
+
+def _annotation() -> Any:
+    return Preloading
+
+
+WARM_TESTS_SETTING: Final[DeclaredSetting[Preloading]] = DeclaredSetting(
     "warm_tests",
-    default=False,
-    description="Start Python test runs as copies of a process that has imported the packages.",
+    default="off",
+    description="Start Python test runs as copies of a process that has imported pytest, or all packages.",
+    annotation=_annotation,
 )
 """The setting that enables warm test runs."""
 MEMORY_MB_SETTING: Final = DeclaredSetting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 import sys
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.features.warm_tests.saved_plans import SavedPlans
+    from codriver.features.warm_tests.settings import Preloading
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
+
+logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED_PROJECTS: Final = 16
 """Maximum number of remembered pairs of interpreter and directory. The least recently used one is dropped."""
@@ -47,6 +51,7 @@ STARTED_EVENT_PART: Final = '"event":"started"'
 """A string that the file of events contains after a test has started."""
 COLLECTION_NAME: Final = "the collection"
 """The name, in messages, of what a run does before its first test."""
+NO_PYTEST_REASON: Final = "pytest is not installed in the interpreter's own library directories"
 MIN_FIRST_WAIT_S: Final = 2.0
 """Minimum time that the first run of a server waits for the warm process."""
 MAX_FIRST_WAIT_RATIO: Final = 2.0
@@ -60,11 +65,17 @@ MAX_LATE_IMPORT_S: Final = 0.3
 class WarmOptions:
     """The settings for warm runs."""
 
-    is_on: bool = False
+    preloading: Preloading = "off"
     memory_mb: int = 1024
     """Maximum memory of a warm process."""
-    least_saving_s: float = decisions.MIN_SAVING_S
-    """Minimum time that a warm start has to save for the project to be warmed."""
+    min_saving_s: float | None = None
+    """Minimum time that a warm start has to save for the project to be warmed. None for the usual one."""
+
+    @property
+    def least_saving_s(self) -> float:
+        """Return the minimum time that a warm start has to save for the project to be warmed."""
+        usual_s = decisions.MIN_SAVINGS_S[self.preloading]
+        return usual_s if self.min_saving_s is None else self.min_saving_s
 
 
 @dataclass(slots=True)
@@ -73,6 +84,7 @@ class _Entry:
 
     python: str
     directory: Path
+    preloading: Preloading
     project: Project = field(default_factory=Project)
     process: WarmProcess | None = None
     memory_mb: int = 0
@@ -82,7 +94,15 @@ class _Entry:
     is_preloading: bool = False
     settled: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process that is being started is ready, or there will be none."""
+    unlearned: dict[int, anyio.Event] = field(default_factory=dict)
+    """Events of the runs that have finished and are still being evaluated, by number. Each is set at the end of that.
+    """
     reason: str = ""
+
+    async def wait_until_learned(self) -> None:
+        """Wait until everything has been learned from finished runs."""
+        for event in list(self.unlearned.values()):
+            await event.wait()
 
 
 class WarmTests:
@@ -110,6 +130,7 @@ class WarmTests:
             return
         await self._create_directory()
         entry = self._entry(spec)
+        await entry.wait_until_learned()
         await self._load(entry)
         await self._forget_other_packages(entry)
         if entry.project.unfit:
@@ -149,6 +170,7 @@ class WarmTests:
         return replace(
             state,
             is_warm=True,
+            preloaded=entry.preloading,
             pid=process.pid,
             memory_mb=entry.memory_mb,
             hash_seed=process.seed,
@@ -162,14 +184,14 @@ class WarmTests:
         return entry is not None and bool(entry.project.off or entry.project.unfit)
 
     def _unsupported_reason(self) -> str:
-        if not self._options.is_on:
+        if self._options.preloading == "off":
             return "the setting warmTests is off"
         return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
 
     def is_preloading(self, python: str, directory: Path) -> bool:
-        """Return whether a warm process for an interpreter and a directory is being started."""
+        """Return whether a warm process for an interpreter and a directory is being started, or may be soon."""
         entry = self._entries.get((python, directory))
-        return entry is not None and entry.is_preloading
+        return entry is not None and (entry.is_preloading or bool(entry.unlearned))
 
     # State
 
@@ -194,8 +216,11 @@ class WarmTests:
 
         Drop the least recently used one beyond the maximum.
         """
-        key = (spec.python, spec.directory)
-        entry = self._entries.pop(key, None) or _Entry(*key)
+        key, preloading = (spec.python, spec.directory), self._options.preloading
+        entry = self._entries.pop(key, None) or _Entry(*key, preloading)
+        if entry.preloading != preloading:  # the setting has changed
+            self._end(entry)
+            entry = _Entry(*key, preloading)
         self._entries[key] = entry  # the newest is last
         while len(self._entries) > MAX_REMEMBERED_PROJECTS:
             oldest = self._entries.pop(next(iter(self._entries)))
@@ -220,7 +245,7 @@ class WarmTests:
         if entry.is_loaded or self._saved is None:
             return
         entry.is_loaded = True
-        found = await to_thread.run_sync(self._saved.load, entry.python, entry.directory)
+        found = await to_thread.run_sync(self._saved.load, entry.python, entry.directory, entry.preloading)
         if found is not None and entry.project.plan is None:
             entry.project = found
 
@@ -228,7 +253,9 @@ class WarmTests:
         """Save what is known about a project for later servers."""
         if self._saved is not None:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._saved.save, entry.python, entry.directory, entry.project)
+                await to_thread.run_sync(
+                    self._saved.save, entry.python, entry.directory, entry.preloading, entry.project
+                )
 
     async def _preload_first(self, spec: RunSpec, entry: _Entry) -> None:
         """Wait for the warm process before the first run of a server, if a plan of what to preload exists."""
@@ -242,19 +269,49 @@ class WarmTests:
 
     # Results of runs
 
-    async def learn_from_plain_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: Path
+    def learn_later(
+        self,
+        spec: RunSpec,
+        entry: _Entry,
+        report: TestReport,
+        seen: RunObservations,
+        record: str | None,
+        *,
+        is_warm: bool,
+    ) -> None:
+        """Learn from a finished run while its report is already used. The next run of the project waits for that.
+
+        `record` is the text that the run wrote about its imports, if it wrote one.
+        """
+        self._number += 1
+        number, learn = self._number, self._learn_from_warm_run if is_warm else self._learn_from_plain_run
+        entry.unlearned[number] = anyio.Event()
+
+        async def learn_and_report() -> None:
+            try:
+                await learn(spec, entry, report, seen, record)
+            except (OSError, ValueError) as error:
+                logger.info("nothing was learned from a test run in %s: %s", entry.directory, error)
+            finally:
+                entry.unlearned.pop(number).set()
+
+        self._tasks.start_soon(learn_and_report)
+
+    async def _learn_from_plain_run(
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
     ) -> None:
         """Learn from a plain run, and start a warm process for the project."""
         previous = entry.project
         entry.project = project = replace(previous, unfinished="")
         if project.stalled:
             entry.project = project = _record_hang_check(project, report)
-        if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
-            run_record = RunRecord.parse(text)
+        if project.plan is None and record is not None:
+            run_record = RunRecord.parse(record)
             project_modules = await to_thread.run_sync(workspace_modules, run_record.libraries, spec.directory)
             stamp = await to_thread.run_sync(digest_packages, run_record.libraries)
-            entry.project = project = replace(project, plan=plan_from_run(run_record, project_modules), stamp=stamp)
+            plan = plan_from_run(run_record, project_modules, is_pytest_only=entry.preloading == "pytest")
+            off = NO_PYTEST_REASON if plan.is_pytest_only and not plan.early else ""
+            entry.project = project = replace(project, plan=plan, stamp=stamp, off=off)
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
             entry.project = decisions.record_plain_start(project, spec.arguments, seen.collected_s, least_s)
@@ -263,8 +320,8 @@ class WarmTests:
             await self._save(entry)
         self._warm_up(spec, entry)
 
-    async def learn_from_warm_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: Path
+    async def _learn_from_warm_run(
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
     ) -> None:
         """Compare a warm run with plain ones, and replace the process if necessary."""
         previous = entry.project
@@ -276,8 +333,7 @@ class WarmTests:
             least_s = self._options.least_saving_s
             entry.project = decisions.record_warm_start(entry.project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=True)
-        plan, text = entry.project.plan, await to_thread.run_sync(_text, record)
-        found = RunRecord.parse(text) if text is not None else None
+        plan, found = entry.project.plan, RunRecord.parse(record) if record is not None else None
         if plan is not None and found is not None and found.imported_s > MAX_LATE_IMPORT_S and found.missing_from(plan):
             entry.project = replace(entry.project, plan=extend_plan(plan, found))
             self._end(entry)
@@ -470,7 +526,8 @@ class _Run:
                 "output": str(directory / "output"),
                 "events": str(directory / "events"),
                 "begun": STARTED_EVENT_PART,
-                "record": str(self._record),
+                # Only needed to find packages that were not preloaded.
+                "record": "" if self._entry.preloading == "pytest" else str(self._record),
                 "answer": str(self._answer),
             }
         )
@@ -478,7 +535,8 @@ class _Run:
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start a plain process. The first one records what it imports."""
         if self._entry.project.plan is None:
-            command = (command[0], str(RECORDER_SCRIPT), str(self._record), *command[1:])
+            how = "unordered" if self._entry.preloading == "pytest" else "in-order"
+            command = (command[0], str(RECORDER_SCRIPT), how, str(self._record), *command[1:])
         return await open_plain_process(spec, command, directory)
 
     @property
@@ -510,7 +568,7 @@ class _Run:
                 waiting[-1] = finished = self._finished(event, obstacle)
                 builder.add(finished)
                 if obstacle is None:
-                    await self._owner.learn_from_warm_run(self._spec, self._entry, builder.report(), seen, self._record)
+                    await self._learn(builder.report(), seen, is_warm=True)
             has_started = has_started or isinstance(event, (TestStarted, RunFinished))
             if has_started:
                 for message in waiting:
@@ -541,8 +599,13 @@ class _Run:
             builder.add(event)
             seen.add(event)
             if isinstance(event, RunFinished):
-                await self._owner.learn_from_plain_run(self._spec, self._entry, builder.report(), seen, self._record)
+                await self._learn(builder.report(), seen, is_warm=False)
             yield event
+
+    async def _learn(self, report: TestReport, seen: RunObservations, *, is_warm: bool) -> None:
+        """Let the owner learn from this run."""
+        record = await to_thread.run_sync(_text, self._record)
+        self._owner.learn_later(self._spec, self._entry, report, seen, record, is_warm=is_warm)
 
     async def interrupt(self) -> None:
         """Interrupt the run: see `TestProcess`."""

@@ -13,7 +13,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codriver.errors import CodriverError, cut
-from codriver.features.warm_tests.decisions import WarmState, start_variables
+from codriver.features.warm_tests.decisions import WarmState
 from codriver.systems.other_processes import ProcessTree
 from codriver.testing.program_bundle import script_command
 
@@ -83,12 +83,13 @@ class WarmProcess:
         self._lock = anyio.Lock()
         self._idle = anyio.Event()
         self._started_at = time.monotonic()
-        self.environment = start_variables(environment)
+        self.environment = dict(environment)
         self.seed = seed
         self.runs = 0
         self.used_at = time.monotonic()
         self.is_ready = False
         self.has_exited = False
+        self.has_startup_code = False
         self.excluded: dict[str, str] = {}
         self.watched: dict[str, tuple[str, ...]] = {}
         self.registries: dict[str, tuple[str, ...]] = {}
@@ -130,6 +131,7 @@ class WarmProcess:
                 raise WarmProcessError("the warm process ended while it imported packages")
             if reason := state.get("problem"):
                 raise WarmProcessError(str(reason))
+            self.has_startup_code = bool(state["has_startup_code"])
             self.excluded = dict(state["excluded"])
             self.watched = {name: tuple(values) for name, values in state["watched"].items()}
             self.registries = {name: tuple(values) for name, values in state["registries"].items()}
@@ -154,6 +156,7 @@ class WarmProcess:
         return WarmState(
             is_ready=self.is_ready and not self.has_exited,
             environment=self.environment,
+            has_startup_code=self.has_startup_code,
             runs=self.runs,
             age_s=time.monotonic() - self._started_at,
         )

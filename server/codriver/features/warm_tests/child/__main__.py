@@ -8,10 +8,10 @@ be unsuitable, the process rewrites the plan and restarts without them.
 
 Standard input and output carry such literals, one per line. The first line of output is the state, see `Forker.state`.
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
-(the file for its output), `record` (a file for the modules it imports, see `RunRecord`), `answer` (a file for the
-reason why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a test has
-started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid", "status"}`, with an exit
-status as in `subprocess`. The process exits at the end of standard input.
+(the file for its output), `record` (a file for the modules it imports, see `RunRecord`, or an empty string), `answer`
+(a file for the reason why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a
+test has started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid", "status"}`, with
+an exit status as in `subprocess`. The process exits at the end of standard input.
 """
 
 from __future__ import annotations
@@ -41,13 +41,51 @@ if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 from .preload import Preloader, find_generators  # noqa: E402
-from .process_state import thread_ids  # noqa: E402
+from .process_state import file_stat, thread_ids  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
 from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE_MODULES]:
     del sys.modules[_name]
+
+
+STARTUP_MODULES = ("sitecustomize", "usercustomize", "encodings")
+"""Modules that Python imports from `PYTHONPATH` when it starts, if they exist there."""
+
+
+def startup_files() -> dict[str, tuple[int, int, int] | None]:
+    """Return the files that Python read or searched for when it started, with their stats.
+
+    Files in the directories of installed packages are missing, because the server compares these directories.
+    """
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
+    paths += [os.path.realpath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg")]
+    site: Any = sys.modules.get("site")
+    if site is not None and site.ENABLE_USER_SITE:
+        paths.append(os.path.join(site.USER_SITE, ""))
+    for directory in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        for name in STARTUP_MODULES:
+            paths += [os.path.join(directory, name), os.path.join(directory, f"{name}.py")]
+    return {os.path.abspath(path) + path[len(path.rstrip(os.sep)) :]: file_stat(path) for path in paths if path}
+
+
+def has_startup_code() -> bool:
+    """Return whether this interpreter runs code when it starts that may read any environment variable.
+
+    This is code of `sitecustomize`, of `usercustomize`, and of lines in `.pth` files that start with `import`.
+    """
+    if not sys.modules.keys().isdisjoint(STARTUP_MODULES[:2]):
+        return True
+    for directory in sys.path:
+        if not directory.endswith("-packages"):
+            continue
+        for name in os.listdir(directory) if os.path.isdir(directory) else ():
+            if name.endswith(".pth"):
+                with open(os.path.join(directory, name), "rb") as file:
+                    if any(line.startswith((b"import ", b"import\t")) for line in file):
+                        return True
+    return False
 
 
 def import_module(name: str) -> Any:
@@ -83,6 +121,8 @@ class Forker:
         redirect(0, os.devnull, os.O_RDONLY)
         for number, name in (1, "stdout"), (2, "stderr"):
             os.dup2(self.outputs[name], number)
+        self.startup_files = startup_files()
+        self.has_startup_code = has_startup_code()
         sys.path[0] = os.getcwd()
         self.select: Any = load_private_module("select")
         self.preloader: Preloader
@@ -178,6 +218,7 @@ class Forker:
         """Return the content of the first line that the process writes."""
         return {
             "pid": os.getpid(),
+            "has_startup_code": self.has_startup_code,
             "hidden": list(self.preloader.hidden),
             "excluded": self.plan.get("excluded", {}),
             "watched": self.plan.get("watched", {}),
@@ -236,7 +277,11 @@ class Forker:
             generator.seed()
         for generator in self.preloader.bit_generators:
             generator.state = type(generator)().state
-        Revealer(self.preloader, record, PlainProcessRequest(run).request_plain).install()
+        request = PlainProcessRequest(run)
+        for path, stat in self.startup_files.items():
+            if file_stat(path) != stat:
+                request.request_plain(os.path.basename(path.rstrip(os.sep)), "startup", path, [])
+        Revealer(self.preloader, record, request.request_plain).install()
         return record
 
 

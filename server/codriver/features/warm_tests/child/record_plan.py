@@ -1,4 +1,7 @@
-"""Run a script as Python does, and record what it imports: `python record_plan.py RECORD SCRIPT ARGUMENT...`."""
+"""Run a script as Python does, and record what it imports: `python record_plan.py HOW RECORD SCRIPT ARGUMENT...`.
+
+HOW is `in-order` to record the order in which imports start, which adds a frame of importlib to them, or `unordered`.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,20 @@ for _name in [name for name in sys.modules if name not in BASE_MODULES]:
     del sys.modules[_name]
 
 
-def start_record(path: str) -> RunRecord:
+def start_record(path: str, *, is_ordered: bool) -> RunRecord:
     """Return a record that is written when the process exits, after all other exit handlers."""
     import atexit
 
     run = RunRecord(path, BASE_MODULES)
     atexit.register(run.write)
-    run.watch()
+    if is_ordered:
+        run.watch()
     if "atexit" not in BASE_MODULES:
         del sys.modules["atexit"]
     return run
 
 
 if __name__ == "__main__":
-    _record = start_record(sys.argv[1])
-    _code = compile_script(sys.argv[2])
-    exec(_code, create_main_namespace(sys.argv[2], sys.argv[3:], _record))
+    _record = start_record(sys.argv[2], is_ordered=sys.argv[1] == "in-order")
+    _code = compile_script(sys.argv[3])
+    exec(_code, create_main_namespace(sys.argv[3], sys.argv[4:], _record))

@@ -44,7 +44,7 @@ def create_main_namespace(script: str, arguments: list[str], record: RunRecord) 
 
 
 class RunRecord:
-    """What a run imported, written when the process exits."""
+    """What a run imported, written when the process exits. Not written if the path is empty."""
 
     def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class RunRecord:
 
     def write(self) -> None:
         """Write the names of the modules in the order in which their imports started, each with its file."""
-        if os.getpid() != self.pid:
+        if os.getpid() != self.pid or not self.path:
             return
         paths = set()
         if not self.is_warm:
