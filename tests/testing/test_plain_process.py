@@ -12,7 +12,12 @@ import pytest
 from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
-from codriver.testing.plain_process import has_exit_time_left, has_grace_time_left, poll_interval_s
+from codriver.testing.plain_process import (
+    TimeSinceFinished,
+    has_exit_time_left,
+    has_grace_time_left,
+    poll_interval_s,
+)
 from codriver.testing.program_bundle import script_command
 
 PLAIN = ("-p", "no:cacheprovider")
@@ -460,3 +465,10 @@ def test_a_run_is_polled_less_often_the_longer_it_takes():
     assert poll_interval_s(0) == 0.005
     assert poll_interval_s(0.4) == 0.01
     assert poll_interval_s(600) == 0.05
+
+
+def test_time_in_which_the_server_did_not_run_is_no_time_to_exit():
+    finished = TimeSinceFinished()
+    for now_s, starved_s in ((100.0, 3.0), (100.5, 3.25), (700.0, 4.0), (700.5, 4.0)):
+        finished.advance(now_s, starved_s)
+    assert (finished.elapsed_s, finished.starved_s) == (2.0, 1.0)

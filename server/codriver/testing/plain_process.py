@@ -61,6 +61,8 @@ Time spent waiting for a processor does not count.
 """
 MAX_EXIT_TIMEOUT_S: Final = 60.0
 """Maximum time for a process to exit after its last test, including time spent waiting for a processor."""
+MAX_COUNTED_GAP_S: Final = 1.0
+"""Maximum time between two polls that counts as time to exit. In a longer one, this process did not run itself."""
 OUTPUT_BYTES: Final = 2**20
 """Maximum number of bytes of output or events that are read at once."""
 GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
@@ -127,7 +129,7 @@ class PlainRun:
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events, once. The last one is `RunFinished`."""
-        finished_at: tuple[float, float] | None = None
+        finished = TimeSinceFinished()
         lingers = False
         while True:
             with anyio.move_on_after(poll_interval_s(time.monotonic() - self._started_at)):
@@ -149,9 +151,8 @@ class PlainRun:
             if has_exited or self._stream.retained is not None:
                 break
             if self._stream.end is not None:
-                now = time.monotonic(), starvation_s(self.pid)
-                finished_at = finished_at or now
-                if not lingers and not has_exit_time_left(now[0] - finished_at[0], now[1] - finished_at[1]):
+                finished.advance(time.monotonic(), starvation_s(self.pid))
+                if not lingers and not has_exit_time_left(finished.elapsed_s, finished.starved_s):
                     lingers = True
                     await self.kill()
         if self._stream.retained is not None and not has_exited:
@@ -229,6 +230,25 @@ class PlainRun:
         """Return the process of a failed run, which the caller then owns, or None if it is not retained."""
         self.is_detached = self._retained is not None
         return self._retained
+
+
+class TimeSinceFinished:
+    """The time since the last test of a process, as far as this process ran to see whether it has exited."""
+
+    def __init__(self) -> None:
+        self._checked_s: float | None = None
+        self._starved_before_s = 0.0
+        self.elapsed_s = 0.0
+        self.starved_s = 0.0
+        """The part in which the process waited for a processor."""
+
+    def advance(self, now_s: float, starved_s: float) -> None:
+        """Add the time since the previous call. `starved_s` is the starvation of the process since its start."""
+        if self._checked_s is None:
+            self._starved_before_s = starved_s
+        else:
+            self.elapsed_s += min(now_s - self._checked_s, MAX_COUNTED_GAP_S)
+        self._checked_s, self.starved_s = now_s, starved_s - self._starved_before_s
 
 
 class RetainedRun:
