@@ -133,7 +133,7 @@ async def choose(
             runs.append(TestsRun(repl.key, name))
     runs = list(dict.fromkeys(runs))
     if failed:
-        words.append(f"{len(failed)} namespaces that failed last")
+        words.append(f"{len(failed)} namespace{'' if len(failed) == 1 else 's'} that failed last")
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
     is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
