@@ -52,7 +52,7 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 600}
+OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 648}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
 OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 497}
 """What a model reads of these where an application shows itself; else neither is in a list."""

@@ -60,6 +60,17 @@ def test_activity_lists_code_with_results_by_caller(client, other):
     assert events(client)[0]["code"] == '(str "theirs" 2)'
 
 
+def test_activity_and_jobs_are_limited_to_a_session(client, other):
+    client.call("evaluate_code", code='(str "anywhere" 1)')
+    (key, *_) = [row["key"] for row in about(client, "sessions")["sessions"]]
+    here = events(client, replSessionKey=key, text="anywhere")
+    assert [row["result"] for row in here] == ['"anywhere1"']
+    assert {row["kind"] for row in events(client, replSessionKey=key)} == {"code"}
+    assert events(client, replSessionKey="elsewhere") == []
+    assert about(client, "jobs", replSessionKey=key)["count"] > 0
+    assert about(client, "jobs", replSessionKey="elsewhere")["count"] == 0
+
+
 def test_activity_lists_edits_with_diffs_by_file(client, other, live):
     (live.workspace / "pages.py").write_text("def page(n):\n    return n - 1\n")
     (live.workspace / "other_pages.py").write_text("x = 1\n")

@@ -189,6 +189,32 @@ def test_a_name_that_no_file_defines_is_refused(client, symbol):
     assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
 
 
+def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
+    package = live.workspace / "warehouse"
+    package.mkdir(exist_ok=True)
+    (package / "shelves.py").write_text("def shelf_of(item):\n    return 7\n\n\ndef _shelf_row():\n    pass\n")
+    (package / "broken.py").write_text("def shelf_of(:\n")
+    hidden = live.workspace / "other_environment" / "lib"
+    hidden.mkdir(parents=True, exist_ok=True)
+    (hidden.parent / "pyvenv.cfg").write_text("")
+    (hidden / "elsewhere.py").write_text("def shelf_of(item):\n    pass\n")
+    found = about(client, "shelf_of", source=True)
+    assert (found["ns"], found["arglists"], found["line"]) == ("warehouse.shelves", ["(item)"], 1)
+    assert found["source"] == " 1 def shelf_of(item):\n 2     return 7"
+    assert about(client, "shelf*")["names"] == ["warehouse.shelves.shelf_of(item) :1"]
+    assert about(client, "_shelf*")["names"] == ["warehouse.shelves._shelf_row() :5"]
+    client.call("evaluate_code", code="import warehouse.shelves")
+    assert "imported" not in about(client, "shelf_of").get("extra", {})
+    assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item)"]
+
+
+def test_a_bare_name_with_several_definitions_lists_them(client, live):
+    for name in ("first_place.py", "second_place.py"):
+        (live.workspace / name).write_text("def is_placed_twice(x): pass\n")
+    names = about(client, "is_placed_twice")["names"]
+    assert names == ["first_place.is_placed_twice(x) :1", "second_place.is_placed_twice(x) :1"]
+
+
 def test_an_unimported_module_has_members_source_and_patterns(client, live):
     package = live.workspace / "store"
     package.mkdir(exist_ok=True)

@@ -57,6 +57,8 @@ class ActivityArguments(Arguments):
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")
     text: str | None = Field(None, description="Text that the entry contains.")
+    repl_session_key: str | None = None
+    """Key of a session or REPL. If given, only code, loads and output there are listed."""
     limit: int = Field(20, ge=1, le=500, json_schema_extra=remove_default)
 
 
@@ -220,6 +222,8 @@ def _matches(call: Call, event: ActivityEvent, arguments: ActivityArguments, who
         return False
     if arguments.file is not None and not event.names_file(arguments.file):
         return False
+    if arguments.repl_session_key is not None and not is_session_in(event.session, arguments.repl_session_key):
+        return False
     return arguments.text is None or any(arguments.text in text for text in event.searchable_strings())
 
 
@@ -239,6 +243,11 @@ def _is_by(call: Call, event: ActivityEvent, by: str, who: str) -> bool:
             return event.who in HUMAN_CALLERS
         case _:
             return event.who == by
+
+
+def is_session_in(session: str, key: str) -> bool:
+    """Return whether a session has this key, or is a lane of the REPL with this key."""
+    return session == key or session.startswith(f"{key}/")
 
 
 def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
@@ -269,7 +278,7 @@ def parse_time(text: str, now_ms: int) -> int:
             raise refused(
                 "bad-arguments",
                 f"since cannot be {text!r}",
-                hint='Give a duration such as "20m", "2h" or "1d", a time of day such as "09:30", or "today".',
+                hint='Give a duration such as "20m" or "1d", a time of day such as "09:30", "today" or "yesterday".',
             )
         days = 0
     at = time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, hours, minutes, seconds, 0, 0, -1))

@@ -34,6 +34,9 @@ MAX_PORT: Final = 65_535
 """Highest TCP port number."""
 CONNECT_TIMEOUT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
+NO_LISTENER: Final = "nothing listens at this address"
+"""Why a connection to an address failed, if no program accepts connections there."""
+START_HINT: Final = "Start an nREPL server there, or pass the port of one that runs."
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
 """What a human can do to connect to another machine."""
 
@@ -51,7 +54,8 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
     known = _at(call, address)
     if known is None or known.phase != "connected":
         if why := await anyio.to_thread.run_sync(_objection, address):
-            raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=REMOTE_HINT)
+            hint = START_HINT if why.startswith(NO_LISTENER) else REMOTE_HINT
+            raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=hint)
         port = address.rpartition(":")[2]
         origin = Origin("address", address, named_by="connect_repl")
         found = AddRepl(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
@@ -112,7 +116,7 @@ def _objection(address: str) -> str | None:
                 listener = None
             return listener_objection(listener, None)
     except OSError as error:
-        return f"nothing listens at this address ({error.strerror or error})"
+        return f"{NO_LISTENER} ({error.strerror or error})"
 
 
 TOOL = Tool(

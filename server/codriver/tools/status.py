@@ -24,7 +24,7 @@ from codriver.tools import (
     symbol_info,
     what_changed,
 )
-from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time
+from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time, is_session_in
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
@@ -70,7 +70,6 @@ class StatusArguments(ActivityArguments):
     """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
 
     about: Annotated[str, WithJsonSchema({"enum": list(BASE_SUBJECTS), "type": "string"})] = "sessions"
-    repl_session_key: str | None = None
     file: str | None = Field(None, description=FILE_DESCRIPTION.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED_KEY: True})
@@ -89,6 +88,7 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
             return await _of_tool(call, "server_health", arguments)
         case "activity":
             given = {name: getattr(arguments, name) for name in ("by", "since", "kind", "file", "text", "limit")}
+            given["replSessionKey"] = arguments.repl_session_key
             return await _of_tool(call, "activity", arguments, **given)
         case "error":
             given = {"evaluationId": arguments.evaluation_id, "whole": arguments.whole, "locals": True}
@@ -143,6 +143,9 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
     who, state, now_ms = call.who(arguments.who), call.state, call.services.now()
 
     def matches(listed: Evaluation) -> bool:
+        key = arguments.repl_session_key
+        if key is not None and not is_session_in(state.key_of(listed), key):
+            return False
         match arguments.by:
             case None:
                 return True

@@ -300,7 +300,8 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_location(call, arguments, target)
     if known is None:
-        known = await _known(call, await _within_module(call, arguments, target), target.key)
+        qualified = await _in_workspace(call, await _within_module(call, arguments, target), target)
+        known = await _known(call, qualified, target.key)
     known.pop("sessionKey", None)
     return Answer({**known, **session_field(target, arguments.repl_session_key)})
 
@@ -318,6 +319,20 @@ async def _within_module(call: Call, arguments: SymbolArguments, target: Target)
         if await call.services.repls.adapter(target.repl.id).query(query) is not None:
             return arguments
     return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
+
+
+async def _in_workspace(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
+    """Qualify a Python name that is not known in the session if exactly one file of the workspace defines it."""
+    symbol, session = arguments.symbol, target.session.name
+    if target.repl.dialect != PYTHON or not symbol.isidentifier():
+        return arguments
+    adapter = call.services.repls.adapter(target.repl.id)
+    if await adapter.query(Lookup(symbol, namespace=arguments.namespace, session=session)) is not None:
+        return arguments
+    names = await adapter.query(ListNames(symbol, namespace=arguments.namespace, session=session))
+    listed = [row.name for row in names.listed] if names is not None else []
+    is_definition = len(listed) == 1 and listed[0].endswith(f".{symbol}")
+    return arguments.model_copy(update={"symbol": listed[0], "namespace": None}) if is_definition else arguments
 
 
 async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:

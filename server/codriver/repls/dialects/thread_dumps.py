@@ -16,6 +16,10 @@ _MODULE_PREFIX_PATTERN: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
 """Matches the class loader or module that the JVM prints before a class."""
 
 
+_THREAD_START_PATTERN: Final = re.compile(
+    r'^ +File ".*[/\\\\]threading\.py", line \d+, in (?:_bootstrap|_bootstrap_inner|run)\b'
+)
+"""Matches a frame in which Python starts a thread."""
 _PYTHON_FRAME_PATTERN: Final = re.compile(r'^ +File "')
 
 
@@ -49,8 +53,14 @@ def parse_python_dump(text: str) -> tuple[Thread, ...]:
             else:
                 frames.append(line)
         if title.strip():
-            threads.append(Thread(title, tuple(frames)))
+            threads.append(Thread(title, tuple(_without_thread_start(frames))))
     return tuple(threads)
+
+
+def _without_thread_start(frames: list[str]) -> list[str]:
+    """Return the frames, outermost first, from the one that the thread was started for. All if there is no other."""
+    own = next((at for at, frame in enumerate(frames) if not _THREAD_START_PATTERN.match(frame)), 0)
+    return frames[own:]
 
 
 def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:

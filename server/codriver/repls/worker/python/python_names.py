@@ -24,6 +24,7 @@ from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, 
 from ..basics.previews import glimpse_of
 from ..basics.source_files import lines_of
 from .unimported_names import describe_unimported, unimported_members
+from .workspace_definitions import workspace_definitions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,8 +136,9 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleType) -> dict[str, Any] | None:
     """Return the public names of a module, the members of a class, or all names that match a pattern.
 
-    See `Dialect.names` for the result. Names in `current` and in `home`, the first module, are not qualified, because
-    code there can use them directly. A pattern with the name of a class before it matches members of the class.
+    For a name that is none of these, the functions and classes of that name in the working directory are returned. See
+    `Dialect.names` for the result. Names in `current` and in `home`, the first module, are not qualified, because code
+    there can use them directly. A pattern with the name of a class before it matches members of the class.
     """
     private = 0
     if "*" in name_or_pattern:
@@ -146,18 +148,23 @@ def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleTyp
             is_match, with_private = matcher(pattern), pattern.startswith("_")
             rows = [row for row in rows if is_match(row["name"]) and (with_private or not _is_private(row["name"]))]
             return _limited([{**row, "name": owner + "." + row["name"]} for row in rows])
-        found = _matching(name_or_pattern, current, home)
-    else:
-        module: Any = home if name_or_pattern == "user" else _resolve(name_or_pattern, current)
-        module = sys.modules.get(name_or_pattern) if module is MISSING else module
-        if not is_module(module):
-            rows = _members(module) if is_class(module) else unimported_members(name_or_pattern)
-            public = [row for row in rows or () if not _is_private(row["name"])]
-            return None if rows is None else _limited(public, private=len(rows) - len(public))
-        defined = _public_names(module)
-        found = ((name, value) for name, value in sorted(defined.items()) if _is_public(name, module))
-        if module is not current and module is not home:
-            private = sum(name.startswith("_") and not _is_public(name, module) for name in defined)
+        loaded = list(_matching(name_or_pattern, current, home))
+        rows = [_row(name, value) for name, value in loaded[:MAX_LISTED_NAMES]]
+        return _limited([*rows, *_not_loaded(name_or_pattern)], omitted=max(0, len(loaded) - MAX_LISTED_NAMES))
+    module: Any = home if name_or_pattern == "user" else _resolve(name_or_pattern, current)
+    module = sys.modules.get(name_or_pattern) if module is MISSING else module
+    if not is_module(module):
+        rows = _members(module) if is_class(module) else unimported_members(name_or_pattern)
+        if rows is None and name_or_pattern.isidentifier():
+            suffix = "." + name_or_pattern
+            rows = workspace_definitions(name_or_pattern, lambda name: name.endswith(suffix)) or None
+            return None if rows is None else _limited(rows)
+        public = [row for row in rows or () if not _is_private(row["name"])]
+        return None if rows is None else _limited(public, private=len(rows) - len(public))
+    defined = _public_names(module)
+    found = ((name, value) for name, value in sorted(defined.items()) if _is_public(name, module))
+    if module is not current and module is not home:
+        private = sum(name.startswith("_") and not _is_public(name, module) for name in defined)
     listed = list(itertools.islice(found, MAX_LISTED_NAMES))
     return _limited([_row(name, value) for name, value in listed], omitted=sum(1 for _ in found), private=private)
 
@@ -229,6 +236,21 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
             if is_match(full if is_qualified else space_name) and (space_name, id(value)) not in seen:
                 seen.add((space_name, id(value)))
                 yield full, value
+
+
+def _not_loaded(pattern: str) -> list[dict[str, str]]:
+    """Return rows for the matching functions and classes in files of the working directory that were not imported."""
+    is_match, is_qualified = matcher(pattern), "." in pattern
+    with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
+    fragment = max(pattern.rpartition(".")[2].split("*"), key=len)
+
+    def is_listed(qualified: str) -> bool:
+        module, _, name = qualified.rpartition(".")
+        if module in sys.modules or (name.startswith("_") and not with_private):
+            return False
+        return bool(is_match(qualified if is_qualified else name))
+
+    return workspace_definitions(fragment, is_listed) if fragment else []
 
 
 def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:

@@ -51,10 +51,15 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
     for node in body:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
-        row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
-        doc = (ast.get_docstring(node) or "").partition("\n")[0]
-        rows.append({key: text for key, text in {**row, "doc": doc}.items() if text})
+        rows.append(row_of(node))
     return rows
+
+
+def row_of(node: Definition) -> dict[str, str]:
+    """Return a definition as a row in a list of names, with its type, parameters, line and summary."""
+    row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
+    doc = (ast.get_docstring(node) or "").partition("\n")[0]
+    return {key: text for key, text in {**row, "doc": doc}.items() if text}
 
 
 class _Located:
@@ -90,8 +95,8 @@ def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpe
 
 def _find_in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> _Located | None:
     """Find the definition of a name in the file of a module, or of a nested name in a class."""
-    lines = _lines(spec.origin)
-    tree = _parsed(lines)
+    lines = read_lines(spec.origin)
+    tree = parse_lines(lines)
     if tree is None or spec.origin is None:
         return None
     body: Sequence[ast.stmt] = tree.body
@@ -169,7 +174,7 @@ def _dotted(node: ast.expr) -> list[str]:
     return []
 
 
-def _lines(file: str | None) -> list[str]:
+def read_lines(file: str | None) -> list[str]:
     """Return the lines of a source file, or an empty list if it cannot be read or is too large."""
     if file is None or not file.endswith(".py"):
         return []
@@ -182,7 +187,8 @@ def _lines(file: str | None) -> list[str]:
         return []
 
 
-def _parsed(lines: Sequence[str]) -> ast.Module | None:
+def parse_lines(lines: Sequence[str]) -> ast.Module | None:
+    """Return the syntax tree of source lines, or None if there are none or they cannot be parsed."""
     try:
         return ast.parse("".join(lines)) if lines else None
     except (SyntaxError, ValueError, RecursionError):
