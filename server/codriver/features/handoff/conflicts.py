@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
@@ -48,16 +49,15 @@ MAX_INLINE_CHARACTERS: Final = 2**13
 """Maximum length of code that is analyzed in the event loop. Longer code goes to a worker thread."""
 RECENT_EDIT_MS: Final = 3_600_000
 """How long an edit by somebody else counts as recent: one hour."""
-
-
-def language_for_dialect(dialect: str) -> Language:
-    """Return the language as which a REPL's code is parsed. Unknown dialects count as Lisp."""
-    return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
+LANGUAGES_BY_DIALECT: Final[Mapping[str, Language]] = MappingProxyType({"python": "python", "hy": "hy"})
+"""The language as which a REPL's code is parsed, by dialect."""
+OTHER_LANGUAGE: Final[Language] = "lisp"
+"""The language of dialects that are not listed."""
 
 
 def record_sent_code(call: Call, repl: Repl, session: Session, request: Request) -> None:
     """Store code that was sent to a REPL, so that other callers can be notified of it."""
-    language = language_for_dialect(repl.dialect)
+    language = LANGUAGES_BY_DIALECT.get(repl.dialect, OTHER_LANGUAGE)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
     evaluation = call.services.core.state.evaluations.get(request.id)
     if is_apart or request.kind == "run-tests" or evaluation is None:
@@ -229,7 +229,7 @@ def _changed(of: FileEditHistory, edit: Edit, number: int) -> Submission:
 
 def _language_of_file(path: Path) -> Language | None:
     dialects = dialects_by_suffix().get(path.suffix, ())
-    return language_for_dialect(dialects[0]) if dialects else None
+    return LANGUAGES_BY_DIALECT.get(dialects[0], OTHER_LANGUAGE) if dialects else None
 
 
 def _module(file: str, workspace: str) -> str:

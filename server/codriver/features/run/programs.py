@@ -109,14 +109,16 @@ class Programs:
     """How programs ended that an agent had used, by the key of their session."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
+    _directory_path: str = field(init=False)
     """The directory of all runs."""
 
     def __post_init__(self) -> None:
         self._directory = runs_directory(self.services.workspace)
+        self._directory_path = str(self._directory)
 
     def has_runs(self) -> bool:
         """Return whether there may be a run. Makes only one system call, because it is called before evaluations."""
-        return os.path.isdir(self._directory)  # noqa: PTH112  # see above
+        return os.access(self._directory_path, os.F_OK)
 
     async def find_members(self) -> list[Member]:
         """Return all processes of all runs with their names."""

@@ -1,0 +1,22 @@
+"""`codriver watch` formats entries from data: without Codriver's sentences only these are missing."""
+
+from recorded_work import record_work, without_sentences
+
+from codriver.commands.log import format_entry
+from codriver.log.log_entries import ENTRY_SCHEMA
+
+
+def lines_of(entries):
+    return [format_entry(ENTRY_SCHEMA.document(entry)) for entry in entries]
+
+
+def test_lines_do_not_depend_on_codrivers_sentences(tmp_path):
+    _, entries = record_work(tmp_path)
+    bare = without_sentences(entries)
+    replaced = [entry.text != other.text for entry, other in zip(entries, bare, strict=True)]
+    assert any(replaced)
+    for is_replaced, whole, without in zip(replaced, lines_of(entries), lines_of(bare), strict=True):
+        (head, text), (other_head, other_text) = whole, without
+        assert head == other_head
+        assert (text.fg, text.text[:2]) == (other_text.fg, other_text.text[:2])
+        assert is_replaced or text == other_text
