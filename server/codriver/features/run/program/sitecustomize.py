@@ -107,7 +107,7 @@ def _install_signal_handler(home):
         sys.modules["signal"].pause = pause
 
 
-def _keep_final_output():
+def _store_final_output():
     """Keep the end of what this process prints to standard error, and store it at exit if an agent uses the run.
 
     After a save that breaks a program, its reloader starts a process that ends at once, and only its output says why.
@@ -118,15 +118,15 @@ def _keep_final_output():
     if not directory or stream is None:
         return
     pid_of, limit, write_through = os.getpid, 4096, stream.write
-    kept = ["", 0, False]  # the text, the process that printed it, and whether it is stored at exit
+    stored = ["", 0, False]  # the text, the process that printed it, and whether it is stored at exit
 
     def write(text):
         count = write_through(text)
         try:
             pid = pid_of()
-            kept[:2] = [((kept[0] if kept[1] == pid else "") + text[-limit:])[-limit:], pid]
-            if not kept[2]:
-                kept[2] = True
+            stored[:2] = [((stored[0] if stored[1] == pid else "") + text[-limit:])[-limit:], pid]
+            if not stored[2]:
+                stored[2] = True
                 import atexit  # only now, so that a program that prints no errors has the modules of a plain start
 
                 atexit.register(store)
@@ -136,11 +136,11 @@ def _keep_final_output():
 
     def store():
         folder = os.path.join(directory, "final-output")
-        if kept[1] == pid_of() and os.path.isdir(folder):
-            name = os.path.join(folder, str(kept[1]))
+        if stored[1] == pid_of() and os.path.isdir(folder):
+            name = os.path.join(folder, str(stored[1]))
             try:
                 with open(name + ".draft", "w", encoding="utf-8", errors="backslashreplace") as file:
-                    file.write(kept[0])
+                    file.write(stored[0])
                 os.rename(name + ".draft", name)
             except OSError:
                 pass
@@ -171,11 +171,11 @@ def _cache(spec):
 def _main(home):
     """Install the signal handler, and then replace this module by the user's own `sitecustomize`, if there is one."""
     try:
-        for function in (_install_signal_handler, _keep_final_output):
+        for function in (_install_signal_handler, _store_final_output):
             if hasattr(function.__code__, "replace"):
                 function.__code__ = _hidden(function.__code__)
         _install_signal_handler(home)
-        _keep_final_output()
+        _store_final_output()
         _cache(__spec__)
     except Exception:
         pass  # a failure must not affect the program
