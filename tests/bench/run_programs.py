@@ -8,6 +8,7 @@ expected one.
 
 import contextlib
 import difflib
+import http.client
 import os
 import pty
 import re
@@ -125,7 +126,10 @@ class Trial:
         return value
 
     def get(self):
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5) as got:
+        with (
+            contextlib.suppress(OSError, http.client.HTTPException),
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5) as got,
+        ):
             return got.read().decode()
 
     def use(self):

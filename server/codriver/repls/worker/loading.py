@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
 
-WORK_S, PAUSE_S = 0.002, 0.001
+WORK_S, PAUSE_S = 0.0005, 0.001
 """After how many seconds of loading to pause, and for how long.
 
 A thread that waits for the interpreter lock gets it after 5 ms only, and a request to a web server waits several times.

@@ -25,8 +25,8 @@ directory: str
 """The directory of this file, passed by `sitecustomize`."""
 WORKER_MODULE = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
-PAUSE_OBJECTS, PAUSE_S = 20_000, 0.001
-"""After how many objects other threads of the program may run, and for how long. Checking them takes 2 ms."""
+PAUSE_OBJECTS, PAUSE_S = 5_000, 0.001
+"""After how many objects other threads of the program may run, and for how long. Checking them takes 0.5 ms."""
 MAX_APPLICATIONS = 20
 """Maximum number of applications to report."""
 APPLICATION_CLASSES = (
