@@ -124,6 +124,7 @@ class EmbeddedRepl(Server):
         for connection in self._connections:
             connection.drop()
         self._queue.put(None)
+        self._threads.end()
         self._output.end()
         self._python.end()
 

@@ -37,7 +37,7 @@ class RequestThreads:
     """Threads that handle lookups. A thread is added if all are busy, up to `MAX_BUSY_THREADS`."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
         self._spare = 0
@@ -61,9 +61,16 @@ class RequestThreads:
         if is_added:
             start_thread(self._serve)
 
+    def end(self) -> None:
+        """End all threads, each when it has handled its request. No further request may follow."""
+        with self._lock:
+            count, self._count = self._count, 0
+        for _ in range(count):
+            self._waiting.put(None)
+
     def _serve(self) -> None:
-        while True:
-            self._waiting.get()()
+        while (act := self._waiting.get()) is not None:
+            act()
             with self._lock:
                 self._spare += 1
 
