@@ -6,6 +6,7 @@ end of its error output, and stores it at exit in the run's directory, once an a
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ DIRECTORY_NAME: Final = "final-output"
 """The name of the directory in which processes store their output. They store none if it does not exist."""
 OUTPUT_RULES: Final = FileRules(Links.NEVER, 64 * 1024)
 """Limits for reading the output of a process."""
+COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""Matches the codes with which programs color their output."""
 MAX_LINES: Final = 12
 """Maximum number of lines to report, which include the end of a traceback."""
 MAX_CHARS: Final = 1000
@@ -50,15 +53,18 @@ def collect_from_now(run: Path) -> None:
             files.remove(path)
 
 
-def read_final_output(run: Path, running: Collection[int]) -> FinalOutput | None:
-    """Return the output of the process that ended last, if it printed any. `running` are the pids of the others."""
+def read_final_output(run: Path, running: Collection[int], supervisors: Collection[int]) -> FinalOutput | None:
+    """Return the output of the process that ended last, if any. Blocks.
+
+    The output of those that are `running` is incomplete, and that of `supervisors` rarely says why another one ended.
+    """
     directory = run / DIRECTORY_NAME
     try:
         check_private(directory)
         stored = [path for path in directory.iterdir() if path.name.isdecimal() and int(path.name) not in running]
-        last = max(stored, key=lambda path: path.stat().st_mtime_ns)
-        lines = files.read(last, OUTPUT_RULES).decode("utf-8", "replace").rstrip().splitlines()
+        last = max(stored, key=lambda path: (int(path.name) not in supervisors, path.stat().st_mtime_ns))
+        text = COLOR_CODE_PATTERN.sub("", files.read(last, OUTPUT_RULES).decode("utf-8", "replace"))
     except (OSError, ValueError):
         return None
-    text = "\n".join(lines[-MAX_LINES:])[-MAX_CHARS:]
+    text = "\n".join(text.rstrip().splitlines()[-MAX_LINES:])[-MAX_CHARS:]
     return FinalOutput(int(last.name), text) if text else None

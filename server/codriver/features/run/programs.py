@@ -28,6 +28,7 @@ from codriver.features.run.processes import find_processes, select_run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.evaluate_code import EvaluateArguments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -103,6 +104,8 @@ class Programs:
     """The pids of processes that had children that handled requests, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
     """When the connection was noticed to be lost, by REPL."""
+    _unreplaced: dict[str, str] = field(default_factory=dict)
+    """Why there is no process for a REPL, by REPL."""
     _outputs: dict[str, str] = field(default_factory=dict)
     """What the finished runs of known REPLs printed last, by run, until these REPLs are forgotten."""
     _finished: dict[str, str] = field(default_factory=dict)
@@ -133,8 +136,13 @@ class Programs:
             members = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
             rows = self._named(run, members)
             found += [Member(run, row) for row in rows]
-            if not rows and run.directory.name in in_use and (output := read_final_output(run.directory, ())):
-                self._outputs[run.directory.name] = output.text
+            name = run.directory.name
+            if (
+                not rows
+                and name in in_use
+                and (output := read_final_output(run.directory, (), self._supervisors[name]))
+            ):
+                self._outputs[name] = output.text
         if len({member.run.directory for member in found}) < len(runs):
             remove_finished_runs(self.services.workspace)
         return found
@@ -194,6 +202,7 @@ class Programs:
                     await self._replace(lost)
                 else:
                     self._lost.clear()
+                    self._unreplaced.clear()
 
     def _program_repls(self) -> list[Repl]:
         return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == PROGRAM]
@@ -222,6 +231,15 @@ class Programs:
             del self._finished[next(iter(self._finished))]
         self.services.core.report(DropRepl(repl.id, message))
 
+    def check_replaced(self, repl: Repl) -> None:
+        """Check that the process of a REPL was replaced if it has ended.
+
+        Raises:
+            RefusedError: there is no process; the message has what the last one printed.
+        """
+        if repl.id in self._unreplaced and repl.profile is None:
+            raise refused("repl-unreachable", self._unreplaced[repl.id], hint="correct the program, and call again")
+
     def check_unfinished(self, key: str) -> None:
         """Check that the key is not that of a program that has ended.
 
@@ -243,6 +261,7 @@ class Programs:
                 continue
             if member is not None and member.address != repl.address:
                 self._lost.pop(repl.id, None)
+                self._unreplaced.pop(repl.id, None)
                 self.find(member)
             elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
@@ -254,14 +273,17 @@ class Programs:
                 )
                 if others:  # the program runs with fewer workers now
                     self._forget(repl, message)
-                elif repl.note != message:
+                    continue
+                self._unreplaced[repl.id] = message
+                if repl.note != message:
                     self.services.core.report(ReplProgress(repl.id, message))
 
     def _why_unreplaced(self, repl: Repl, members: Sequence[Member]) -> str:
         """Return how the process of a REPL ended, and also the one that was started in its place, if any. Blocks."""
         _, _, pid = (repl.address or "").rpartition("/")
         running = {member.named.process.pid for member in members}
-        output = read_final_output(self._directory / run_directory_name(repl), running)
+        name = run_directory_name(repl)
+        output = read_final_output(self._directory / name, running, self._supervisors.get(name, ()))
         if output is None or output.pid == int(pid):
             message = f"process {pid} has ended, and {repl.origin.text!r} has started none in its place"
         else:
@@ -294,6 +316,8 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
     if not programs.has_runs():
         return
     await programs.forget_finished()
+    if isinstance(arguments, EvaluateArguments) and (repl := _current_repl(call, arguments, key)):
+        programs.check_replaced(repl)
     if not _could_refer_to_program(call, arguments, key):
         return
     members = await programs.find_members()
@@ -325,6 +349,17 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
             return
         member = next(iter(first.values()))
     await _connect(call, programs, member)
+
+
+def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | None:
+    """Return the REPL that a call names, or else the one that its caller used last."""
+    if key is not None:
+        repls = call.state.repls.values()
+        return next((repl for repl in repls if repl.key == key), None) or next(
+            (repl for repl in repls if key in repl.aliases), None
+        )
+    recent = recent_repls_of(call.state, call.client, call.who(arguments.who))
+    return call.state.repls.get(recent[-1]) if recent else None
 
 
 def _application_repls(call: Call) -> list[Repl]:
