@@ -209,7 +209,10 @@ def clojure_seam() -> frozenset[str]:
 
 def seam_accessors() -> Iterator[str]:
     """Yield the names that `call` of the seam accepts."""
-    for name, tables in (("accessors", ("READING",)), ("changes", ("STREAMING", "CHANGING"))):
+    for name, tables in (
+        ("accessors", ("READING_ACCESSORS",)),
+        ("changes", ("STREAMING_ACCESSORS", "CHANGING_ACCESSORS")),
+    ):
         module = import_module(f"codriver_seam.{name}")
         for table in tables:
             yield from getattr(module, table)
@@ -236,7 +239,7 @@ def worker_operations() -> frozenset[str]:
         for key in node.value.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
-    of_features = {op for feature in worker_features.found() for op in feature.ops}
+    of_features = {op for feature in worker_features.load_features() for op in feature.ops}
     return frozenset(
         keys
         | of_features
@@ -304,7 +307,7 @@ def derived() -> Names:
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
         "settings.kernels": {info.alias for info in kernel_entry().model_fields.values()},
-        "settings.durations": {*durations.Durations.__dataclass_fields__, *features.durations()} - {"others"},
+        "settings.durations": {*durations.Durations.__dataclass_fields__, *features.feature_durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
         "log.attributes": {

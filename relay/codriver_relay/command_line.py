@@ -8,8 +8,8 @@ import sys
 from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.reconnect import Conversation, Relay
 from codriver_relay.safe_files import SERVER_DIRECTORY
-from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
-from codriver_relay.target import Target, workspace_of
+from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, discard_message, open_streams, print_to_stderr
+from codriver_relay.target import Target, workspace_of_port_file
 from codriver_relay.workspace_search import find_workspace
 
 TYPE_CHECKING = False
@@ -49,18 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the relay, and return its exit status. `arguments` default to those of the process."""
     open_streams()
     try:
-        words, flags, given = parse(sys.argv[1:] if arguments is None else arguments)
+        words, flags, given = parse_arguments(sys.argv[1:] if arguments is None else arguments)
         if flags & {"--help", "-h"}:
             os.write(CLIENT_OUT, USAGE.encode())
             return 0
-        check(words, given)
-        run(words, flags, given, from_environment())
+        check_arguments(words, given)
+        run_relay(words, flags, given, from_environment())
     except (WrongUsageError, WrongDurationError) as error:
         os.write(DIAGNOSTICS, f"codriver-relay: {error}\n{USAGE}".encode("utf-8", "replace"))
         return 2
 
 
-def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
+def parse_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
     """Return the positional arguments, the flags and the value of `--workspace` in a command line.
 
     Raises:
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
     return words, flags, given
 
 
-def check(words: Sequence[str], workspace: str | None) -> None:
+def check_arguments(words: Sequence[str], workspace: str | None) -> None:
     """Check the positional arguments and the value of `--workspace`.
 
     Raises:
@@ -95,22 +95,22 @@ def check(words: Sequence[str], workspace: str | None) -> None:
         raise WrongUsageError(f"the port must be a number from 1 to 65535, not {words[0]}")
 
 
-def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
+def run_relay(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
     """Run the relay with arguments that were checked, and exit the process. `given` is the value of `--workspace`.
 
     Raises:
         WrongUsageError: a server must be started, but no workspace is known.
     """
     lock_version(os.path.dirname(os.path.dirname(__file__)))
-    log = report if "--verbose" in flags else ignore
-    workspace, talk = resolve(given, log, durations.roots_s)
+    log = print_to_stderr if "--verbose" in flags else discard_message
+    workspace, talk = determine_workspace(given, log, durations.roots_s)
     if talk and workspace is None:
         os._exit(1)
     if not words and workspace:
         words = [os.path.join(workspace, *SERVER_DIRECTORY, "port")]
     host, wants_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
     target = Target(words[0], host, durations, starts="--start" in flags, wants_skills=wants_skills)
-    workspace = workspace or workspace_of(target.file)
+    workspace = workspace or workspace_of_port_file(target.file)
     if "--start" in flags and workspace is None:
         raise WrongUsageError("--start needs --workspace, because the port file is not in a workspace")
 
@@ -143,7 +143,9 @@ def lock_version(directory: str) -> None:
         return  # the disk is full, or does not support locks
 
 
-def resolve(given: str | None, log: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
+def determine_workspace(
+    given: str | None, log: Callable[[str], None], roots_s: float
+) -> tuple[str | None, RootsTalk | None]:
     """Return the workspace for the value of `--workspace`, and the exchange with the client if one was needed.
 
     A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`. `roots_s` limits the

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _socket as socket
 import time
 
-from codriver_relay.messages import Lines, Message, cancelled_key, encode_error, survey
+from codriver_relay.messages import Lines, Message, cancelled_request_key, classify_line, encode_error
 from codriver_relay.streams import READ_BYTES, READ_ON_BYTES
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ class Connection:
             if message.method != b"initialize":
                 message.line = b""  # such a request is never sent again
         elif message.method == b"notifications/cancelled":  # a cancelled request gets no reply
-            self.in_flight.pop(cancelled_key(message.line), None)
+            self.in_flight.pop(cancelled_request_key(message.line), None)
 
     def send(self, lines: list[bytes]) -> None:
         """Send lines, as much as the server accepts now. Raises like `send_on`."""
@@ -109,14 +109,14 @@ class Connection:
         """Remove the requests answered by these lines, which were delivered to the client."""
         for line in lines:
             if self.in_flight:
-                message = survey(line)
+                message = classify_line(line)
                 for answer in message.parts or (message,):
                     if answer.is_response and answer.key is not None:
                         self.in_flight.pop(answer.key, None)
                         handshake.note_answered(answer)
                         self.note_step()
 
-    def part(self) -> None:
+    def shut_down_sending(self) -> None:
         """Shut down the sending side, so that the server knows that no more lines follow."""
         try:
             if self.socket is not None:
@@ -165,7 +165,7 @@ class Handshake:
             if message.method == b"notifications/initialized":
                 self.initialized = message
             elif message.method == b"notifications/cancelled" and self.unanswered:
-                self.unanswered.pop(cancelled_key(message.line), None)
+                self.unanswered.pop(cancelled_request_key(message.line), None)
         elif message.method == b"initialize":
             self.unanswered[message.key] = message
         elif message.method == b"logging/setLevel":
@@ -219,8 +219,7 @@ class Handshake:
         Lines received before it are forwarded to the client.
 
         Raises:
-            OSError: the connection was lost, or the server refused the request or did not answer until
-                `end`.
+            OSError: the connection was lost, or the server refused the request or did not answer before `end`.
         """
         is_answered = False
         while not is_answered:
@@ -228,7 +227,7 @@ class Handshake:
             if not data or time.monotonic() > end:
                 raise ConnectionResetError("the server closed it, or did not answer in time, during the handshake")
             for line in connection.lines.feed(data):
-                message = survey(line)
+                message = classify_line(line)
                 if not is_answered and message.is_response and message.key == request.key:
                     if not message.is_result:
                         raise ConnectionResetError("the server refused the repeated handshake")
@@ -260,7 +259,7 @@ class Handshake:
             return lines
         passed = []
         for line in lines:
-            message = survey(line)
+            message = classify_line(line)
             if message.is_response and message.key == LEVEL_REQUEST_KEY:
                 self.awaits_level = False
             else:

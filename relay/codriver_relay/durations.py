@@ -55,7 +55,7 @@ class Durations:
             name, _, value = word.partition("=")
             if not name.endswith("_s") or not hasattr(Durations, name):
                 raise WrongDurationError(f"{DURATIONS_VARIABLE} has no duration {word}")
-            setattr(self, name, seconds(value, DURATIONS_VARIABLE))
+            setattr(self, name, parse_seconds(value, DURATIONS_VARIABLE))
 
 
 def from_environment() -> Durations:
@@ -67,11 +67,11 @@ def from_environment() -> Durations:
     durations = Durations(os.environ.get(DURATIONS_VARIABLE, ""))
     given = os.environ.get(GIVE_UP_VARIABLE)
     if given is not None:
-        durations.give_up_s = seconds(given, GIVE_UP_VARIABLE)
+        durations.give_up_s = parse_seconds(given, GIVE_UP_VARIABLE)
     return durations
 
 
-def seconds(text: str, variable: str) -> float:
+def parse_seconds(text: str, variable: str) -> float:
     """Parse the value of an environment variable as seconds.
 
     Raises:

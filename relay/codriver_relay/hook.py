@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-__all__ = ["EVENT_KINDS", "EVENT_NAMES_BY_CLIENT", "HOOK_CLIENT_NAME", "main", "render", "tool_arguments"]
+__all__ = ["EVENT_KINDS", "EVENT_NAMES_BY_CLIENT", "HOOK_CLIENT_NAME", "main", "render_answer", "tool_arguments"]
 
 EVENT_KINDS = ("started", "writing", "edited", "stopping")
 EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     ending = Ending(GATE_DEADLINE_S if event == "stopping" else deadline_s())
     try:
-        ending.end(answer_of(client, event))
+        ending.end(answer_event(client, event))
     except Exception:  # noqa: BLE001  # the client must continue, whatever happens
         ending.end()
     return 0
@@ -134,7 +134,7 @@ def deadline_s() -> float:
     return given if 0 < given <= MAX_DEADLINE_S else DEADLINE_S
 
 
-def answer_of(client: str, event: str) -> str:
+def answer_event(client: str, event: str) -> str:
     """Call the server about a client's event, and return the answer to the client as JSON."""
     workspace = find_served_workspace()
     # Copilot also runs the hooks in Claude Code's settings, and has hooks of its own for the same events.
@@ -146,8 +146,8 @@ def answer_of(client: str, event: str) -> str:
     arguments = tool_arguments(client, event, given)
     if arguments is None:
         return "{}"
-    answer = call_server(workspace, json.dumps(request_of(arguments)).encode())
-    return json.dumps(render(client, event, answer), ensure_ascii=False)
+    answer = call_server(workspace, json.dumps(build_request(arguments)).encode())
+    return json.dumps(render_answer(client, event, answer), ensure_ascii=False)
 
 
 def read_input() -> bytes:
@@ -191,7 +191,7 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
     if named != EVENT_NAMES_BY_CLIENT[client][event]:
         return None
     arguments: dict[str, object] = {"event": event, "who": CALLER_NAMES.get(client, client)}
-    cwd = text_of(given, ("cwd",), MAX_PATH_CHARACTERS)
+    cwd = first_text(given, ("cwd",), MAX_PATH_CHARACTERS)
     if cwd:
         arguments["cwd"] = cwd
     if event == "started":
@@ -223,14 +223,14 @@ def extract_edit(client: str, given: Json) -> dict[str, object] | None:
     patch = made.get("command", made.get("patchText"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
         return {"patch": patch} if len(patch) <= MAX_INPUT_BYTES else None
-    path = text_of(made, PATH_FIELDS, MAX_PATH_CHARACTERS)
+    path = first_text(made, PATH_FIELDS, MAX_PATH_CHARACTERS)
     if not path:
         return None
     edit: dict[str, object] = {"filePaths": [path]}
-    contents = text_of(made, CONTENT_FIELDS, MAX_INPUT_BYTES)
+    contents = first_text(made, CONTENT_FIELDS, MAX_INPUT_BYTES)
     if contents is not None:
         edit["content"] = contents
-    before = text_of(
+    before = first_text(
         first_object(result, "returnDisplay") or result, ("originalFile", "originalContent"), MAX_INPUT_BYTES
     )
     edits = made.get("edits")
@@ -246,7 +246,7 @@ def extract_replacement(edit: object) -> list[str] | None:
     """Return the text that an edit removes and its replacement, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
-    old, new = text_of(edit, OLD_TEXT_FIELDS, MAX_INPUT_BYTES), text_of(edit, NEW_TEXT_FIELDS, MAX_INPUT_BYTES)
+    old, new = first_text(edit, OLD_TEXT_FIELDS, MAX_INPUT_BYTES), first_text(edit, NEW_TEXT_FIELDS, MAX_INPUT_BYTES)
     return None if old is None or new is None else [old, new]
 
 
@@ -256,13 +256,13 @@ def first_object(given: Json, *names: str) -> Json:
     return next((value for value in found if isinstance(value, dict)), {})
 
 
-def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
+def first_text(given: Json, names: Sequence[str], most: int) -> str | None:
     """Return the first of these members that is a string of at most `most` characters, or None."""
     found = (given.get(name) for name in names)
     return next((value for value in found if isinstance(value, str) and len(value) <= most), None)
 
 
-def request_of(arguments: Json) -> dict[str, object]:
+def build_request(arguments: Json) -> dict[str, object]:
     """Return a `tools/call` request for `note_edit` that works without a handshake. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -298,7 +298,7 @@ def call_server(workspace: str, request: bytes) -> Json:
     raise ValueError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
 
 
-def render(client: str, event: str, answer: Json) -> dict[str, object]:
+def render_answer(client: str, event: str, answer: Json) -> dict[str, object]:
     """Convert the server's answer to the client's format, or return {} if there is nothing that the client supports.
 
     The answer has `context`, which is text for the agent, or `block`, the reason why the client should not continue.
@@ -308,7 +308,7 @@ def render(client: str, event: str, answer: Json) -> dict[str, object]:
     if client == "opencode":
         return {name: text for name, text in (("context", context), ("block", block)) if isinstance(text, str) and text}
     if isinstance(block, str) and block:
-        return refusal(client, event, event_name, block)
+        return blocking_answer(client, event, event_name, block)
     if not isinstance(context, str) or not context or event == "stopping":
         return {}
     if client == "copilot":
@@ -320,7 +320,7 @@ def render(client: str, event: str, answer: Json) -> dict[str, object]:
     return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": context}}
 
 
-def refusal(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
+def blocking_answer(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
     """Return the answer in the client's format that prevents its next action, with the reason `why`."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}

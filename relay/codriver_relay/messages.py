@@ -78,7 +78,7 @@ class Message:
         self.parts = parts
         self.method = method
         self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
-        self.key = self.id if self.id is None or is_plain(self.id) else normalize_json_scalar(self.id)
+        self.key = self.id if self.id is None or has_unique_spelling(self.id) else normalize_json_scalar(self.id)
         self.is_response = is_response and method is None
         self.is_result = is_result and method is None
 
@@ -88,7 +88,7 @@ class Message:
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
-def is_plain(token: bytes) -> bool:
+def has_unique_spelling(token: bytes) -> bool:
     """Return whether a JSON string or number has only one possible spelling."""
     return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
 
@@ -151,15 +151,15 @@ class Backlog:
         self.bytes = sum([len(message.line) + MESSAGE_OVERHEAD_BYTES for message in self.messages])
 
 
-def survey(line: bytes) -> Message:
+def classify_line(line: bytes) -> Message:
     """Determine the kind of message in a line, parsing it only as far as needed.
 
     A line that is not a JSON object is neither a request nor a response.
     """
-    return walk(line) or parse(line)
+    return scan_line(line) or parse_message(line)
 
 
-def parse(line: bytes) -> Message:
+def parse_message(line: bytes) -> Message:
     """Determine the kind of message in a line by parsing all of it."""
     import json
 
@@ -168,13 +168,13 @@ def parse(line: bytes) -> Message:
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, list):
-        parts = [describe(json.dumps(item).encode() + b"\n", item) for item in value]
+        parts = [classify_value(json.dumps(item).encode() + b"\n", item) for item in value]
         is_response = bool(parts) and all(part.is_response for part in parts)
         return Message(line, None, None, is_response=is_response, parts=parts)
-    return describe(line, value)
+    return classify_value(line, value)
 
 
-def describe(line: bytes, value: object) -> Message:
+def classify_value(line: bytes, value: object) -> Message:
     """Determine the kind of message in a line from its parsed value."""
     import json
 
@@ -190,7 +190,7 @@ def describe(line: bytes, value: object) -> Message:
     )
 
 
-def walk(line: bytes) -> Message | None:
+def scan_line(line: bytes) -> Message | None:
     """Determine the kind of message in a line by scanning its top-level members, or return None if that fails.
 
     If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside of strings.
@@ -230,7 +230,7 @@ def walk(line: bytes) -> Message | None:
     return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response, is_result=is_result)
 
 
-def cancelled_key(line: bytes) -> bytes:
+def cancelled_request_key(line: bytes) -> bytes:
     """Return the key of the request that a `notifications/cancelled` names, or b""."""
     import json
 

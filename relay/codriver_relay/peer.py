@@ -9,7 +9,7 @@ import _socket as socket
 import os
 import sys
 
-from codriver_relay.safe_files import MAX_RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
+from codriver_relay.safe_files import MAX_RECORD_BYTES, Directory, json_member, open_file, read_if_possible, status_in
 
 UNOWNED_SOCKET = (-1, 0)
 """The user and inode of a socket without a process.
@@ -25,7 +25,7 @@ MAX_TABLE_READS = 3
 """Maximum number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
 
 
-def listener_of(connection: socket.socket) -> tuple[int, int] | None:
+def find_listener(connection: socket.socket) -> tuple[int, int] | None:
     """Return the user at the other end of a connection, and the inode of the socket that listened.
 
     Returns None if the other end is not on this machine. The listener is looked up first, because a connection that has
@@ -37,13 +37,13 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
     """
     try:
         (address, port), (peer_address, peer_port) = [
-            (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
+            (packed_address(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
         ]
     except OSError:
         return UNOWNED_SOCKET  # the peer has disconnected
     anywhere = bytes(len(address))
-    listening = find(address, port, anywhere, 0)
-    other = find(address, port, peer_address, peer_port)
+    listening = find_socket(address, port, anywhere, 0)
+    other = find_socket(address, port, peer_address, peer_port)
     if other is None:
         return None
     if not other[1]:
@@ -51,14 +51,14 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
     return other[0], (listening or other)[1]
 
 
-def plain(host: str) -> bytes:
+def packed_address(host: str) -> bytes:
     """Return an address in binary form. IPv4 addresses mapped to IPv6 are converted to IPv4."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
-def find(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
+def find_socket(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
     """Return the user and inode of the socket with these two addresses, or None. `peer_port` is 0 for a listener.
 
     Raises:
@@ -68,7 +68,7 @@ def find(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tupl
         return query_kernel(address, port, peer_address, peer_port)
     except OSError:
         if IS_LINUX:
-            return look_up(address, port, peer_address, peer_port)
+            return search_tables(address, port, peer_address, peer_port)
         raise
 
 
@@ -99,22 +99,22 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
         answer = kernel.recv(MAX_RECORD_BYTES)
     finally:
         kernel.close()
-    kind, code = native(answer[4:6]), native(answer[16:20])
+    kind, code = native_integer(answer[4:6]), native_integer(answer[16:20])
     if kind == 2 and code == (1 << 32) - 2:
         return None
     if kind != 20 or len(answer) < 88:
         raise OSError(0, f"sock_diag answered with a message of type {kind}")
     if peer_port and answer[22:24] == b"\0\0":
         return None  # there is no such connection, and the reply is about the listener
-    return native(answer[80:84]), native(answer[84:88])
+    return native_integer(answer[80:84]), native_integer(answer[84:88])
 
 
-def native(data: bytes) -> int:
+def native_integer(data: bytes) -> int:
     """Return the integer that `data` encodes in the machine's byte order."""
     return int.from_bytes(data, sys.byteorder)
 
 
-def look_up(
+def search_tables(
     address: bytes, port: int, peer_address: bytes, peer_port: int, *, tables: str = "/proc/net"
 ) -> tuple[int, int] | None:
     """Look up the user and inode in the kernel's tables, if `query_kernel` fails. Source: proc(5), /proc/net/tcp.
@@ -149,11 +149,11 @@ def look_up(
 
 def format_table_address(address: bytes, port: int) -> bytes:
     """Format an address as in the kernel's tables: hexadecimal, in 32-bit words of the machine's byte order."""
-    words = [b"%08X" % native(address[start : start + 4]) for start in range(0, len(address), 4)]
+    words = [b"%08X" % native_integer(address[start : start + 4]) for start in range(0, len(address), 4)]
     return b"".join(words) + b":%04X" % port
 
 
-def lives(process: int) -> bool:
+def is_running(process: int) -> bool:
     """Return whether a process is running, or True if that cannot be determined."""
     if sys.platform != "win32":  # where this call would end the process
         try:
@@ -167,15 +167,15 @@ def lives(process: int) -> bool:
 
 def owns_lock(directory: Directory, inode: int) -> bool:
     """Return whether the process with the socket `inode` holds the lock in a directory, and thus is its server."""
-    hint = value_of(read_if_possible(directory, "server.json"), b"pid")
+    hint = json_member(read_if_possible(directory, "server.json"), b"pid")
     try:
         lock = status_in(directory, "lock")
-        return holder_of(lock, inode, int(hint) if hint.isdigit() else None) is not None
+        return find_lock_holder(lock, inode, int(hint) if hint.isdigit() else None) is not None
     except OSError:
         return False
 
 
-def holder_of(
+def find_lock_holder(
     lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS_FILE
 ) -> int | None:
     """Return the process that holds the lock on a file and has the socket `inode`, or None.

@@ -25,9 +25,9 @@ from __future__ import annotations
 import time
 
 from codriver_relay.connection import Connection, Handshake
-from codriver_relay.messages import Backlog, Message, encode_error, survey
+from codriver_relay.messages import Backlog, Message, classify_line, encode_error
 from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, PollSet
-from codriver_relay.target import UnreachableError, workspace_of
+from codriver_relay.target import UnreachableError, workspace_of_port_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Conversation:
             if not has_parted and self.is_done():
                 has_parted = True
                 self.connection.note_step()
-                self.connection.part()
+                self.connection.shut_down_sending()
             # While the client does not read, the server's answers are not read either.
             if self.input.is_at_end and not self.output.is_busy:
                 longest = self.durations.goodbye_s if has_parted else self.durations.answers_s
@@ -129,11 +129,11 @@ class Conversation:
     def run_once(self, seconds: float | None) -> None:
         """Wait until there is data or space to send, for at most `seconds`, and handle it."""
         wants_client = not self.input.is_at_end and not self.backlog.is_full
-        self.watch.set(self.input.fd, POLLIN if wants_client else 0)
+        self.watch.set_events(self.input.fd, POLLIN if wants_client else 0)
         server = self.connection.socket
         if server is not None:
             events = 0 if self.output.is_busy else POLLIN
-            self.watch.set(server.fileno(), events | POLLOUT if self.connection.unsent else events)
+            self.watch.set_events(server.fileno(), events | POLLOUT if self.connection.unsent else events)
         for fd, events in self.watch.wait(seconds):
             if fd == self.input.fd:
                 self.read_client()
@@ -147,7 +147,7 @@ class Conversation:
     def read_client(self) -> None:
         """Queue the client's lines. Responses to a server that is gone are dropped."""
         for line in self.input.read_lines():
-            message, is_connected = survey(line), self.connection.socket is not None
+            message, is_connected = classify_line(line), self.connection.socket is not None
             if not is_connected and self.answer_from_stored(message):
                 continue
             if is_connected or not message.is_response:
@@ -198,7 +198,7 @@ class Conversation:
         except OSError:
             while self.read_server():  # read what the server sent before it closed the connection
                 pass
-            self.lose()
+            self.close_lost_connection()
 
     def note_sent(self, message: Message) -> None:
         """Record what must be answered or repeated if the connection is lost: open requests and the handshake."""
@@ -214,7 +214,7 @@ class Conversation:
         try:
             lines = self.connection.receive()
         except OSError:
-            self.lose()
+            self.close_lost_connection()
             return False
         if lines:
             self.has_received = True
@@ -229,12 +229,12 @@ class Conversation:
         """Return whether stdin has ended and every request was answered. Subscriptions are never answered."""
         return self.input.is_at_end and not self.backlog.messages and not self.connection.awaits_answers
 
-    def lose(self) -> None:
+    def close_lost_connection(self) -> None:
         """Close a connection that has ended, and answer the requests that were sent over it with errors."""
         if self.connection.socket is None:
             return
         self.log(f"lost the connection to {self.connection.address}")
-        self.watch.set(self.connection.socket.fileno(), 0)
+        self.watch.set_events(self.connection.socket.fileno(), 0)
         self.connection.close()
         self.backlog.drop(lambda message: message.is_response)
         unanswered = self.handshake.pop_unanswered()
@@ -335,7 +335,7 @@ class Relay:
                     else "no server is running, and the relay does not start one"
                 )
                 text = self.unreachable_message(f"{reason}; {gone}", self.round_start)
-                self.refuse(self.conversation.pop_requests(), text)
+                self.refuse_requests(self.conversation.pop_requests(), text)
             # A port that was given instead of a file has no record, but a server that was reached there may return.
             never_ran = self.starter is None and self.target.is_refused and not self.target.was_reached
             give_up_s = self.durations.give_up_s
@@ -383,9 +383,9 @@ class Relay:
         waiting = self.conversation.backlog.pop_all()
         text = self.unreachable_message(reason, start)
         self.log(text)
-        self.refuse(waiting, text)
+        self.refuse_requests(waiting, text)
 
-    def refuse(self, waiting: list[Message], text: str) -> None:
+    def refuse_requests(self, waiting: list[Message], text: str) -> None:
         """Answer waiting requests with the reason why there is no server."""
         for message in [part for line in waiting for part in line.parts or (line,)]:
             if message.is_request:
@@ -399,7 +399,7 @@ class Relay:
         has_port = self.target.file is not None and self.target.file not in self.target.tried
         where = f"{self.target.tried} (from {self.target.file})" if has_port else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
-        workspace = workspace_of(self.target.file) or "DIR"
+        workspace = workspace_of_port_file(self.target.file) or "DIR"
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
         return (
             f"no Codriver server could be reached at {where} {waited}: {reason}.{failure} This request was not "

@@ -9,8 +9,8 @@ import sys
 import time
 
 from codriver_relay.connection import Handshake
-from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
-from codriver_relay.streams import POLLIN, Input, Output, PollSet, report
+from codriver_relay.messages import Backlog, Message, cancelled_request_key, classify_line, encode_answer, encode_error
+from codriver_relay.streams import POLLIN, Input, Output, PollSet, print_to_stderr
 from codriver_relay.workspace_search import is_workspace, resolve_workspace
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ class RootsTalk:
 
     def run_once(self) -> None:
         """Wait until the client sends something or the time limit is reached, and handle it."""
-        self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
+        self.watch.set_events(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
             if fd == self.input.fd:
@@ -87,7 +87,7 @@ class RootsTalk:
     def read_client(self) -> None:
         """Handle the messages that the client has sent."""
         for line in self.input.read_lines():
-            message = survey(line)
+            message = classify_line(line)
             if self.workspace is None:
                 self.handle(message)
             else:
@@ -105,12 +105,12 @@ class RootsTalk:
         elif message.method == b"notifications/roots/list_changed":
             self.request_roots()
         elif self.handshake.initialize is None or (self.failure and message.method != b"notifications/initialized"):
-            self.refuse(message)
+            self.refuse_requests(message)
         else:
             if message.method == b"notifications/initialized":
                 self.handshake.initialized = message
             elif message.method == b"notifications/cancelled":
-                cancelled = cancelled_key(message.line)
+                cancelled = cancelled_request_key(message.line)
                 self.backlog.drop(lambda other: other.key is not None and other.key == cancelled)
             else:
                 self.backlog.add(message)
@@ -127,7 +127,7 @@ class RootsTalk:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             requested, has_roots = "", False
         if not has_roots:
-            self.refuse(request, "the client does not support requests for its roots")
+            self.refuse_requests(request, "the client does not support requests for its roots")
             return
         version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
         self.handshake.initialize = request
@@ -151,11 +151,11 @@ class RootsTalk:
     def fail(self, why: str) -> None:
         """Answer everything that waits for the workspace with an error."""
         self.deadline, self.failure = None, why
-        report(no_workspace_message(why))
+        print_to_stderr(no_workspace_message(why))
         for message in self.backlog.pop_all():
-            self.refuse(message)
+            self.refuse_requests(message)
 
-    def refuse(self, message: Message, why: str = "") -> None:
+    def refuse_requests(self, message: Message, why: str = "") -> None:
         """Answer the requests in a message with an error that says how to specify the workspace.
 
         The error for `server/discover` is that of an unknown method, because clients then fall back to a handshake.
@@ -188,14 +188,14 @@ def workspace_of_roots(answer: bytes) -> str | None:
 
     try:
         roots = json.loads(answer)["result"]["roots"][:MAX_CONSIDERED_ROOTS]
-        directories = [resolve_workspace(path_of(root["uri"])) for root in roots]
+        directories = [resolve_workspace(file_uri_to_path(root["uri"])) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     possible = [directory for directory in directories if directory is not None]
     return next(filter(is_workspace, possible), possible[0] if possible else None)
 
 
-def path_of(uri: str) -> str:
+def file_uri_to_path(uri: str) -> str:
     """Return the local path of a `file:` URI, or "" for any other URI."""
     from urllib.parse import unquote, urlsplit  # needed only if roots are requested
 

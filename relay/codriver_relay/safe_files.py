@@ -104,7 +104,7 @@ def state_directory(name: str) -> str:
     return os.path.join(os.path.expanduser(base), "codriver", name)
 
 
-def open_below(workspace: str) -> Directory:
+def open_server_directory(workspace: str) -> Directory:
     """Open the directory with the port file in a workspace, without following links below the workspace."""
     directory = open_directory(workspace)
     for name in SERVER_DIRECTORY:
@@ -173,7 +173,7 @@ def read_token(directory: Directory, name: str = "token") -> str:
     return "" if is_open(status_in(directory, name), OTHERS) else text.decode()
 
 
-def read_token_of(port: int) -> str:
+def read_token_for_port(port: int) -> str:
     """Return the token for the user's server at a port, or "" if it does not require one."""
     try:
         directory = open_directory(state_directory(TOKENS_DIRECTORY))
@@ -185,7 +185,7 @@ def read_token_of(port: int) -> str:
         close_directory(directory)
 
 
-def value_of(record: bytes, name: bytes) -> bytes:
+def json_member(record: bytes, name: bytes) -> bytes:
     """Return the value of a member of a JSON object as text, without importing `json`, which would take too long.
 
     Only values without escapes or nesting are supported.

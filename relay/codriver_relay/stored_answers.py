@@ -9,7 +9,7 @@ import os
 import sys
 
 from codriver_relay.connection import LIST_CHANGED_NOTIFICATION
-from codriver_relay.messages import META_PREFIX, Message, encode, encode_answer, normalize_json_scalar, survey
+from codriver_relay.messages import META_PREFIX, Message, classify_line, encode, encode_answer, normalize_json_scalar
 from codriver_relay.safe_files import (
     OTHERS,
     close_directory,
@@ -136,7 +136,7 @@ class StoredAnswers:
             return lines
         passed: list[bytes] = []
         for line in lines:
-            message = survey(line)
+            message = classify_line(line)
             answered = next((era for era in eras if message.is_response and message.key == era.key), None)
             if answered is None:
                 passed.append(line)

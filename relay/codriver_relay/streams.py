@@ -104,9 +104,9 @@ class Input:
         if not CAN_POLL:
             self.passed, other = socket_pair()
             self.fd = self.passed.fileno()
-            from codriver_relay.windows import pass_on
+            from codriver_relay.windows import forward_data
 
-            start_new_thread(run_or_exit, (lambda: pass_on(CLIENT_IN, read_client, other),))
+            start_new_thread(run_or_exit, (lambda: forward_data(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
         """Return the lines that received data completes. At the end of the input, the rest counts as a line."""
@@ -128,7 +128,7 @@ class PollSet:
         self.watched: dict[int, int] = {}
         """The events for which other descriptors are polled."""
 
-    def set(self, fd: int, events: int) -> None:
+    def set_events(self, fd: int, events: int) -> None:
         """Poll a descriptor for these events from now on. Without events, it is not polled at all, to avoid errors."""
         if self.watched.get(fd, 0) == events:
             return
@@ -221,7 +221,7 @@ def open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
 
 
-def report(text: str) -> None:
+def print_to_stderr(text: str) -> None:
     """Print a message on stderr, unless that would block."""
     line, writable = f"codriver-relay: {text}\n".encode("utf-8", "replace"), new_write_poll(DIAGNOSTICS)
     try:
@@ -233,5 +233,5 @@ def report(text: str) -> None:
         return
 
 
-def ignore(_text: str) -> None:
+def discard_message(_text: str) -> None:
     """Discard a message. By default nothing is printed, because clients display stderr as errors."""

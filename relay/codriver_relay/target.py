@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-from codriver_relay.peer import is_locked, listener_of, lives, owns_lock
+from codriver_relay.peer import find_listener, is_locked, is_running, owns_lock
 from codriver_relay.safe_files import (
     MAX_RECORD_BYTES,
     OTHERS,
@@ -14,14 +14,14 @@ from codriver_relay.safe_files import (
     close_directory,
     is_open,
     is_trusted,
-    open_below,
+    json_member,
     open_directory,
+    open_server_directory,
     read_file,
     read_if_possible,
     read_token,
-    read_token_of,
+    read_token_for_port,
     status_of,
-    value_of,
 )
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ class Target:
         self.wants_skills = wants_skills  # whether the client receives skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
-        self.workspace = workspace_of(self.file)
+        self.workspace = workspace_of_port_file(self.file)
         self.host = host
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
@@ -108,10 +108,10 @@ class Target:
         except UnreachableError:
             return None
         try:
-            process = value_of(read_if_possible(directory, "server.json"), b"pid")
+            process = json_member(read_if_possible(directory, "server.json"), b"pid")
         finally:
             close_directory(directory)
-        return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
+        return is_running(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def is_unrecorded(self) -> bool:
         """Return whether the port file is missing, because no server was started or the last one exited normally."""
@@ -125,7 +125,7 @@ class Target:
         """
         name = os.path.dirname(self.file or "")
         try:
-            directory = open_below(self.workspace) if self.workspace else open_directory(name)
+            directory = open_server_directory(self.workspace) if self.workspace else open_directory(name)
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
         status = status_of(directory)
@@ -165,11 +165,11 @@ class Target:
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
         session, workspace_id, longest = b"", "", b""
         if is_server and not token:
-            token = read_token_of(port) if directory is None else read_token(directory)
+            token = read_token_for_port(port) if directory is None else read_token(directory)
         if directory is not None:
             record = read_if_possible(directory, "server.json")
-            session = session_of(record, port)
-            longest = value_of(record, b"maxLineBytes") if session else b""
+            session = server_id_in_record(record, port)
+            longest = json_member(record, b"maxLineBytes") if session else b""
         self.line_bytes = int(longest) if longest.isdigit() and len(longest) < 12 else 0
         if self.workspace:
             if not is_server:
@@ -223,11 +223,11 @@ def quote(text: str) -> str:
     return json.dumps(text)
 
 
-def session_of(record: bytes, port: int) -> bytes:
+def server_id_in_record(record: bytes, port: int) -> bytes:
     """Return the id of the server that wrote `record`, or b"" if `port` is not the port in the record."""
-    if value_of(record, b"port") != b"%d" % port:
+    if json_member(record, b"port") != b"%d" % port:
         return b""  # another server has written the port file since
-    session = value_of(record, b"sessionId")[1:-1]
+    session = json_member(record, b"sessionId")[1:-1]
     return session if session.isalnum() else b""
 
 
@@ -240,7 +240,7 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
         UnreachableError: the listener belongs to another user, or is unknown although the port was read from a file.
     """
     try:
-        listener = listener_of(connection)
+        listener = find_listener(connection)
     except OSError:
         return directory is None or is_locked(directory)
     if listener is not None and not is_trusted(listener[0]):
@@ -254,7 +254,7 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
     return owns_lock(directory, listener[1])
 
 
-def workspace_of(port_file: str | None) -> str | None:
+def workspace_of_port_file(port_file: str | None) -> str | None:
     """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`, or None for any other file."""
     if port_file is None:
         return None

@@ -170,7 +170,7 @@ class SocketPoll:
         return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]
 
 
-def pass_on(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
+def forward_data(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
     """Forward the data that `read` returns to a socket until its end. Nothing is read while the socket is full."""
     while (data := read()) != b"":
         if data is None:

@@ -42,11 +42,11 @@ def is_search_boundary(directory: str) -> bool:
         return True
     if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE_BIT):
         return True
-    real = comparable(directory)
-    return os.path.dirname(real) == real or real in {comparable(path) for path in given}
+    real = normalize_path(directory)
+    return os.path.dirname(real) == real or real in {normalize_path(path) for path in given}
 
 
-def comparable(path: str) -> str:
+def normalize_path(path: str) -> str:
     """Return a path with links resolved, and in lower case on systems that ignore case."""
     return os.path.normcase(os.path.realpath(path))
 

@@ -128,22 +128,22 @@ class StartError(CodriverError):
     """The exit status of a command that fails this way."""
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Truncate a text to `most` characters, the last of which is then an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def cut_counted(text: str, most: int) -> str:
+def truncate_with_length(text: str, most: int) -> str:
     """Truncate a text to `most` characters, followed by an ellipsis and the original length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
-def few(names: Sequence[str], most: int = 5) -> str:
+def join_first(names: Sequence[str], most: int = 5) -> str:
     """Join the first `most` names, followed by the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def install_extra(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the command that installs Codriver with an extra, as a clause for messages."""
     return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"

@@ -62,7 +62,7 @@ class Budget:
         if self._rows_left < 0:
             raise OutOfRowsError
 
-    def make(self, value: object) -> None:
+    def charge_value(self, value: object) -> None:
         """Count the memory of a value that a function has created.
 
         Raises:

@@ -14,7 +14,7 @@ from codriver_datalog.syntax_tree import (
     RuleCall,
     Variable,
     argument_variables,
-    variables,
+    shared_variables,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def variables_bound_by(clause: Clause) -> frozenset[str]:
     """Return the variables that are bound after the clause has run."""
-    return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
+    return frozenset() if isinstance(clause, Predicate | Not) else shared_variables(clause)
 
 
 def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
@@ -50,7 +50,7 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
         case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
             return argument_variables(arguments) <= bound
         case Not():
-            inner = bound & variables(clause)
+            inner = bound & shared_variables(clause)
             return bool(inner) and bound_after(context, clause.clauses, inner) is not None
         case Or():
             return is_or_ready(context, clause, bound & frozenset(clause.variables))

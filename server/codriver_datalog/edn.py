@@ -408,7 +408,7 @@ def _items(value: Iterable[object]) -> Iterable[object]:
     return value.items() if isinstance(value, dict) else value
 
 
-def text_of(value: Any) -> str:
+def str_text(value: Any) -> str:
     """Return the value as the query function `str` prints it."""
     if value is None:
         return ""

@@ -71,9 +71,9 @@ class Schema:
         return tuple(self.positions)
 
     @cached_property
-    def known(self) -> frozenset[str]:
+    def usable_keywords(self) -> frozenset[str]:
         """Return the keywords of all attributes that queries may use."""
-        return frozenset(self.positions).union(*(schema.known for schema in self.alongside))
+        return frozenset(self.positions).union(*(schema.usable_keywords for schema in self.alongside))
 
     def keywords_for(self, query: str) -> tuple[str, ...]:
         """Return the keywords that a query may use, depending on the sources that it mentions."""

@@ -31,7 +31,7 @@ from codriver_datalog.edn import (
     nesting_depth,
     print_edn,
     quotient,
-    text_of,
+    str_text,
 )
 from codriver_datalog.regexes import Clock, Pattern, compile_pattern
 
@@ -59,7 +59,7 @@ class Function:
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
-def as_number(value: Any) -> Any:
+def require_number(value: Any) -> Any:
     """Return the value if it is a number.
 
     Raises:
@@ -87,7 +87,7 @@ def _fold_function(combine: Callable[[Any, Any], Any], start: Any) -> Callable[.
     def fold(*numbers: Any) -> Any:
         result = start
         for number in numbers:
-            result = _bounded(combine(result, as_number(number)))
+            result = _bounded(combine(result, require_number(number)))
         return result
 
     return fold
@@ -95,15 +95,15 @@ def _fold_function(combine: Callable[[Any, Any], Any], start: Any) -> Callable[.
 
 def _subtract(first: Any, *rest: Any) -> Any:
     if not rest:
-        return -as_number(first)
-    result = as_number(first)
+        return -require_number(first)
+    result = require_number(first)
     for number in rest:
-        result = _bounded(result - as_number(number))
+        result = _bounded(result - require_number(number))
     return result
 
 
 def _divide(first: Any, *rest: Any) -> Any:
-    numbers = [as_number(number) for number in (first, *rest)]
+    numbers = [require_number(number) for number in (first, *rest)]
     result = numbers.pop(0) if rest else 1
     for number in numbers:
         result = quotient(result, number)
@@ -112,7 +112,7 @@ def _divide(first: Any, *rest: Any) -> Any:
 
 def _quot(dividend: Any, divisor: Any) -> Any:
     """Return the quotient, rounded towards zero."""
-    whole = abs(as_number(dividend)) // abs(as_number(divisor))
+    whole = abs(require_number(dividend)) // abs(require_number(divisor))
     return whole if (dividend < 0) == (divisor < 0) else -whole
 
 
@@ -165,17 +165,17 @@ ARITHMETIC_FUNCTIONS: Mapping[str, Function] = {
     "/": Function(_divide, 1, None),
     "quot": Function(_quot, 2, 2),
     "rem": Function(_rem, 2, 2),
-    "mod": Function(lambda a, b: as_number(a) % as_number(b), 2, 2),
-    "inc": Function(lambda a: _bounded(as_number(a) + 1), 1, 1),
-    "dec": Function(lambda a: _bounded(as_number(a) - 1), 1, 1),
-    "abs": Function(lambda a: abs(as_number(a)), 1, 1),
+    "mod": Function(lambda a, b: require_number(a) % require_number(b), 2, 2),
+    "inc": Function(lambda a: _bounded(require_number(a) + 1), 1, 1),
+    "dec": Function(lambda a: _bounded(require_number(a) - 1), 1, 1),
+    "abs": Function(lambda a: abs(require_number(a)), 1, 1),
     "max": Function(_extreme_function(1), 1, None),
     "min": Function(_extreme_function(-1), 1, None),
-    "zero?": Function(lambda a: as_number(a) == 0, 1, 1),
-    "pos?": Function(lambda a: as_number(a) > 0, 1, 1),
-    "neg?": Function(lambda a: as_number(a) < 0, 1, 1),
-    "even?": Function(lambda a: as_number(a) % 2 == 0, 1, 1),
-    "odd?": Function(lambda a: as_number(a) % 2 == 1, 1, 1),
+    "zero?": Function(lambda a: require_number(a) == 0, 1, 1),
+    "pos?": Function(lambda a: require_number(a) > 0, 1, 1),
+    "neg?": Function(lambda a: require_number(a) < 0, 1, 1),
+    "even?": Function(lambda a: require_number(a) % 2 == 0, 1, 1),
+    "odd?": Function(lambda a: require_number(a) % 2 == 1, 1, 1),
     "=": Function(_all_equal, 1, None),
     "==": Function(_all_equal, 1, None),
     "not=": Function(lambda *values: not _all_equal(*values), 1, None),
@@ -189,7 +189,7 @@ ARITHMETIC_FUNCTIONS: Mapping[str, Function] = {
 """Functions on numbers, by the names used in queries."""
 
 
-def as_sequence(value: Any) -> tuple[Any, ...]:
+def require_sequence(value: Any) -> tuple[Any, ...]:
     """Return the items of a collection as a tuple, the pairs of a map, or () for nil.
 
     Raises:
@@ -232,7 +232,7 @@ def _pairs(values: Iterator[Any]) -> ValueMap:
 
 
 def _count(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(as_sequence(value))
+    return len(value) if isinstance(value, str) else len(require_sequence(value))
 
 
 def _get(collection: Any, key: Any, default: Any = None) -> Any:
@@ -250,8 +250,8 @@ def _nth(collection: Any, position: Any, *default: Any) -> Any:
     Raises:
         ValueError: the position does not exist.
     """
-    items = as_sequence(collection)
-    if 0 <= as_number(position) < len(items):
+    items = require_sequence(collection)
+    if 0 <= require_number(position) < len(items):
         return items[int(position)]
     if default:
         return default[0]
@@ -263,12 +263,12 @@ def _contains(collection: Any, key: Any) -> bool:
     if isinstance(collection, tuple | str):
         return type(key) is int and 0 <= key < len(collection)
     return collection is not None and key in (
-        collection if isinstance(collection, dict) else frozenset(as_sequence(collection))
+        collection if isinstance(collection, dict) else frozenset(require_sequence(collection))
     )
 
 
 def _range(*bounds: Any) -> tuple[int, ...]:
-    numbers = range(*(int(as_number(bound)) for bound in bounds))
+    numbers = range(*(int(require_number(bound)) for bound in bounds))
     if len(numbers) > MAX_COLLECTION_ITEMS:
         raise ValueError(f"the range has more than {MAX_COLLECTION_ITEMS} numbers")
     return tuple(numbers)
@@ -278,7 +278,7 @@ def _at(position: int) -> Callable[[Any], Any]:
     """Return a function that returns the item at a position, or nil if there is none."""
 
     def at(value: Any) -> Any:
-        items = as_sequence(value)
+        items = require_sequence(value)
         return items[position] if -len(items) <= position < len(items) else None
 
     return at
@@ -294,13 +294,13 @@ COLLECTION_FUNCTIONS: Mapping[str, Function] = {
     "first": Function(_at(0), 1, 1),
     "second": Function(_at(1), 1, 1),
     "last": Function(_at(-1), 1, 1),
-    "rest": Function(lambda a: as_sequence(a)[1:], 1, 1),
+    "rest": Function(lambda a: require_sequence(a)[1:], 1, 1),
     "contains?": Function(_contains, 2, 2),
     "vector": Function(_vector, 0, None),
     "list": Function(_vector, 0, None),
     "tuple": Function(_vector, 0, None),
-    "untuple": Function(as_sequence, 1, 1),
-    "set": Function(lambda a: frozenset(as_sequence(a)), 1, 1),
+    "untuple": Function(require_sequence, 1, 1),
+    "set": Function(lambda a: frozenset(require_sequence(a)), 1, 1),
     "hash-map": Function(_collection(_pairs), 0, None),
     "array-map": Function(_collection(_pairs), 0, None),
     "range": Function(_range, 1, 3),
@@ -340,7 +340,7 @@ def _bounded_text(text: str) -> str:
 
 
 def _str(*values: Any) -> str:
-    return _bounded_text("".join(map(text_of, values)))
+    return _bounded_text("".join(map(str_text, values)))
 
 
 def _pr_str(*values: Any) -> str:
@@ -348,8 +348,8 @@ def _pr_str(*values: Any) -> str:
 
 
 def _subs(text: Any, start: Any, end: Any = None) -> str:
-    end = len(_string(text)) if end is None else as_number(end)
-    if not 0 <= as_number(start) <= end <= len(text):
+    end = len(_string(text)) if end is None else require_number(end)
+    if not 0 <= require_number(start) <= end <= len(text):
         raise ValueError(f"the range {start} to {end} is not within a text of {len(text)} characters")
     return str(text)[int(start) : int(end)]
 
@@ -360,7 +360,9 @@ def _index_of(text: Any, part: Any) -> int | None:
 
 
 def _join(*values: Any) -> str:
-    return _bounded_text((text_of(values[0]) if len(values) == 2 else "").join(map(text_of, as_sequence(values[-1]))))
+    return _bounded_text(
+        (str_text(values[0]) if len(values) == 2 else "").join(map(str_text, require_sequence(values[-1])))
+    )
 
 
 def _name(value: Any) -> str:
@@ -390,7 +392,7 @@ def _with_pattern(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _split(clock: Clock, text: Any, pattern: Any, limit: Any = 0) -> tuple[str, ...]:
-    return regexes.split(clock, _pattern(pattern), _string(text), int(as_number(limit)))
+    return regexes.split(clock, _pattern(pattern), _string(text), int(require_number(limit)))
 
 
 _CLOJURE_STRING_FUNCTIONS: Mapping[str, Function] = {
@@ -437,7 +439,7 @@ SHARING = frozenset(
 """Functions that return an argument or a part of one, so that their result takes no additional memory."""
 
 
-def failure_reason(error: Exception) -> str:
+def explain_failure(error: Exception) -> str:
     """Describe why a function failed on its arguments."""
     return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 

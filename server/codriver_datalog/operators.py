@@ -95,7 +95,7 @@ def join_step(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Ro
     return step
 
 
-def hash_rows(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
+def group_by_key(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
     """Group rows by their key columns, and keep only the other columns of each."""
     return group_rows(project_rows(rows, key), project_rows(rows, rest))
 

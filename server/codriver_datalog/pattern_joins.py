@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codriver_datalog.entity_store import between
-from codriver_datalog.operators import Step, cross_join, hash_rows, join_step, make_projection, project_rows
+from codriver_datalog.operators import Step, cross_join, group_by_key, join_step, make_projection, project_rows
 from codriver_datalog.syntax_tree import Constant, Pattern, Source, Term, Variable
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
             return look_up
         if built is None:
             records = match.passing(_candidates(match, snapshot, lines), required)
-            built = hash_rows(records, positions, columns)
+            built = group_by_key(records, positions, columns)
         return built.get
 
     def look_up(values: Row) -> list[Row]:
@@ -167,7 +167,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
     columns = [match.outputs[name] for name in names]
     if not match.joined:
         return cross_join(list(dict.fromkeys(project_rows(found, columns)))), names
-    table = hash_rows(found, [position for position, _ in match.joined], columns)
+    table = group_by_key(found, [position for position, _ in match.joined], columns)
     key = make_projection([column for _, column in match.joined])
     return join_step(key, lambda _: table.get), names
 

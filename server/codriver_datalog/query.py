@@ -54,7 +54,7 @@ RULE_NAME_PATTERN = re.compile(r"[^\s:\"]+")
 """Matches the name of a rule."""
 
 
-def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
+def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
     """Parse a query, which may call `rules` in addition to those in its input.
 
     Raises:
@@ -78,7 +78,7 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
         with_variables=tuple(parser.variable(item).name for item in sections.get(":with", ())),
         keys=_keys(text, sections, shape, len(elements), form),
         inputs=inputs,
-        where=parser.clauses(sections.get(":where", ())),
+        where=parser.parse_clauses(sections.get(":where", ())),
         rules=rules or {},
     )
     _check(query, form, parser.rule_calls, {*names, *bound_variables(query.where)})
@@ -214,7 +214,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
                 raise text.error("`:as` with a name or `:default` with a value", option)
             options[option.value] = value.value
     # Inputs are JSON, where keywords are strings.
-    if attribute.tag not in ("keyword", "string") or attribute.value not in schema.known:
+    if attribute.tag not in ("keyword", "string") or attribute.value not in schema.usable_keywords:
         raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
@@ -257,7 +257,7 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     if name.tag != "symbol" or not RULE_NAME_PATTERN.fullmatch(name.value) or not arguments or parser.is_variable(name):
         raise parser.text.error(expected, form.items[0])
     head, required = parser.rule_variables(tuple(arguments), form.items[0])
-    return name.value, Branch(head, required, parser.clauses(form.items[1:]), form)
+    return name.value, Branch(head, required, parser.parse_clauses(form.items[1:]), form)
 
 
 def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:

@@ -17,7 +17,7 @@ from codriver_datalog import attribute_functions, operators
 from codriver_datalog.clause_readiness import is_or_ready, variables_bound_by
 from codriver_datalog.edn import Form, print_edn
 from codriver_datalog.errors import truncate
-from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, failure_reason
+from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, explain_failure
 from codriver_datalog.pattern_joins import Group, datom_step, group_step, match_group
 from codriver_datalog.syntax_tree import (
     Argument,
@@ -35,7 +35,7 @@ from codriver_datalog.syntax_tree import (
     Variable,
     argument_variables,
     binding_variables,
-    variables,
+    shared_variables,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Plan:
         return lambda row: tuple([value if column is None else row[column] for column, value in known])
 
 
-def plan(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
+def plan_clauses(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
     """Plan the clauses for rows of this scope, so that the requested variables are among the result columns.
 
     Raises:
@@ -230,7 +230,7 @@ class _Planner:
     def _add_function(self, unit: FunctionCall) -> None:
         plain = call = self._caller(unit.function, unit.arguments, unit.form)
         if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
-            call = _counted(call, self.context.budget.make)
+            call = _counted(call, self.context.budget.charge_value)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
             self._add(self._with_errors(unit, operators.add_value(call), plain), names)
@@ -254,18 +254,18 @@ class _Planner:
                     yield from step(some)
                 except operators.FAILURES as error:
                     values = operators.find_failing_arguments(call, arguments, some)
-                    why = failure_reason(error) + _failed_call_text(unit.function, arguments, values)
+                    why = explain_failure(error) + _failed_call_text(unit.function, arguments, values)
                     raise context.text.error(f"arguments that `{unit.function}` accepts ({why})", unit.form) from error
 
         return explained
 
     def _add_not(self, unit: Not) -> None:
-        inner = self.scope.inside(variables(unit))
+        inner = self.scope.inside(shared_variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error("a variable in `not` that another clause also binds", unit.form)
         # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.apart())
-        planned = plan(context, unit.clauses, inner, inner.names)
+        planned = plan_clauses(context, unit.clauses, inner, inner.names)
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
         found = planned.output(inner.names)
 
@@ -281,7 +281,7 @@ class _Planner:
     def _add_or(self, unit: Or) -> None:
         inner = self.scope.inside(unit.variables)
         new = [name for name in unit.variables if not inner.binds((name,))]
-        plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
+        plans = [plan_clauses(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
         bound, charged = len(inner.names), 0
 
@@ -297,7 +297,7 @@ class _Planner:
                     found.update(dict.fromkeys(map(output, batch)))
                     charged += len(found) - before
                     self.context.budget.charge_rows(len(found) - before)
-            return operators.hash_rows(found, range(bound), range(bound, bound + len(new))).get
+            return operators.group_by_key(found, range(bound), range(bound, bound + len(new))).get
 
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
         self._add(operators.join_step(key, matching), new)
@@ -375,7 +375,7 @@ def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
 
 def _variables(unit: Unit) -> frozenset[str]:
     """Return the variables of a clause or group."""
-    return unit.variables if isinstance(unit, Group) else variables(unit)
+    return unit.variables if isinstance(unit, Group) else shared_variables(unit)
 
 
 def _bound_by_unit(unit: Unit) -> frozenset[str]:

@@ -26,11 +26,11 @@ from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
 from codriver_datalog.clause_readiness import bound_after
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
-from codriver_datalog.functions import failure_reason
+from codriver_datalog.functions import explain_failure
 from codriver_datalog.query import parse_pull
 from codriver_datalog.query_context import Context, Scope
 from codriver_datalog.query_inputs import Inputs, read_inputs
-from codriver_datalog.query_plan import Plan, plan
+from codriver_datalog.query_plan import Plan, plan_clauses
 from codriver_datalog.syntax_tree import (
     Aggregate,
     Branch,
@@ -156,7 +156,7 @@ def solve(
     check_rule_calls(query.text, (call for call, _ in rule_calls(query.where)), given.rules)
     solver = RuleSolver(given.rules)
     context = Context(query.text, sources, budget, solver)
-    solver.attach(context)
+    solver.set_context(context)
     for source in query.inputs:
         if isinstance(source, Source):
             context.snapshot(source)
@@ -184,7 +184,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
     distinct: Rows = []
     cut: Cut | None = None
     try:
-        planned = plan(context, query.where, scope, names)
+        planned = plan_clauses(context, query.where, scope, names)
         output = planned.output(names)
         is_whole = planned.scope.names == tuple(names)
         for batch in operators.run_steps(planned.steps, given.rows, context.budget):
@@ -285,7 +285,7 @@ class _Shape:
         try:
             return function.call(values, element.amount) if function.accepts_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:
-            expected = f"values that `{element.function}` can work with ({failure_reason(error)})"
+            expected = f"values that `{element.function}` can work with ({explain_failure(error)})"
             raise self._query.text.error(expected, element.form) from error
 
     def _cell_converter(self, element: Element) -> Callable[[Any], object]:
@@ -373,7 +373,7 @@ class RuleSolver:
         self._queued: set[Job] = set()
         self._current: Job | None = None
 
-    def attach(self, context: Context) -> None:
+    def set_context(self, context: Context) -> None:
         """Set the context of the query, which refers to this solver."""
         self._context = context
 
@@ -381,7 +381,7 @@ class RuleSolver:
         """Return the same rules with separate tables of answers, so that answers are always complete."""
         other = RuleSolver(self._rules)
         if self._context is not None:
-            other.attach(replace(self._context, rules=other))
+            other.set_context(replace(self._context, rules=other))
         return other
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
@@ -473,6 +473,6 @@ class RuleSolver:
             table.plans = []
             for branch in table.branches:
                 scope = Scope(tuple(branch.head[position] for position in table.positions), {})
-                planned = plan(context, branch.clauses, scope, branch.head)
+                planned = plan_clauses(context, branch.clauses, scope, branch.head)
                 table.plans.append((planned, planned.output(branch.head)))
         return table.plans

@@ -239,7 +239,7 @@ def argument_variables(arguments: tuple[Argument | Term, ...]) -> frozenset[str]
     return frozenset(argument.name for argument in arguments if isinstance(argument, Variable))
 
 
-def variables(clause: Clause) -> frozenset[str]:
+def shared_variables(clause: Clause) -> frozenset[str]:
     """Return the variables that a clause may share with other clauses."""
     match clause:
         case Pattern(entity=entity, attribute=attribute, value=value):
@@ -256,7 +256,7 @@ def variables(clause: Clause) -> frozenset[str]:
 
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     """Return all variables of clauses."""
-    return frozenset().union(*map(variables, clauses))
+    return frozenset().union(*map(shared_variables, clauses))
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
@@ -279,7 +279,7 @@ class Parser:
         self.rule_calls: list[RuleCall] = []
         self._schema = schema
 
-    def clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
+    def parse_clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
         """Parse clauses that must all hold."""
         return tuple(clause for form in forms for clause in self._clause(form))
 
@@ -358,7 +358,7 @@ class Parser:
         clauses: tuple[Clause, ...]
         match name.value:
             case "and":
-                clauses = self.clauses(rest)
+                clauses = self.parse_clauses(rest)
             case "not" | "not-join":
                 clauses = (self._not(name.value, rest, form),)
             case "or" | "or-join":
@@ -374,7 +374,7 @@ class Parser:
         if not 1 <= len(items) <= 3:
             raise self.text.error("a pattern `[?e :attribute ?v]`", form)
         entity, attribute, value = (*map(self._term, items), Blank(), Blank())[:3]
-        if isinstance(attribute, Constant) and attribute.value not in self._schema.known:
+        if isinstance(attribute, Constant) and attribute.value not in self._schema.usable_keywords:
             raise self._unknown_attribute_error(items[1])
         if isinstance(entity, Constant) and type(entity.value) is not int:
             raise self.text.error("an entity: a variable, `_` or an entity's id", items[0])
@@ -426,7 +426,7 @@ class Parser:
         for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[
             : None if name == "get-some" else 1
         ]:
-            if isinstance(argument, Constant) and argument.value not in self._schema.known:
+            if isinstance(argument, Constant) and argument.value not in self._schema.usable_keywords:
                 raise self._unknown_attribute_error(form)
 
     def _argument(self, form: Form) -> Argument:
@@ -445,7 +445,7 @@ class Parser:
                 raise self.text.error("`(not-join [?x …] clause …)`", form)
             join = frozenset(self.variable(item).name for item in rest[0].items)
             rest = rest[1:]
-        clauses = self.clauses(rest)
+        clauses = self.parse_clauses(rest)
         if not clauses:
             raise self.text.error(f"`({name} … clause …)`", form)
         if join is not None and not join <= all_variables(clauses):

@@ -24,16 +24,16 @@ from codriver_lisp.source_text import SearchLimits, Target, find_target
 from codriver_lisp.splices import (
     Splice,
     append_text,
-    assemble,
+    apply_splices,
     check_adjacent,
+    check_balanced,
     check_branch_replacement,
-    check_new,
     check_not_blank,
-    delete,
+    delete_unit,
     insert_after,
     insert_before,
     is_blank,
-    replace,
+    replace_unit,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def apply_edits(
     plan.finish()
     if plan.errors:
         return RefusedEdits(tuple(sorted(plan.errors, key=itemgetter(0))))
-    assembly = assemble(document, plan.splices)
+    assembly = apply_splices(document, plan.splices)
     if assembly.broken is not None:
         return RefusedEdits(((assembly.broken, EditError("the new text would run into the adjacent code")),))
     text, found = assembly.text, dict(assembly.positions)
@@ -208,13 +208,13 @@ class _EditPlan:
     def _replace(self, number: int, edit: Replace) -> None:
         """Plan the replacement or deletion of a target."""
         unit = self._find(number, edit.target)
-        check_new(edit.new)
+        check_balanced(edit.new)
         check_branch_replacement(unit, edit.new)
         if is_blank(edit.new):
             unit = self._document.with_hints(unit)
             self._deletions.append(_Deletion(unit, unit.start, unit.end, number))
         else:
-            self.splices.append((replace(self._document, unit, edit.new), number))
+            self.splices.append((replace_unit(self._document, unit, edit.new), number))
 
     def _move(self, number: int, edit: Move) -> None:
         to = self._document.with_hints(find_target(self._document, edit.to, self._limits))
@@ -241,7 +241,7 @@ class _EditPlan:
             self.splices.append((put(document, to, moved), number))
         for deletion in self._merged_deletions():
             unit, begin, end = deletion.unit, deletion.begin, deletion.end
-            self.splices.append((delete(document, unit, begin, end), deletion.number))
+            self.splices.append((delete_unit(document, unit, begin, end), deletion.number))
         self._find_conflicts()
 
     def _find_conflicts(self) -> None:

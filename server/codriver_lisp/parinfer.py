@@ -14,10 +14,11 @@ lose a character. Columns are counted in UTF-16 code units, as in JavaScript. Th
 of the text, except that each comment below a line that moved costs time proportional to the number of open brackets.
 
 On its own, indent mode changes balanced text that is badly indented, gives all lines the line ending of the first, does
-not recognize a carriage return as a line ending, and turns tabs into spaces. `balance` adds the missing care: it leaves
-balanced text alone, expands tabs before parinfer sees them and keeps them in the indentation, keeps the ending of each
-line, and keeps lines with the right brackets exactly as they are. It masks Hy's bracket strings, which parinfer does
-not know. The result is checked with the reader, which knows more kinds of literals and comments than parinfer.
+not recognize a carriage return as a line ending, and turns tabs into spaces. `balance_by_indentation` adds the missing
+care: it leaves balanced text alone, expands tabs before parinfer sees them and keeps them in the indentation, keeps the
+ending of each line, and keeps lines with the right brackets exactly as they are. It masks Hy's bracket strings, which
+parinfer does not know. The result is checked with the reader, which knows more kinds of literals and comments than
+parinfer.
 
 Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed behaviour of parinfer.js.
 """
@@ -414,7 +415,7 @@ class BalancedText:
     """The first line, counted from 1, where the indentation of balanced text suggests different brackets."""
 
 
-def balance(text: str) -> BalancedText:
+def balance_by_indentation(text: str) -> BalancedText:
     """Return `text` with the brackets that its indentation implies. Text that already balances is not changed."""
     error = check_balance(text)
     suggested = _balance_by_indentation(text)

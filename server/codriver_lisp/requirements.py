@@ -29,7 +29,7 @@ def ns_form(document: Document) -> Form | None:
     return None
 
 
-def namespace_of(document: Document) -> str | None:
+def declared_namespace(document: Document) -> str | None:
     """Return the name of the namespace that the text declares with `(ns …)` or starts with `(in-ns …)`, or None."""
     form = ns_form(document)
     if form is None:

@@ -76,7 +76,7 @@ class _Group:
     are_spliced: bool = False
 
 
-def units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
+def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
     """Return all editable forms of `text`, given its top-level `forms`, in order and outer forms first."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
@@ -189,7 +189,7 @@ class Document:
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """Return all editable forms in order, with outer forms before inner ones."""
-        return units(self.text, self.reading.forms, self.positions)
+        return find_units(self.text, self.reading.forms, self.positions)
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.parinfer import balance
+from codriver_lisp.parinfer import balance_by_indentation
 from codriver_lisp.reader import LINE_END_PATTERN, check_balance, read_forms, tokens
 from codriver_lisp.source_text import last_line, reindent
 
@@ -53,7 +53,7 @@ def is_blank(text: str) -> bool:
     return all(token.lastgroup == "space" for token in tokens(text))
 
 
-def replace(document: Document, unit: Unit, new: str) -> Splice:
+def replace_unit(document: Document, unit: Unit, new: str) -> Splice:
     """Return the splice that replaces the unit by `new`."""
     base = document.indentation(unit)
     text = document.text
@@ -121,7 +121,7 @@ def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
     return not unit.is_nested or _BLANK_LINE_AT_START_PATTERN.match(text, unit.end, unit.ceiling) is not None
 
 
-def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
+def delete_unit(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     """Return the splice that deletes the text from `begin` to `end`, which is the unit with or without comments.
 
     Lines that become empty are deleted too, and two blank lines that meet are reduced to one. A closing bracket moves
@@ -174,7 +174,7 @@ def append_text(text: str, new: str, ending: str) -> str:
     return text + ending * max(0, 2 - endings) + placed + (ending if endings else "")
 
 
-def check_new(text: str) -> None:
+def check_balanced(text: str) -> None:
     """Check that the brackets of new text balance.
 
     Raises:
@@ -183,7 +183,7 @@ def check_new(text: str) -> None:
     unbalanced = check_balance(text)
     if unbalanced is None:
         return
-    proposal = balance(text)
+    proposal = balance_by_indentation(text)
     words = f"the new text does not balance, counting lines within it: {unbalanced.message}"
     raise EditFailedError(EditError(words, balanced_text=proposal.text if proposal.changed else None))
 
@@ -194,7 +194,7 @@ def check_not_blank(text: str) -> None:
     Raises:
         EditFailedError: the text does not balance, or is blank.
     """
-    check_new(text)
+    check_balanced(text)
     if is_blank(text):
         raise EditFailedError(EditError("the new text is blank: there is nothing to put in"))
 
@@ -256,7 +256,7 @@ class _Change:
     index: int
 
 
-def assemble(document: Document, splices: Sequence[tuple[Splice, int]]) -> AssembledText:
+def apply_splices(document: Document, splices: Sequence[tuple[Splice, int]]) -> AssembledText:
     """Return the text of the document after applying `splices`, each with the number of its edit.
 
     They must be sorted, and their cores must not overlap. Whitespace around cores may overlap, and is removed only

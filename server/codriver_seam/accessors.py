@@ -14,7 +14,7 @@ import time
 
 from .frames import Unread
 from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, emit, seam
-from .values import Egress, Refusal, differences, one_line, part_at, within
+from .values import Egress, Refusal, differences, differences_below, escape_invisible_characters, get_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
     Accessor = Callable[[Json], Json]
 
-CONTRACT = 1
+CONTRACT_VERSION = 1
 """The version of the accessors' contract."""
-CHANGES = 100
+MAX_LISTED_CHANGES = 100
 """Maximum number of changes in a diff."""
 OVERDUE_S = 5.0
 """Maximum time in seconds from queuing an event to its epoch. After that, the event is reported as overdue."""
 NO_EPOCH_HINT = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
 """The hint if there is no epoch. Changes that an application makes in place outside of `epoch` are not recorded."""
-APP = "app"
+APP_ORIGIN = "app"
 """The origin of events that no agent caused."""
 _ASGI_WATCH_CALL = "app = seam.watch_asgi(app)"
 FRAMEWORK_WATCH_CALLS = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI_WATCH_CALL, "starlette": _ASGI_WATCH_CALL}
 """The call that records the requests of a web framework, by the framework's module."""
-FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
-          "tags")  # fmt: skip
+EVENT_FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId",
+                "ms", "tags")  # fmt: skip
 """The names of an event's fields, in order."""
-EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER,
+EQUALITY_FILTERS = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER,
                     "source": SOURCE, "dispatchId": CAUSE}  # fmt: skip
 """Filters that compare a field for equality, each with the index of the field."""
-FILTERS = (*EQUAL, "severity", "origin", "since", "sinceMs", "between", "pred")
+FILTER_NAMES = (*EQUALITY_FILTERS, "severity", "origin", "since", "sinceMs", "between", "pred")
 """The names of all filters."""
 SEVERITIES = ("error", "warning", "info")
 REFUSAL_SOURCE = "refusal"
@@ -59,7 +59,7 @@ The refusal is a mistake of the agent and not an issue of the application.
 # Arguments
 
 
-def frame_of(request: Json) -> Frame:
+def requested_frame(request: Json) -> Frame:
     """Return the requested frame, or the only one.
 
     Raises:
@@ -123,8 +123,8 @@ def _limit(request: Json, most: int) -> int:
 
 
 def origin_who(event_origin: Mapping[str, Any] | None) -> str:
-    """Return the caller named in an origin, or `APP`."""
-    return APP if event_origin is None else str(event_origin.get("who", APP))
+    """Return the caller named in an origin, or `APP_ORIGIN`."""
+    return APP_ORIGIN if event_origin is None else str(event_origin.get("who", APP_ORIGIN))
 
 
 # State
@@ -144,8 +144,8 @@ def health(_request: Json) -> Json:
         "machines": bool(seam.machines) or "no machine is registered",
     }
     return {
-        "contract": CONTRACT, "sessionId": seam.session_id, "installedMs": seam.installed_ms, "buildTick": seam.loads,
-        "language": "python", "enabled": True, "frames": [frame.name for frame in frames],
+        "contract": CONTRACT_VERSION, "sessionId": seam.session_id, "installedMs": seam.installed_ms,
+        "buildTick": seam.loads, "language": "python", "enabled": True, "frames": [frame.name for frame in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
         "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
         **({} if frames or seam.routes else _way("notes requests and lists the routes")),
@@ -160,10 +160,10 @@ def _way(gives: str) -> Json:
 
 def state(request: Json) -> Json:
     """Return the state of a frame, or the part of it at a path."""
-    found, path = frame_of(request), _path_of(request.get("path"))
+    found, path = requested_frame(request), _path_of(request.get("path"))
     hidden = () if request.get("includeSensitive") else found.sensitive
     egress = Egress(hidden, is_whole=bool(request.get("includeLarge")))
-    text = egress.show_requested(part_at(found.get(), path), path)
+    text = egress.show_requested(get_part(found.get(), path), path)
     return {"frame": found.name, "path": repr(list(path)), "value": text, "redacted": egress.redacted,
             "elided": egress.elided}  # fmt: skip
 
@@ -179,7 +179,7 @@ def epochs(request: Json) -> Json:
 
     With a path, return only those that changed the part at the path, with the changes.
     """
-    found, since, filters = frame_of(request), int(request.get("since") or 0), request.get("filter") or {}
+    found, since, filters = requested_frame(request), int(request.get("since") or 0), request.get("filter") or {}
     rows = [(_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in filters.items())]
     if path := _path_of(request.get("path")):
@@ -189,7 +189,7 @@ def epochs(request: Json) -> Json:
             if (changed := _changed(found, recorded, path))
         ]
         if not rows:
-            part_at(found.get(), path)
+            get_part(found.get(), path)
     selected = [row for row, _ in rows[-_limit(request, 20) :]]
     none = {} if found.epochs else {"hint": NO_EPOCH_HINT}
     return {"frame": found.name, "epochs": selected, "count": len(selected), "total": len(rows), **none}
@@ -198,7 +198,7 @@ def epochs(request: Json) -> Json:
 def _changed(found: Frame, epoch: Epoch, path: Path) -> list[Json]:
     """Return the changes that an epoch made at a path, or [] if one of its states could not be read."""
     is_unread = isinstance(epoch.before, Unread) or isinstance(epoch.after, Unread)
-    return [] if is_unread else changes(found, epoch, epoch, path)[0]
+    return [] if is_unread else changes_between(found, epoch, epoch, path)[0]
 
 
 def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
@@ -219,15 +219,15 @@ def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
 
 def diff(request: Json) -> Json:
     """Return the changes that an epoch made, or those from one epoch to another."""
-    found = frame_of(request)
+    found = requested_frame(request)
     last = find_epoch(found, request.get("to", request.get("epochId")), "no-such-epoch")
     first = find_epoch(found, request["from"], "no-such-epoch") if request.get("from") is not None else last
-    rows, redacted = changes(found, first, last)
+    rows, redacted = changes_between(found, first, last)
     about = {"frame": found.name, "epochId": last.id, "eventId": last.event_id}
     return {**about, "changes": rows, "count": len(rows), "redacted": redacted}
 
 
-def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[list[Json], int]:
+def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[list[Json], int]:
     """Return the changes from before one epoch to after another, and the number of hidden values.
 
     `at` limits them to the part at a path.
@@ -246,7 +246,7 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
     egress, rows = Egress(found.sensitive), []
     all_changes = differences(found.read(first.before), found.read(last.after))
-    for op, path, old, new in itertools.islice(within(all_changes, at), CHANGES):
+    for op, path, old, new in itertools.islice(differences_below(all_changes, at), MAX_LISTED_CHANGES):
         row = {"op": op, "path": repr(list(path))}
         if op != "added":
             row["before"] = egress.show(old, path)
@@ -259,17 +259,19 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
 # Events
 
 
-def matcher(request: Json) -> Callable[[Event], bool]:
+def make_event_filter(request: Json) -> Callable[[Event], bool]:
     """Return a function that tests whether an event matches all parts of a filter.
 
     Raises:
         Refusal: the filter has an unknown part or predicate.
     """
-    if strange := [name for name in request if name not in FILTERS]:
-        raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; the filters are {', '.join(FILTERS)}")
+    if strange := [name for name in request if name not in FILTER_NAMES]:
+        raise Refusal(
+            "accessor-failed", f"there is no filter {strange[0]!r}; the filters are {', '.join(FILTER_NAMES)}"
+        )
     if request.get("severity", SEVERITIES[0]) not in SEVERITIES:
         raise Refusal("accessor-failed", f"severity must be one of {', '.join(SEVERITIES)}")
-    equal = [(EQUAL[name], request[name]) for name in EQUAL if name in request]
+    equal = [(EQUALITY_FILTERS[name], request[name]) for name in EQUALITY_FILTERS if name in request]
     equal += [(OP, request["severity"])] if "severity" in request else []
     tests: list[Callable[[Event], Any]] = [
         lambda event, index=index, expected=expected: event[index] == expected  # type: ignore[misc]  # bound early
@@ -312,7 +314,7 @@ def _predicate_test(name: Any) -> Callable[[Event], Any]:
             "no-such-predicate", (f"there is no such predicate; registered are: {', '.join(seam.predicates) or 'none'}")
         )
     registered = test
-    return lambda event: registered(as_map(event))
+    return lambda event: registered(event_fields(event))
 
 
 _FILTER_TESTS = {
@@ -325,12 +327,12 @@ _FILTER_TESTS = {
 """The functions that create the test of each other filter."""
 
 
-def as_map(event: Event) -> Json:
+def event_fields(event: Event) -> Json:
     """Return an event as a mapping, without missing fields."""
-    return {name: value for name, value in zip(FIELDS, event) if value is not None}
+    return {name: value for name, value in zip(EVENT_FIELDS, event) if value is not None}
 
 
-def line_of(event: Event) -> str:
+def format_event(event: Event) -> str:
     """Format an event as one line: id, op-type, operation, frame, event, dispatch, time, origin and tags."""
     words = [event[ID], event[OP], event[NAME]]
     if event[FRAME] or event[EVENT]:
@@ -341,10 +343,10 @@ def line_of(event: Event) -> str:
         by = [str(event[ORIGIN][key]) for key in ("who", "evaluation") if key in event[ORIGIN]]
         words.append(f"by={'/'.join(by)}")
     words += [f"{name}={value}" for name, value in (event[TAGS] or {}).items()]
-    return one_line(" ".join(map(str, words)))
+    return escape_invisible_characters(" ".join(map(str, words)))
 
 
-def note_overdue() -> None:
+def report_overdue_events() -> None:
     """Emit an error for each event that an agent queued and that was not started in time, with the caller's origin."""
     now = time.monotonic()
     for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
@@ -358,19 +360,21 @@ def note_overdue() -> None:
 
 def trace(request: Json) -> Json:
     """Return the newest events that match a filter, one line each, newest last."""
-    note_overdue()
-    test = matcher(request.get("filter") or {})
+    report_overdue_events()
+    test = make_event_filter(request.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
     selected = found[-_limit(request, 50) :]
-    rows: Json = {"events": [*map(as_map, selected)]} if request.get("raw") else {"lines": [*map(line_of, selected)]}
+    rows: Json = (
+        {"events": [*map(event_fields, selected)]} if request.get("raw") else {"lines": [*map(format_event, selected)]}
+    )
     way = {} if seam.last_id() else _way("notes requests")
     return {**rows, "count": len(selected), "total": len(found), "lastId": seam.last_id(), **way}
 
 
 def issues(request: Json) -> Json:
     """Return errors and warnings, one line each, newest last. Equal ones are combined in one line with their number."""
-    test, since = matcher(request.get("filter") or {}), int(request.get("since") or 0)
-    note_overdue()
+    test, since = make_event_filter(request.get("filter") or {}), int(request.get("since") or 0)
+    report_overdue_events()
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
         is_failure = event[OP] in ("error", "warning") and event[SOURCE] != REFUSAL_SOURCE
@@ -379,7 +383,9 @@ def issues(request: Json) -> Json:
             same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(alike))
             found[same] = found.pop(same, (0, event))[0] + 1, event
     selected = list(found.values())[-_limit(request, 50) :]
-    lines = [line_of(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in selected]
+    lines = [
+        format_event(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in selected
+    ]
     return {"lines": lines, "count": len(lines), "total": len(found), "lastId": seam.last_id()}
 
 
@@ -417,7 +423,7 @@ def reset_for_test(_request: Json) -> Json:
     return {"sessionId": seam.session_id}
 
 
-READING: Mapping[str, Accessor] = {
+READING_ACCESSORS: Mapping[str, Accessor] = {
     "health": health,
     "state": state,
     "epochs": epochs,

@@ -9,12 +9,20 @@ import contextvars
 import json
 import time
 
-from .accessors import READING, REFUSAL_SOURCE, changes, find_epoch, frame_of, origin_who, read_literal
+from .accessors import (
+    READING_ACCESSORS,
+    REFUSAL_SOURCE,
+    changes_between,
+    find_epoch,
+    origin_who,
+    read_literal,
+    requested_frame,
+)
 from .evaluation_origins import watch_cells, watch_hy
 from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
-from .streams import STREAMING, subscribe
-from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
+from .streams import STREAMING_ACCESSORS, subscribe
+from .values import Egress, Refusal, differences, is_mutable, remove_secrets, safe_message, safe_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +34,19 @@ if TYPE_CHECKING:
     from .recording import Json
     from .streams import Write
 
-QUEUED = 200
+MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events that wait for their epochs."""
 
 
-FAILED = "accessor-failed"
+ACCESSOR_FAILED_REASON = "accessor-failed"
 """The reason of a refusal if code of the application failed, such as a getter, setter or predicate."""
-STATE_NOT_STORED = "its state was not kept: the application gives frame() snapshot="
+STATE_NOT_STORED_MESSAGE = "its state was not kept: the application gives frame() snapshot="
 """The message if the state of an epoch was not stored."""
 
 
 def dispatch(request: Json) -> Json:
     """Dispatch an event to the application's own loop or, with `sync`, immediately, and then return the changes."""
-    found, is_sync = frame_of(request), bool(request.get("sync"))
+    found, is_sync = requested_frame(request), bool(request.get("sync"))
     way = found.dispatch if is_sync else found.enqueue or found.dispatch
     if way is None:
         raise Refusal(
@@ -68,7 +76,7 @@ def dispatch(request: Json) -> Json:
 def _note_queued(number: int, frame: str, event_id: str) -> None:
     """Remember a queued event, in order to report it if it causes no epoch or other event."""
     seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
-    while len(seam.queued) > QUEUED:
+    while len(seam.queued) > MAX_QUEUED_EVENTS:
         seam.queued.pop(next(iter(seam.queued)), None)
 
 
@@ -80,7 +88,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         with within:
             way(event)
     except Exception as error:  # noqa: BLE001  # the answer reports the application's error
-        failure = f"{type(error).__name__}: {words_of(error)}"
+        failure = f"{type(error).__name__}: {safe_message(error)}"
     recorded = within.recorded
     if recorded is None:
         return {}
@@ -93,7 +101,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
     if not recorded.is_comparable:
         return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
-    rows, _ = changes(found, recorded, recorded)
+    rows, _ = changes_between(found, recorded, recorded)
     undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
     return {"epochId": recorded.id, **undone, "changes": rows, "count": len(rows)}
 
@@ -113,7 +121,7 @@ def _put_back(found: Frame, before: Any) -> str:
     try:
         found.set(found.thaw(before))
     except Exception as error:  # noqa: BLE001  # the application's code may raise anything
-        return f"; the state could not be put back: {type(error).__name__}: {words_of(error)}"
+        return f"; the state could not be put back: {type(error).__name__}: {safe_message(error)}"
     return "; the state was put back"
 
 
@@ -127,7 +135,7 @@ def restore(request: Json) -> Json:
         return {"frame": found.name, **_replace(found, _before(found, recorded), "restored")}
     if not is_restorable(recorded):
         halfway = f"that event failed halfway: {-recorded.id} is the state before it"
-        raise Refusal("non-ok-record", STATE_NOT_STORED if recorded.outcome == "ok" else halfway)
+        raise Refusal("non-ok-record", STATE_NOT_STORED_MESSAGE if recorded.outcome == "ok" else halfway)
     result = _replace(found, found.thaw(recorded.after), "restored")
     found.restored = recorded.id
     return {"frame": found.name, "epochId": recorded.id, **result}
@@ -140,7 +148,7 @@ def _before(found: Frame, recorded: Epoch) -> Any:
         Refusal: the state was not stored.
     """
     if not recorded.is_comparable or isinstance(recorded.before, Unread):
-        raise Refusal("non-ok-record", STATE_NOT_STORED)
+        raise Refusal("non-ok-record", STATE_NOT_STORED_MESSAGE)
     return found.thaw(recorded.before)
 
 
@@ -162,7 +170,7 @@ def _settable_frame(request: Json) -> Frame:
     Raises:
         Refusal: the frame has no setter, or an event is being handled.
     """
-    found = frame_of(request)
+    found = requested_frame(request)
     if found.set is None:
         raise Refusal("read-only-frame", f"the frame {found.name} is read-only, because it was registered without set=")
     _check_not_draining(found)
@@ -188,8 +196,8 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
     try:
         found.set(value)  # type: ignore[misc]  # the caller has checked it
     except Exception as error:
-        words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
-        raise Refusal(FAILED, words) from error
+        words = f"set failed: {type(error).__name__}: {safe_message(error)}{_put_back(found, before)}"
+        raise Refusal(ACCESSOR_FAILED_REASON, words) from error
     result: Json = {"undoneBy": _ensure_stored(found, before, operation), "origin": origin_who(origin.get())}
     if operation == "reset":
         record = Epoch(found, operation, before, found.copy_state())
@@ -217,15 +225,15 @@ def _validation_error(found: Frame, value: Any) -> str | None:
     try:
         verdict = found.validate(value)
     except Exception as error:  # noqa: BLE001  # validators raise to reject a value
-        return f"{type(error).__name__}: {words_of(error)}"
+        return f"{type(error).__name__}: {safe_message(error)}"
     if verdict is None or verdict is True or verdict == "":
         return None
     return str(verdict) if verdict else "the value is not valid"
 
 
-SENSITIVE = "sensitive"
+SENSITIVE_ACCESSOR = "sensitive"
 """Name of the accessor for the server, which removes the returned values from the results of evaluated code."""
-CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
+CHANGING_ACCESSORS: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 """The accessors that change the application."""
 
 
@@ -237,17 +245,17 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
     """
     watch_cells()
     watch_hy()
-    request, is_change = json.loads(arguments), name in CHANGING
+    request, is_change = json.loads(arguments), name in CHANGING_ACCESSORS
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:
         answer = _answer(name, request, write)
         # The handler's exception is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
-            source = "change" if answer["reason"] == FAILED else REFUSAL_SOURCE
+            source = "change" if answer["reason"] == ACCESSOR_FAILED_REASON else REFUSAL_SOURCE
             emit("error", answer["reason"], frame=request.get("frame"), source=source, message=answer["hint"])
         is_reading.set(True)
-        leaving = answer if name == SENSITIVE else _redact_and_cut(answer, request)
-        return json.dumps(leaving, ensure_ascii=False, default=printed)
+        leaving = answer if name == SENSITIVE_ACCESSOR else _redact_and_cut(answer, request)
+        return json.dumps(leaving, ensure_ascii=False, default=safe_repr)
     finally:
         is_reading.reset(second)
         origin.reset(first)
@@ -255,23 +263,28 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
 
 def _answer(name: str, request: Json, write: Write | None) -> Json:
     """Call an accessor, and return its answer or the answer for a refusal."""
-    function = {**READING, **STREAMING, **CHANGING, SENSITIVE: sensitive}.get(name)
+    function = {**READING_ACCESSORS, **STREAMING_ACCESSORS, **CHANGING_ACCESSORS, SENSITIVE_ACCESSOR: sensitive}.get(
+        name
+    )
     if seam.session_id is None:
         return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
     if function is None:
-        return Refusal("no-such-accessor", f"accessors: {', '.join([*READING, *STREAMING, *CHANGING])}").answer
+        return Refusal(
+            "no-such-accessor",
+            f"accessors: {', '.join([*READING_ACCESSORS, *STREAMING_ACCESSORS, *CHANGING_ACCESSORS])}",
+        ).answer
     try:
         return {"ok": True, **(subscribe(request, write) if function is subscribe else function(request))}
     except Refusal as refusal:
         return refusal.answer
     except Exception as error:  # noqa: BLE001  # getters and predicates are the application's code
-        return Refusal(FAILED, f"{type(error).__name__}: {words_of(error)}").answer
+        return Refusal(ACCESSOR_FAILED_REASON, f"{type(error).__name__}: {safe_message(error)}").answer
 
 
 def _redact_and_cut(answer: Json, request: Json) -> Json:
     """Remove secrets from an answer, then cut its value to the requested range, so that no secret is cut in two."""
     includes_sensitive = bool(request.get("includeSensitive"))
-    clean: Json = answer if includes_sensitive else without(answer, secrets())
+    clean: Json = answer if includes_sensitive else remove_secrets(answer, secrets())
     start, most = int(request.get("from") or 0), request.get("maxChars")
     value = clean.get("value")
     if isinstance(value, str) and (start or (most and len(value) > most)):
@@ -282,4 +295,4 @@ def _redact_and_cut(answer: Json, request: Json) -> Json:
 def show(value: Any, frame: str | None = None) -> str:
     """Format a value like an accessor does, for code whose results do not pass through `call`."""
     found = seam.frames.get(frame) if frame else None
-    return str(without(Egress(found.sensitive if found else ()).show(value), secrets()))
+    return str(remove_secrets(Egress(found.sensitive if found else ()).show(value), secrets()))

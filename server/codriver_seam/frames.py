@@ -12,7 +12,7 @@ import pickle
 import time
 
 from .recording import add_facts, cause, emit, is_reading, note_error, origin, recorded_event, seam
-from .values import is_mutable, strings_at, words_of
+from .values import is_mutable, safe_message, sensitive_strings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Frame:
             value = self.read_state()
             return value if self._copy is None else self._copy(value)
         except Exception as error:  # noqa: BLE001  # must not affect the application
-            return Unread(f"{type(error).__name__}: {words_of(error)}")
+            return Unread(f"{type(error).__name__}: {safe_message(error)}")
 
     def thaw(self, stored: Any) -> Any:
         """Return a copy of a stored state that may be given to the application."""
@@ -110,7 +110,7 @@ class Frame:
         """Remember the strings at the sensitive paths of a value, in order to redact them."""
         found: dict[str, str] = {}
         for path in self.sensitive:
-            found.update(dict.fromkeys(strings_at(value, path), ".".join(map(str, path))))
+            found.update(dict.fromkeys(sensitive_strings(value, path), ".".join(map(str, path))))
         if found.keys() == self._last_secrets:
             return
         new, self._last_secrets = found.keys() - self.secrets.keys(), found.keys()

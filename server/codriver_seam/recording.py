@@ -20,7 +20,7 @@ import sys
 import time
 import uuid
 
-from .values import cut, words_of
+from .values import safe_message, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     Event = Sequence[Any]
     """A tuple. The event of an exception is a list, to which later sightings add facts."""
 
-EVENTS = 2000
+MAX_STORED_EVENTS = 2000
 """Maximum number of stored events."""
 TAG, PARTS = 300, 8
 """Maximum length of a tag, and maximum number of elements of a collection in a tag."""
 MAX_UNWRAPPED_DECORATORS = 20
 """Maximum number of nested decorators that are unwrapped."""
-SCALARS = (int, float, bool, type(None))
+SCALAR_TYPES = (int, float, bool, type(None))
 """Types whose values are stored unchanged in tags."""
 ID, TIME, OP, NAME, FRAME, EVENT, HANDLER, SOURCE, ORIGIN, CAUSE, MS, TAGS = range(12)
 """The indexes of the fields in an event."""
@@ -50,7 +50,7 @@ cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.C
 """The current dispatch: its id, and the names of the frames that record an epoch of it."""
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
 """Whether the seam is reading for an agent, which causes no events."""
-CAUSES = 20
+MAX_SEARCHED_CAUSES = 20
 """Maximum length of a chain of causes that is searched for a recorded exception."""
 MARK_ATTRIBUTE = "__codriver_seam__"
 """The attribute of an exception that refers to its event."""
@@ -64,7 +64,7 @@ class Seam:
         """The id of the session, which is created when the seam is installed and never changes."""
         self.installed_ms = 0
         self.ids, self.dispatches = itertools.count(1), itertools.count(1)
-        self.events: collections.deque[Event] = collections.deque(maxlen=EVENTS)
+        self.events: collections.deque[Event] = collections.deque(maxlen=MAX_STORED_EVENTS)
         self.frames: dict[str, Any] = {}
         """The frames by name. Their class is defined in a module that imports this one."""
         self.handlers: dict[tuple[str, str], Json] = {}
@@ -91,7 +91,7 @@ seam = Seam()
 """The seam of this process."""
 
 
-def forget() -> None:
+def reset() -> None:
     """Reset the seam to its state after the import. For tests of applications."""
     if seam.streams is not None:
         seam.streams.clear()
@@ -167,7 +167,7 @@ def emit(
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
-    tag_values = {name: tag(value) for name, value in tags.items()} if tags else None
+    tag_values = {name: storable_tag(value) for name, value in tags.items()} if tags else None
     number = next(seam.ids)
     event = (number, time.time(), op_type, operation, frame, event_id, handler_id, source, origin.get(),
              now[0] if now else None, ms, tag_values)  # fmt: skip
@@ -177,12 +177,12 @@ def emit(
     return number
 
 
-def tag(value: Any) -> Any:
+def storable_tag(value: Any) -> Any:
     """Convert a tag to its stored form, which is short and refers to no object of the application."""
     kind = type(value)
     if kind is str:
-        return cut(value, TAG)
-    if kind in SCALARS:
+        return truncate(value, TAG)
+    if kind in SCALAR_TYPES:
         return value
     if kind in (list, tuple) and len(value) <= PARTS:
         return tuple([_part(part) for part in value])
@@ -192,7 +192,7 @@ def tag(value: Any) -> Any:
 def _part(value: Any) -> Any:
     """Convert an element of a collection to its form in a tag."""
     kind = type(value)
-    return cut(value, TAG // PARTS) if kind is str else value if kind in SCALARS else f"<{kind.__name__}>"
+    return truncate(value, TAG // PARTS) if kind is str else value if kind in SCALAR_TYPES else f"<{kind.__name__}>"
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
@@ -232,12 +232,12 @@ def recorded_event(error: BaseException) -> list[Any] | None:
     return next((mark.event for mark in marks if type(mark) is Mark), None)
 
 
-def mark(error: BaseException, event: list[Any]) -> None:
+def attach_event(error: BaseException, event: list[Any]) -> None:
     """Attach the event of an exception to the exception."""
     _attributes(error)[MARK_ATTRIBUTE] = Mark(event)
 
 
-def unmark(error: BaseException) -> None:
+def detach_event(error: BaseException) -> None:
     """Detach the event from an exception, so that it is recorded again if it is seen later.
 
     This is done, for example, after a thread has ended.
@@ -255,15 +255,15 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes. A group with one member counts as caused by that member."""
     current: BaseException | None = error
-    for _ in range(CAUSES):
+    for _ in range(MAX_SEARCHED_CAUSES):
         if current is None:
             return
         yield current
-        inner = getattr(current, "exceptions", None) if type(current).__name__ in GROUPS else None
+        inner = getattr(current, "exceptions", None) if type(current).__name__ in EXCEPTION_GROUP_NAMES else None
         current = inner[0] if isinstance(inner, tuple) and len(inner) == 1 else current.__cause__
 
 
-GROUPS = ("ExceptionGroup", "BaseExceptionGroup")
+EXCEPTION_GROUP_NAMES = ("ExceptionGroup", "BaseExceptionGroup")
 """The names of exception groups in Python 3.11, and in the backport `exceptiongroup`."""
 
 
@@ -286,7 +286,9 @@ def note_error(
     number = now[0] if now else None
     # The traceback of an exception reported by a library may not contain a frame of the application.
     at = position[0] or application_position(sys._getframe(1)) or position[1]  # noqa: SLF001  # the only way to a frame
-    tag_values = {name: tag(value) for name, value in {"message": words_of(error), "at": at, **facts}.items()}
+    tag_values = {
+        name: storable_tag(value) for name, value in {"message": safe_message(error), "at": at, **facts}.items()
+    }
     if known is not None and _is_stored(known) and (number is None or known[CAUSE] in (None, number)):
         _join(
             known,
@@ -299,7 +301,7 @@ def note_error(
         event = [next(seam.ids), time.time(), "error", type(error).__name__, frame, event_id, None, source,
                  origin.get(), number, None, tag_values]  # fmt: skip
         seam.events.append(event)
-    mark(error, event)
+    attach_event(error, event)
     for offer in seam.offers:
         offer(event)
     return int(event[ID])
@@ -319,7 +321,7 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
         elif index == EVENT and value not in (None, event[index]):
             tags["within"] = value
     if (name, tags["message"]) != (event[NAME], event[TAGS]["message"]):
-        tags["raised"] = cut(f"{name}: {tags['message']}", TAG)
+        tags["raised"] = truncate(f"{name}: {tags['message']}", TAG)
     if event[ORIGIN] is None:
         event[ORIGIN] = origin.get()
     first = event[TAGS]
@@ -367,11 +369,11 @@ def application_position(frame: Any) -> str:
 @functools.lru_cache(maxsize=4096)
 def is_application_file(file: str) -> bool:
     """Return whether a file belongs to the application, and not to a library or this package."""
-    return not file.startswith(OTHERS) and "site-packages" not in file and "dist-packages" not in file
+    return not file.startswith(EXCLUDED_PATH_PREFIXES) and "site-packages" not in file and "dist-packages" not in file
 
 
 PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # avoids importing `pathlib`
-OTHERS = (
+EXCLUDED_PATH_PREFIXES = (
     "<frozen",
     PACKAGE_DIRECTORY,
     os.path.dirname(os.__file__),  # noqa: PTH120  # as above

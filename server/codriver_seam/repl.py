@@ -33,7 +33,7 @@ if TYPE_CHECKING:
             """Run `await` in evaluated code on this loop."""
 
 
-WORKER = "_codriver_worker"
+WORKER_PACKAGE_NAME = "_codriver_worker"
 """The name under which the embedded REPL is imported, so that it cannot conflict with a module of the application."""
 PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 WORKER_DIRECTORIES = (
@@ -73,8 +73,8 @@ def start_repl(
         if loop is not None:
             _started[0].use_loop(loop)
         return _started[0]
-    if WORKER in sys.modules and not _started:
-        sys.modules[WORKER].declined += 1  # type: ignore[attr-defined]  # reported with evaluations
+    if WORKER_PACKAGE_NAME in sys.modules and not _started:
+        sys.modules[WORKER_PACKAGE_NAME].declined += 1  # type: ignore[attr-defined]  # reported with evaluations
         _log("info", "no REPL is started: this process is a REPL of Codriver's")
         return None
     return _start(os.path.abspath(folder or os.getcwd()), loop)
@@ -158,18 +158,18 @@ def _load(name: str) -> Any:
     Raises:
         ImportError: the files of the REPL were not found.
     """
-    if WORKER not in sys.modules:
+    if WORKER_PACKAGE_NAME not in sys.modules:
         directory = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
         if directory is None:
             raise ImportError(
                 f"the embedded REPL was not found in any of {WORKER_DIRECTORIES}: install codriver, or copy its "
                 "worker to one of them"
             )
-        loading: dict[str, Any] = {"__name__": f"{WORKER}.loading"}
+        loading: dict[str, Any] = {"__name__": f"{WORKER_PACKAGE_NAME}.loading"}
         with open(os.path.join(directory, "loading.py"), encoding="utf-8") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)  # noqa: S102  # see `loading`
-        loading["load"](directory, WORKER)
-    return importlib.import_module(f"{WORKER}.{name}")
+        loading["load_package"](directory, WORKER_PACKAGE_NAME)
+    return importlib.import_module(f"{WORKER_PACKAGE_NAME}.{name}")
 
 
 def _log(level: str, text: str, *values: object) -> None:

@@ -17,7 +17,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .accessors import line_of, matcher, note_overdue, origin_who
+from .accessors import format_event, make_event_filter, origin_who, report_overdue_events
 from .frames import secrets
 from .recording import (
     CAUSE,
@@ -37,7 +37,7 @@ from .recording import (
     origin,
     seam,
 )
-from .values import TEXT, Refusal, cut, one_line, without, words_of
+from .values import TEXT, Refusal, escape_invisible_characters, remove_secrets, safe_message, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
     Write = Callable[[str], object]
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
-CALLS = "calls"
+CALLS_TOPIC = "calls"
 """The topic of calls of a function, which seams of other languages have."""
-NO_CALLS = "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
+NO_CALLS_HINT = "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
 """The hint if that topic is requested."""
-TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
+OP_TYPE_BY_TOPIC: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
 """The op-type of each topic's events, or None for all events."""
-MOST = 10
+MAX_SUBSCRIPTIONS = 10
 """Maximum number of subscriptions in a process."""
 QUEUED, QUEUED_BYTES = 500, 2**20
 """Maximum number and total size of queued events per subscription."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
 """Maximum number of events in a frame, and the seconds between frames, which double up to a maximum under load."""
-FAILURES = 100
+MAX_QUEUED_FAILURES = 100
 """Maximum number of queued exceptions that are remembered."""
 LEASE_S = 60.0
 """Seconds after which a subscription that is not renewed ends."""
-TICK_S = 1.0
+MAX_WRITER_SLEEP_S = 1.0
 """Maximum number of seconds that the writer sleeps before it checks for overdue events."""
-EVENT_BYTES = 200
+APPROXIMATE_EVENT_BYTES = 200
 """The approximate size of an event without its tags."""
 TEXT_FIELDS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
 """The fields of an event that are pushed as text."""
@@ -83,10 +83,10 @@ class Subscription:
 
     def __init__(self, identity: str, request: Json, write: Write, wake: Callable[[], object]) -> None:
         topic = request.get("topic") or "trace"
-        if topic == CALLS:
-            raise Refusal("capability-missing", NO_CALLS)
-        if topic not in TOPICS:
-            raise Refusal("unknown-topic", f"topic must be one of {', '.join(TOPICS)}")
+        if topic == CALLS_TOPIC:
+            raise Refusal("capability-missing", NO_CALLS_HINT)
+        if topic not in OP_TYPE_BY_TOPIC:
+            raise Refusal("unknown-topic", f"topic must be one of {', '.join(OP_TYPE_BY_TOPIC)}")
         self.id, self.topic, self.filter = identity, topic, request.get("filter") or {}
         self.created, self.origin, self.sent = time.time(), str(request.get("who") or origin_who(origin.get())), 0
         self._lease_s = float(request.get("leaseS") or LEASE_S)
@@ -97,7 +97,7 @@ class Subscription:
         self.failure = ""
         """The message of the filter's first error."""
         self._unsent: tuple[str, int] | None = None
-        self._failures: collections.deque[int] = collections.deque(maxlen=FAILURES)
+        self._failures: collections.deque[int] = collections.deque(maxlen=MAX_QUEUED_FAILURES)
         """The ids of queued exceptions, which may be offered again with more facts."""
         self._rest_s, self.due = REST_S, 0.0
         """The seconds between frames, and when the next one may be written."""
@@ -110,8 +110,8 @@ class Subscription:
 
     def _make_offer(self, wake: Callable[[], object]) -> Callable[[Event], None]:
         """Return a function that queues an event if the event matches. The function never waits or raises."""
-        kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
-        test = matcher(self.filter) if self.filter else None
+        kind, append, numbers = OP_TYPE_BY_TOPIC[self.topic], self._queue.append, itertools.count(1)
+        test = make_event_filter(self.filter) if self.filter else None
 
         def offer(event: Event) -> None:
             if kind is not None and event[OP] != kind:
@@ -121,7 +121,7 @@ class Subscription:
                     return
             except Exception as error:  # noqa: BLE001  # predicates are the application's code
                 self.failed += 1
-                self.failure = self.failure or f"{type(error).__name__}: {words_of(error)}"
+                self.failure = self.failure or f"{type(error).__name__}: {safe_message(error)}"
                 return
             if type(event) is list and not self._is_first(event):
                 return
@@ -168,7 +168,7 @@ class Subscription:
         if self._unsent is None and (self._queue or self.dropped > self._reported_drops):
             batch = self._next_batch()
             frame = {"sub": self.id, "dropped": max(0, self.dropped - self._reported_drops), "depth": len(self._queue),
-                     "events": without([row_of(event) for event in batch], secrets())}  # fmt: skip
+                     "events": remove_secrets([pushed_row(event) for event in batch], secrets())}  # fmt: skip
             self._reported_drops = max(self._reported_drops, self.dropped)
             self._unsent = json.dumps(frame), len(batch)
         if self._unsent is not None and self._write(self._unsent[0]) is not False:
@@ -203,10 +203,10 @@ class Subscription:
 def _size(queued: tuple[int, Event]) -> int:
     """Return the approximate size of a queued event in characters."""
     tags = queued[1][TAGS]
-    return EVENT_BYTES + (sum(len(tag) for tag in tags.values() if type(tag) is str) if tags else 0)
+    return APPROXIMATE_EVENT_BYTES + (sum(len(tag) for tag in tags.values() if type(tag) is str) if tags else 0)
 
 
-def row_of(event: Event) -> Json:
+def pushed_row(event: Event) -> Json:
     """Return an event in the form in which it is pushed: short fields without control characters, and its line."""
     row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
     row.update([(name, _short(event[index])) for name, index in TEXT_FIELDS if event[index] is not None])
@@ -216,12 +216,12 @@ def row_of(event: Event) -> Json:
     row.update(
         [(name, event[index]) for name, index in (("dispatchId", CAUSE), ("ms", MS)) if event[index] is not None]
     )
-    row["line"] = cut(line_of(event), TEXT)
+    row["line"] = truncate(format_event(event), TEXT)
     return row
 
 
 def _short(value: Any) -> str:
-    return cut(one_line(str(value)), TAG)
+    return truncate(escape_invisible_characters(str(value)), TAG)
 
 
 class Streams:
@@ -243,10 +243,11 @@ class Streams:
             Refusal: there are too many subscriptions, or the topic, filter or predicate is unknown.
         """
         with self._lock:
-            if len(self._all) >= MOST:
+            if len(self._all) >= MAX_SUBSCRIPTIONS:
                 raise Refusal(
                     "too-many-subscriptions",
-                    (f"there are already {MOST} subscriptions, which is the maximum; end one: {', '.join(self._all)}"),
+                    f"there are already {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum; "
+                    f"end one: {', '.join(self._all)}",
                 )
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
@@ -294,7 +295,7 @@ class Streams:
         """Write until no subscription is left."""
         is_reading.set(True)
         while self._end_expired():
-            note_overdue()
+            report_overdue_events()
             now = time.monotonic()
             for subscription in tuple(self._all.values()):
                 self._flush(subscription, now)
@@ -331,7 +332,7 @@ class Streams:
         ]
         left = min(times, default=0.0) - time.monotonic()
         with contextlib.suppress(Empty):
-            self._wakeups.get(timeout=max(0.001, min(TICK_S, left)))
+            self._wakeups.get(timeout=max(0.001, min(MAX_WRITER_SLEEP_S, left)))
 
 
 def _after_fork() -> None:
@@ -339,7 +340,7 @@ def _after_fork() -> None:
     seam.streams, seam.offers = None, ()
 
 
-def printing() -> Write:
+def standard_output_writer() -> Write:
     """Return a function that writes frames to the current standard output, each on a line after a record separator.
 
     Source: RFC 7464.
@@ -364,7 +365,7 @@ def _streams() -> Streams:
 
 def subscribe(request: Json, write: Write | None = None) -> Json:
     """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
-    subscription = _streams().add(request, write or printing())
+    subscription = _streams().add(request, write or standard_output_writer())
     return {"subId": subscription.id, "topic": subscription.topic, "lastId": seam.last_id()}
 
 
@@ -382,7 +383,7 @@ def subscriptions(request: Json) -> Json:
     return {"subs": rows, "count": len(rows)}
 
 
-STREAMING: Mapping[str, Accessor] = {
+STREAMING_ACCESSORS: Mapping[str, Accessor] = {
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
     "subscriptions": subscriptions,

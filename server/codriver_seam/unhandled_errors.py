@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from .recording import emit, note_error, seam, unmark
+from .recording import detach_event, emit, note_error, seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def watch_threads() -> None:
             note_error(arguments.exc_value, source="threading", thread=name)
         previous(arguments)
         if arguments.exc_value is not None:
-            unmark(arguments.exc_value)
+            detach_event(arguments.exc_value)
 
     def report_main_error(kind: Any, error: BaseException, trace: Any) -> None:
         note_error(error, source="main")
@@ -49,7 +49,7 @@ def watch_asyncio(loop: Any) -> None:
         previous(loop, context) if previous else loop.default_exception_handler(context)
         if isinstance(error, BaseException):
             # The previous handlers have logged it by now.
-            unmark(error)
+            detach_event(error)
 
     report_error.is_of_seam = True  # type: ignore[attr-defined]  # marks the handler as installed
     loop.set_exception_handler(report_error)

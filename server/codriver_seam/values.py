@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 TEXT, ITEMS, DEPTH, MAX_CHARACTERS = 2048, 50, 8, 20_000
 """Maximum length of a string, size of a collection, nesting, and total number of characters."""
-END = ITEMS // 2
+LISTED_END_ITEMS = ITEMS // 2
 """Number of elements displayed at each end of a larger collection that was requested directly."""
-SECRET = 8
+MIN_SECRET_CHARACTERS = 8
 """Minimum length of a string that is redacted as a secret."""
-TORN = 4
+MIN_CUT_SECRET_CHARACTERS = 4
 """Minimum length of the beginning of a secret that is redacted at the end of a cut text."""
 REDACTED = "<redacted>"
 """The text that replaces a secret."""
-LEAVES = frozenset({int, float, bool, type(None), bytes, str})
+LEAF_TYPES = frozenset({int, float, bool, type(None), bytes, str})
 """Types of values without parts."""
-ANY = "*"
+ANY_KEY = "*"
 """Matches any key in a sensitive path."""
-LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
+BASILISP_BRACKETS = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
 """Basilisp's collections other than mappings, by module, with their brackets."""
-PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
+IMMUTABLE_TYPES = (str, bytes, int, float, complex, type(None), frozenset, range)
 """Types of values that cannot be changed."""
 
 
@@ -68,7 +68,7 @@ class Egress:
         if self._hidden and any(_overlaps_hidden(hidden, path) for hidden in self._hidden):
             self.redacted += 1
             return REDACTED
-        parts = None if isinstance(value, PLAIN[:-2]) else parts_of(value)
+        parts = None if isinstance(value, IMMUTABLE_TYPES[:-2]) else value_parts(value)
         text = self._format_leaf(value, path) if parts is None else self._format_branch(value, parts, path)
         self._left -= len(text) if parts is None else 2
         return text
@@ -78,9 +78,9 @@ class Egress:
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
-            head = f"{printed(value[:TEXT] + '…')} " if path == self._requested else ""
+            head = f"{safe_repr(value[:TEXT] + '…')} " if path == self._requested else ""
             return head + self._mark("str", size, path)
-        text = printed(value)
+        text = safe_repr(value)
         if len(text) > 6 * TEXT and not self._is_whole:
             return self._mark(type(value).__name__, len(text), path)
         return text
@@ -96,10 +96,10 @@ class Egress:
                 return self._mark(kind.__name__, len(parts), path)
             return self._ends(kind.__name__, parts, path)
         rendered = [(key, self.show(part, (*path, key))) for key, part in parts]
-        if kind.__module__ in LISP:
-            return LISP[kind.__module__].format(" ".join([text for _, text in rendered]))
+        if kind.__module__ in BASILISP_BRACKETS:
+            return BASILISP_BRACKETS[kind.__module__].format(" ".join([text for _, text in rendered]))
         if isinstance(value, Mapping):
-            return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in rendered]) + "}"
+            return "{" + ", ".join([f"{safe_repr(key)}: {text}" for key, text in rendered]) + "}"
         elements = ", ".join([text for _, text in rendered])
         if kind is list:
             return f"[{elements}]"
@@ -112,11 +112,11 @@ class Egress:
     def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
         """Format the elements at both ends, each with the last step of its path."""
         first, last = (
-            ", ".join([f"{printed(key)}: {self.show(part, (*path, key))}" for key, part in some])
-            for some in (parts[:END], parts[-END:])
+            ", ".join([f"{safe_repr(key)}: {self.show(part, (*path, key))}" for key, part in some])
+            for some in (parts[:LISTED_END_ITEMS], parts[-LISTED_END_ITEMS:])
         )
         self.elided += 1
-        return f"{first}, <{len(parts) - 2 * END} more of {kind} {len(parts)}>, {last}"
+        return f"{first}, <{len(parts) - 2 * LISTED_END_ITEMS} more of {kind} {len(parts)}>, {last}"
 
     def _mark(self, kind: str, count: int, path: Path) -> str:
         """Return the mark that replaces a large part, and count it."""
@@ -126,15 +126,15 @@ class Egress:
 
 def _overlaps_hidden(hidden: Path, path: Path) -> bool:
     """Return whether a path is above, at or below the hidden path."""
-    return len(path) >= len(hidden) and all(key in (ANY, step) for key, step in zip(hidden, path))
+    return len(path) >= len(hidden) and all(key in (ANY_KEY, step) for key, step in zip(hidden, path))
 
 
-def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
+def value_parts(value: Any) -> list[tuple[Any, Any]] | None:
     """Return the parts of a collection or record, each with its step of a path, or None for any other value."""
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
-    if kind in (list, tuple, set, frozenset) or kind.__module__ in LISP:
+    if kind in (list, tuple, set, frozenset) or kind.__module__ in BASILISP_BRACKETS:
         return list(enumerate(value))
     names = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", None)
     if names and not isinstance(value, type):
@@ -142,24 +142,24 @@ def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
-def part_at(value: Any, path: Path) -> Any:
+def get_part(value: Any, path: Path) -> Any:
     """Return the part of a value at a path.
 
     Raises:
         Refusal: the path does not exist.
     """
     for index, key in enumerate(path):
-        parts = None if isinstance(value, AbstractSet) else parts_of(value)
+        parts = None if isinstance(value, AbstractSet) else value_parts(value)
         found = [part for step, part in parts or () if type(step) is type(key) and step == key]
         if not found:
-            names = ", ".join(printed(step) for step, _ in (parts or ())[:ITEMS])
+            names = ", ".join(safe_repr(step) for step, _ in (parts or ())[:ITEMS])
             location = f"where the keys are {names}" if names else "where nothing is to be stepped into"
             raise Refusal("path-not-found", f"the path exists up to {list(path[:index])!r}, {location}")
         value = found[0]
     return value
 
 
-def strings_at(value: Any, path: Path) -> Iterator[str]:
+def sensitive_strings(value: Any, path: Path) -> Iterator[str]:
     """Yield the strings at a sensitive path and below it that are long enough to be redacted."""
     parts = [value]
     for step in path:
@@ -167,7 +167,7 @@ def strings_at(value: Any, path: Path) -> Iterator[str]:
     for part in parts:
         if type(part) is not str:
             yield from _strings_below(part)
-        elif len(part) >= SECRET:
+        elif len(part) >= MIN_SECRET_CHARACTERS:
             yield part
 
 
@@ -177,22 +177,22 @@ def _parts_after_step(values: list[Any], step: Any) -> list[Any]:
     for value in values:
         kind = type(value)
         if kind is dict:
-            if step == ANY:
+            if step == ANY_KEY:
                 found += value.values()
             elif step in value:
                 found.append(value[step])
-        elif kind not in LEAVES:
-            found += [part for at, part in parts_of(value) or () if step in (ANY, at)]
+        elif kind not in LEAF_TYPES:
+            found += [part for at, part in value_parts(value) or () if step in (ANY_KEY, at)]
     return found
 
 
 def _strings_below(value: Any) -> Iterator[str]:
     """Yield all strings in a value that are long enough to be redacted."""
     if type(value) is str:
-        if len(value) >= SECRET:
+        if len(value) >= MIN_SECRET_CHARACTERS:
             yield value
-    elif type(value) not in LEAVES:
-        for _, part in parts_of(value) or ():
+    elif type(value) not in LEAF_TYPES:
+        for _, part in value_parts(value) or ():
             yield from _strings_below(part)
 
 
@@ -200,7 +200,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
     """Yield what was added, removed or changed between two values, each with its path."""
     if old is new:
         return
-    before, after = parts_of(old), parts_of(new)
+    before, after = value_parts(old), value_parts(new)
     if type(old) is not type(new) or before is None or after is None or isinstance(old, AbstractSet):
         if type(old) is not type(new) or not _is_equal(old, new):
             yield "changed", path, old, new
@@ -215,7 +215,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
             yield from differences(old_parts[key], new_parts[key], (*path, key))
 
 
-def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
+def differences_below(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
     """Limit differences to a path. If a value above the path changed as a whole, compare its parts at the path."""
     for op, path, old, new in found:
         if path[: len(at)] == at:
@@ -236,7 +236,7 @@ def _difference(old: list[Any], new: list[Any], at: Path) -> Iterator[Difference
 def _part_list(value: Any, path: Path) -> list[Any]:
     """Return a list with the part at a path, which is empty if the path does not exist."""
     try:
-        return [part_at(value, path)]
+        return [get_part(value, path)]
     except Refusal:
         return []
 
@@ -251,7 +251,7 @@ def _is_equal(old: Any, new: Any) -> bool:
 
 def is_mutable(value: Any) -> bool:
     """Return whether a value may change in place, judging by its type."""
-    if isinstance(value, PLAIN):
+    if isinstance(value, IMMUTABLE_TYPES):
         return False
     if type(value) is tuple:
         return any(is_mutable(part) for part in value)
@@ -259,7 +259,7 @@ def is_mutable(value: Any) -> bool:
     return params is None or not params.frozen
 
 
-def printed(value: Any) -> str:
+def safe_repr(value: Any) -> str:
     """Return the `repr` of a value, or a description if it fails."""
     try:
         return repr(value)
@@ -267,20 +267,20 @@ def printed(value: Any) -> str:
         return f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
 
 
-def words_of(error: BaseException) -> str:
+def safe_message(error: BaseException) -> str:
     """Return the message of an exception, or a description if getting the message fails."""
     try:
-        return cut(str(error), TEXT)
+        return truncate(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # `__str__` may raise anything
         return f"its message cannot be shown: {type(failure).__name__}"
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Return the first `most` characters of a text, with an ellipsis if it is longer."""
     return text if len(text) <= most else text[:most] + "…"
 
 
-def one_line(text: str) -> str:
+def escape_invisible_characters(text: str) -> str:
     """Return a text with invisible characters escaped. The text may come from the application's users."""
     return text if text.isprintable() else "".join([_escape_invisible(char) for char in text])
 
@@ -289,7 +289,7 @@ def _escape_invisible(char: str) -> str:
     return char if char.isprintable() else ascii(char)[1:-1]
 
 
-def without(value: Any, secrets: Sequence[str]) -> Any:
+def remove_secrets(value: Any, secrets: Sequence[str]) -> Any:
     """Return an answer in which each secret is removed from all texts, in its plain, printed and escaped form.
 
     `secrets` must be sorted with the longest first.
@@ -298,12 +298,12 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
         return value
     if isinstance(value, str):
         for secret in secrets:
-            for form in {secret, printed(secret)[1:-1], one_line(secret)}:
+            for form in {secret, safe_repr(secret)[1:-1], escape_invisible_characters(secret)}:
                 value = value.replace(form, REDACTED)
         return _remove_cut_secrets(value, secrets) if "…" in value else value
     if isinstance(value, dict):
-        return {key: without(part, secrets) for key, part in value.items()}
-    return [without(part, secrets) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: remove_secrets(part, secrets) for key, part in value.items()}
+    return [remove_secrets(part, secrets) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _remove_cut_secrets(text: str, secrets: Sequence[str]) -> str:
@@ -311,7 +311,9 @@ def _remove_cut_secrets(text: str, secrets: Sequence[str]) -> str:
     sections = text.split("…")
     for index, section in enumerate(sections[:-1]):
         for secret in secrets:
-            torn = next((n for n in range(len(secret), TORN - 1, -1) if section.endswith(secret[:n])), 0)
+            torn = next(
+                (n for n in range(len(secret), MIN_CUT_SECRET_CHARACTERS - 1, -1) if section.endswith(secret[:n])), 0
+            )
             if torn:
                 sections[index] = section[:-torn] + REDACTED
                 break

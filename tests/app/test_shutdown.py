@@ -18,11 +18,11 @@ from codriver.app import features, shutdown
 from codriver.app.live_settings import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.log import history, logbook
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.net.registration import claim_workspace
-from codriver.settings.durations import durations_from
+from codriver.settings.durations import durations_from_environment
 from codriver.settings.layers import SettingsReloader
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +38,10 @@ STEPS = (
     "write the record of clients",
     "remove the image files",
     "close the long texts",
-    *(f"end {part.kind.__name__}" for part in features.parts() if part.end is not None),
+    *(f"end {part.kind.__name__}" for part in features.feature_parts() if part.end is not None),
     "end the REPLs",
     "end the test runs",
-    *(f"stop {part.kind.__name__}" for part in features.parts() if part.stop is not None),
+    *(f"stop {part.kind.__name__}" for part in features.feature_parts() if part.stop is not None),
     "disconnect the clients",
     "end the tasks",
     "send queued messages to the clients",
@@ -146,12 +146,17 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
             os.kill(os.getpid(), signal.SIGTERM)
 
     options = ServeOptions(workspace, overrides, on_reached=reached)
-    loaded = load(workspace, environ={}, overrides=overrides)
+    loaded = load_workspace_settings(workspace, environ={}, overrides=overrides)
     with claim_workspace(workspace / "presence", is_alive=lambda _record: False) as held:
         async with anyio.create_task_group() as tasks:
             reloader = SettingsReloader(workspace, environ={}, overrides=overrides, loaded=loaded)
             server = Server(
-                workspace, LiveSettings(reloader), held, tasks, options, durations_from({}, features.durations())
+                workspace,
+                LiveSettings(reloader),
+                held,
+                tasks,
+                options,
+                durations_from_environment({}, features.feature_durations()),
             )
             with anyio.fail_after(60):
                 await server.run()

@@ -22,7 +22,7 @@ from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.conflicts import conflict_notes, record_sent_code
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
-from codriver.tools.calls.session_choice import lane_of_caller, resolve_session
+from codriver.tools.calls.session_choice import caller_lane, resolve_session
 
 TITLE = "the server's part of an evaluation where nothing conflicts"
 ALONE = "one session for all, one client"
@@ -76,7 +76,7 @@ def evaluate(call, code, times):
         times.setdefault(part, []).append((time.perf_counter_ns() - began) / 1000)
         return value
 
-    target = timed("session", lambda: lane_of_caller(call, resolve_session(call.state, None), call.client_name))
+    target = timed("session", lambda: caller_lane(call, resolve_session(call.state, None), call.client_name))
     request = Request(next_evaluation_id(core.state), code, target.session.name)
     timed(
         "core",

@@ -18,7 +18,7 @@ from report import main
 
 from codriver.editing import Editor, EditRequest, SearchLimits
 from codriver_lisp.edit import Append, Replace, apply_edits
-from codriver_lisp.parinfer import balance, indent_mode
+from codriver_lisp.parinfer import balance_by_indentation, indent_mode
 from codriver_lisp.reader import check_balance, read_forms
 from codriver_lisp.source_text import Document, Target
 
@@ -117,7 +117,7 @@ def measure_editing(report, text):
     for name, work in whole:
         report.fact(title, name, median_ms(work), "ms", at_most=READ_GOAL_MS)
     report.fact(title, "check its brackets", median_ms(partial(check_balance, text)), "ms")
-    report.fact(title, "balance it", median_ms(partial(balance, text)), "ms")
+    report.fact(title, "balance it", median_ms(partial(balance_by_indentation, text)), "ms")
     document, some = edits(text)
     document.units_by_line  # noqa: B018  # read, as after the first edit
     for name, edit in some.items():
@@ -149,7 +149,7 @@ def measure_parinfer(report, text):
 
 def measure_growth(report, text):
     title = "processor time for a text 8 times as long, over that for one, divided by 8"
-    works = {"read": read_forms, "indent mode": indent_mode, "balance": balance}
+    works = {"read": read_forms, "indent mode": indent_mode, "balance": balance_by_indentation}
     part = text[: text.index("\n(defn", len(text) // 4) + 1]
     shapes = {"a quarter of core.clj": part, "a deep nest": "(a " * 5000 + ")" * 5000 + "\n"}
     for shape, unit in shapes.items():

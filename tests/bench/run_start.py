@@ -48,9 +48,9 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         os.environ |= {"XDG_STATE_HOME": f"{place}/state", "XDG_CACHE_HOME": f"{place}/cache"}
         from codriver.features.run.program_copy import prepare_program  # noqa: PLC0415  # it reads the environment
-        from codriver.features.run.run_directory import make_run  # noqa: PLC0415  # as above
+        from codriver.features.run.run_directory import create_run_directory  # noqa: PLC0415  # as above
 
-        run = make_run(Path(place), ["python"], "python")
+        run = create_run_directory(Path(place), ["python"], "python")
         without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with_run = without | {"CODRIVER_RUN": str(run.directory), "PYTHONPATH": str(prepare_program())}
         for python in sys.argv[1:] or [sys.executable]:

@@ -29,16 +29,16 @@ def ended(state, identity):
 
 
 def report(state, client, who):
-    return reported_evaluations.report_all(state, EvaluationsReported(client, who)).state
+    return reported_evaluations.record_all_reported(state, EvaluationsReported(client, who)).state
 
 
 def since(state, client, who):
-    known = reported_evaluations.knowledge_of(state, client, who)
+    known = reported_evaluations.caller_knowledge(state, client, who)
     return [one.id for one in reported_evaluations.unreported_evaluations(state, known, client, who)] if known else []
 
 
 def report_if_needed(state, client, who):
-    known = reported_evaluations.knowledge_of(state, client, who)
+    known = reported_evaluations.caller_knowledge(state, client, who)
     if since(state, client, who) or known is None or not reported_evaluations.is_up_to_date(state, known, None, None):
         return report(state, client, who)
     return state
@@ -122,7 +122,7 @@ def test_skipping_own_evaluations_changes_no_report(steps):
             assert since(state, "c1", "ann") == since(noted, "c1", "ann")
             noted, state = report(noted, "c1", "ann"), report_if_needed(state, "c1", "ann")
             assert (
-                reported_evaluations.knowledge_of(state, "c1", "ann").number
+                reported_evaluations.caller_knowledge(state, "c1", "ann").number
                 > state.evaluated - reported_evaluations.MAX_UNRECORDED_EVALUATIONS
             )
         elif step == "end":

@@ -42,11 +42,11 @@ def test_unnamed_evaluations_belong_to_the_caller_and_others_do_not(state):
 
 
 def test_a_caller_that_gives_its_name_is_not_notified_of_itself(state):
-    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent")).state
+    state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
     state = named(state, "ann")
-    known = reported_evaluations.knowledge_of(state, "c1", "ann")
+    known = reported_evaluations.caller_knowledge(state, "c1", "ann")
     assert reported_evaluations.unreported_evaluations(state, known, "c1", "ann") == []
 
 
@@ -59,8 +59,8 @@ def test_a_lane_belongs_to_its_caller_after_it_gave_a_name(state):
 
 def test_the_repls_a_caller_used_are_known_under_its_name_too(state):
     state = recent_repls.with_recent_repl(state, "c1", "agent", "r1")
-    assert recent_repls.recent_repls_of(named(state, "ann"), "c1", "ann") == ("r1",)
-    assert recent_repls.recent_repls_of(state, "c2", "agent") == ()
+    assert recent_repls.recent_repl_ids(named(state, "ann"), "c1", "ann") == ("r1",)
+    assert recent_repls.recent_repl_ids(state, "c2", "agent") == ()
 
 
 def test_only_the_newest_of_many_callers_are_remembered(state):
@@ -90,25 +90,25 @@ def test_a_caller_with_a_lane_of_its_name_keeps_the_one_it_had_while_unnamed_apa
 
 
 def test_what_an_unnamed_caller_was_informed_of_is_known_under_its_name(state):
-    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
-    before = reported_evaluations.knowledge_of(state, "c1", "agent")
+    state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
+    before = reported_evaluations.caller_knowledge(state, "c1", "agent")
     assert before.seen == {"clj": DONE}
-    assert reported_evaluations.knowledge_of(named(state, "ann"), "c1", "ann") == before
-    assert reported_evaluations.knowledge_of(state, "nobody", "ann") is None
+    assert reported_evaluations.caller_knowledge(named(state, "ann"), "c1", "ann") == before
+    assert reported_evaluations.caller_knowledge(state, "nobody", "ann") is None
 
 
 def test_a_report_that_changes_nothing_changes_no_state(state):
     action = EvaluationsReported("c1", "agent", "clj", DONE)
-    state = reported_evaluations.report_all(state, action).state
+    state = reported_evaluations.record_all_reported(state, action).state
     client = state.clients["c1"]
     assert reported_evaluations.with_session_reported(client, "agent", "clj", DONE) is client
     unknown = EvaluationsReported("gone", "agent")
-    assert reported_evaluations.report_all(state, unknown).state is state
+    assert reported_evaluations.record_all_reported(state, unknown).state is state
 
 
 def test_a_caller_is_up_to_date_until_others_evaluate_or_its_session_changes(state):
-    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
-    known = reported_evaluations.knowledge_of(state, "c1", "agent")
+    state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
+    known = reported_evaluations.caller_knowledge(state, "c1", "agent")
     assert reported_evaluations.is_up_to_date(state, known, "clj", DONE)
     assert reported_evaluations.is_up_to_date(state, known, None, None)
     assert not reported_evaluations.is_up_to_date(state, known, "clj", ReportedStatus(2, "user"))

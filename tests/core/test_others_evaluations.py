@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.actions import Evaluate, EvaluationFinished, ExternalEvaluationStarted, ReplConnected, ReplLost
 from codriver.core.dispatch import AppendEntry, RunEvaluation
-from codriver.core.evaluation_queue import accept_evaluation, end, record_external_evaluation
+from codriver.core.evaluation_queue import accept_evaluation, finish_evaluation, record_external_evaluation
 from codriver.core.profiles import Profile
 from codriver.core.repl_connections import handle_lost_connection, use_new_connection
 from codriver.core.requests import Request
@@ -35,7 +35,9 @@ def test_evaluations_of_codriver_wait_for_one_that_runs_in_a_notebook(state):
     outcome = accept_evaluation(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
     assert outcome.state.evaluations["abcd-2"].status == "queued"
     assert not [effect for effect in outcome.effects if isinstance(effect, RunEvaluation)]
-    ended = end(outcome.state, outcome.state.evaluations["abcd-1"], EvaluationFinished("abcd-1", "done", now=7))
+    ended = finish_evaluation(
+        outcome.state, outcome.state.evaluations["abcd-1"], EvaluationFinished("abcd-1", "done", now=7)
+    )
     assert ended.state.evaluations["abcd-2"].status == "running"
     assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
 

@@ -19,7 +19,7 @@ from codriver_datalog.syntax_tree import (
     TupleBinding,
     Variable,
     argument_variables,
-    variables,
+    shared_variables,
 )
 
 
@@ -69,7 +69,7 @@ class Reference:
                 after = [self.binds(branch, bound & set(names)) for branch in branches]
                 return required <= bound and all(one is not None and one >= set(names) for one in after)
             case Not(clauses=clauses):
-                inner = bound & variables(clause)
+                inner = bound & shared_variables(clause)
                 return bool(inner) and self.binds(clauses, inner) is not None
         return True
 
@@ -81,7 +81,9 @@ class Reference:
             if not ready:
                 return None
             waiting = [clause for clause in waiting if clause not in ready]
-            bound = bound.union(*(variables(clause) for clause in ready if not isinstance(clause, Not | Predicate)))
+            bound = bound.union(
+                *(shared_variables(clause) for clause in ready if not isinstance(clause, Not | Predicate))
+            )
         return bound
 
     def step(self, clause, row):  # noqa: C901, PLR0912  # one case a kind of clause
@@ -99,7 +101,7 @@ class Reference:
                 if value is not None:
                     yield from destructure(row, binding, value)
             case Not(clauses=clauses):
-                if not self.solve(clauses, [only(row, variables(clause))]):
+                if not self.solve(clauses, [only(row, shared_variables(clause))]):
                     yield row
             case Or(variables=names, branches=branches):
                 for branch in branches:

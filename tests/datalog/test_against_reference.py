@@ -14,7 +14,7 @@ from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
 from codriver_datalog.entity_store import EntityStore
 from codriver_datalog.errors import QueryError
-from codriver_datalog.query import parse, parse_rules
+from codriver_datalog.query import parse_query, parse_rules
 from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 
@@ -156,7 +156,7 @@ RULES_READ = parse_rules(RULES, APP_SCHEMA)
 def answers(text, snapshots, value):
     """Return the results of the fast and of the slow solver: sorted rows, or that a variable is not bound."""
     try:
-        query = parse(text, APP_SCHEMA)
+        query = parse_query(text, APP_SCHEMA)
     except QueryError:
         return None
     start = starting_rows(text.split(":in $ $app % ")[1].split(" :where")[0], value)

@@ -43,14 +43,14 @@ def test_large_values_together_are_bounded_by_their_memory(weight):
     budget = Budget(Clock(), 1)
     value, size = ("x" * 2**20, 2**20) if weight == "a character" else ((1,) * 2**18, 2**18 * ITEM_BYTES)
     for _ in range(MAX_CREATED_BYTES // size):
-        budget.make(value)
+        budget.charge_value(value)
     with pytest.raises(OutOfRowsError):
-        budget.make(value)
+        budget.charge_value(value)
 
 
 @pytest.mark.slow
 def test_small_values_are_only_counted_as_rows():
     budget = Budget(Clock(), 1)
     for _ in range(MAX_CREATED_BYTES // MAX_UNCOUNTED_LENGTH + 2):
-        budget.make("x" * MAX_UNCOUNTED_LENGTH)
-        budget.make(5)
+        budget.charge_value("x" * MAX_UNCOUNTED_LENGTH)
+        budget.charge_value(5)

@@ -95,7 +95,7 @@ class Project:
         load.begin()
         has_failed = True
         try:
-            steps = load.steps()
+            steps = load.plan_steps()
             nodes = [node for node in body if lines is None or node.lineno in lines] if steps is None else []
             for number, node in enumerate(nodes):
                 before(number)

@@ -240,7 +240,7 @@ def test_a_located_directory_stays_the_same_when_its_path_becomes_a_link(root):
     with locate(Path("sub/new"), Links.WITHIN, root=root) as place:
         (root / "sub").rename(root / "moved")
         (root / "sub").symlink_to(root.parent)
-        place.put(place.stage(b"new"))
+        place.publish(place.stage(b"new"))
     assert (root / "moved/new").read_text() == "new"
     assert not (root.parent / "new").exists()
 

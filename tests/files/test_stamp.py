@@ -12,7 +12,7 @@ import needs
 import pytest
 
 from codriver.app import stored_answers
-from codriver.files import stamp_of
+from codriver.files import stamp_from_status
 from codriver.log import memory
 from codriver.skills import folders
 from codriver.tools.answers import file_editors
@@ -20,9 +20,9 @@ from codriver_relay import stored_answers as of_relay
 
 CLOCK_MS = 20
 """The kernel's own clock may lag so far behind, by which it stamps files."""
-SERVER = Path(stamp_of.__code__.co_filename).parents[1]
+SERVER = Path(stamp_from_status.__code__.co_filename).parents[1]
 READERS = {
-    "files": lambda path: stamp_of(path.stat()),
+    "files": lambda path: stamp_from_status(path.stat()),
     "kept lists": stored_answers.json_stamp,
     "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
     "memory": memory._stamp,

@@ -8,7 +8,7 @@ import posix_only
 import pytest
 from linked_tree import git
 
-from codriver.files.working_trees import main_checkout, other_tree
+from codriver.files.working_trees import main_checkout, other_working_tree
 
 
 @pytest.fixture(scope="module")
@@ -48,36 +48,36 @@ def _no_git_is_run(trees, monkeypatch, tmp_path):
 
 
 def test_the_main_checkout_and_a_linked_tree_are_different_trees(main, linked):
-    assert other_tree(linked, main) == main
-    assert other_tree(linked / "no" / "such", main / "src") == main
-    assert other_tree(main, linked) == linked
+    assert other_working_tree(linked, main) == main
+    assert other_working_tree(linked / "no" / "such", main / "src") == main
+    assert other_working_tree(main, linked) == linked
 
 
 def test_a_tree_inside_the_main_checkout_is_a_different_tree(main):
     inner = main / "trees" / "inner"
-    assert other_tree(inner, main / "src") == main
-    assert other_tree(main, inner) == inner
+    assert other_working_tree(inner, main / "src") == main
+    assert other_working_tree(main, inner) == inner
 
 
 def test_linked_trees_differ_from_each_other_but_subdirectories_do_not(main, linked, trees):
-    assert other_tree(linked, trees / "third") == trees / "third"
-    assert other_tree(main, main / "src") is None
-    assert other_tree(linked, linked) is None
+    assert other_working_tree(linked, trees / "third") == trees / "third"
+    assert other_working_tree(main, main / "src") is None
+    assert other_working_tree(linked, linked) is None
 
 
 def test_another_repository_is_not_another_tree(main, linked, tmp_path):
     (tmp_path / "else" / ".git").mkdir(parents=True)
     (tmp_path / "bare").mkdir()
     for folder in ("else", "bare", "missing"):
-        assert other_tree(linked, tmp_path / folder) is None
-        assert other_tree(tmp_path / folder, linked) is None
+        assert other_working_tree(linked, tmp_path / folder) is None
+        assert other_working_tree(tmp_path / folder, linked) is None
 
 
 def test_a_symlink_to_a_tree_is_the_same_tree(main, linked, tmp_path):
     (tmp_path / "short").symlink_to(linked)
-    assert other_tree(tmp_path / "short", main) == main
-    assert other_tree(main, tmp_path / "short") == linked
-    assert other_tree(linked, tmp_path / "short") is None
+    assert other_working_tree(tmp_path / "short", main) == main
+    assert other_working_tree(main, tmp_path / "short") == linked
+    assert other_working_tree(linked, tmp_path / "short") is None
 
 
 def claim(folder, text):
@@ -91,8 +91,8 @@ def test_a_tree_unknown_to_its_repository_does_not_count(main, linked, tmp_path)
     own = next((main / ".git" / "worktrees").iterdir())
     for name, pointer in (("a", own), ("b", own.with_name("none")), ("c", main / ".git"), ("d", own / "..")):
         stranger = claim(tmp_path / name, b"gitdir: " + os.fsencode(pointer))
-        assert other_tree(stranger, main) is None
-        assert other_tree(main, stranger) is None
+        assert other_working_tree(stranger, main) is None
+        assert other_working_tree(main, stranger) is None
         assert main_checkout(stranger) is None
 
 
@@ -107,8 +107,8 @@ def test_a_tree_unknown_to_its_repository_does_not_count(main, linked, tmp_path)
 )  # fmt: skip
 def test_a_hostile_git_file_is_harmless(main, tmp_path, text):
     stranger = claim(tmp_path / "stranger", text)
-    assert other_tree(stranger, main) is None
-    assert other_tree(main, stranger) is None
+    assert other_working_tree(stranger, main) is None
+    assert other_working_tree(main, stranger) is None
     assert main_checkout(stranger) is None
 
 
@@ -121,6 +121,6 @@ def test_a_git_path_that_is_not_a_regular_file_is_not_opened(main, linked, tmp_p
     else:
         targets = {"link to a file": linked / ".git", "link to a repository": main / ".git"}
         (stranger / ".git").symlink_to(targets.get(shape, stranger / ".git"))
-    assert other_tree(stranger, main) is None
-    assert other_tree(main, stranger) is None
+    assert other_working_tree(stranger, main) is None
+    assert other_working_tree(main, stranger) is None
     assert main_checkout(stranger) is None

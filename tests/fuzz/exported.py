@@ -11,8 +11,8 @@ from codriver.features.export.documents.layout import Origin, arrange_steps
 from codriver.features.export.documents.recordings import (
     RecordedEvaluation,
     RecordingError,
+    encode_recording,
     parse_recording,
-    to_json_lines,
 )
 from codriver.features.export.documents.steps import split_python
 from codriver.features.export.documents.verification import CheckedStep, RaisedError
@@ -26,7 +26,7 @@ def recording(data):
     except RecordingError as error:
         assert re.search(r"line \d+ |it is empty|it is of the format", str(error))
         return
-    assert parse_recording(to_json_lines(found).encode().decode()) == found
+    assert parse_recording(encode_recording(found).encode().decode()) == found
 
 
 def python_session(data):

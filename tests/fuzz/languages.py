@@ -18,7 +18,7 @@ from codriver.log.output_log import OutputLog
 from codriver_datalog import edn
 from codriver_datalog.errors import QueryError
 from codriver_lisp.edit import EditedText, apply_edits
-from codriver_lisp.parinfer import balance, indent_mode
+from codriver_lisp.parinfer import balance_by_indentation, indent_mode
 from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
 from codriver_lisp.source_text import Document, SearchLimits
 from datalog import test_against_reference as against_reference
@@ -187,12 +187,12 @@ def parinfer(data):
     found = indent_mode(text)
     if found.error is not None:
         assert found.text == text
-    balanced = balance(text)
+    balanced = balance_by_indentation(text)
     assert balanced.changed == (balanced.text != text)
     if balanced.changed:
         assert check_balance(balanced.text) is None
         assert BRACKETS.sub("", balanced.text) == BRACKETS.sub("", text)
-        assert balance(balanced.text).text == balanced.text
+        assert balance_by_indentation(balanced.text).text == balanced.text
 
 
 def edit(data):
@@ -205,7 +205,10 @@ def edit(data):
         return
     text, _, rest = data.partition(b"\x00")
     new, _, choices = rest.partition(b"\x00")
-    text, new = (found if check_balance(found) is None else balance(found).text for found in map(text_of, (text, new)))
+    text, new = (
+        found if check_balance(found) is None else balance_by_indentation(found).text
+        for found in map(text_of, (text, new))
+    )
     if check_balance(text) is not None:
         return
     document = Document(text)

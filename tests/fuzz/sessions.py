@@ -16,11 +16,11 @@ from codriver.features.jupyter.kernels.connection_files import NotebookServer, r
 from codriver.features.jupyter.kernels.kernel_failures import failure_from_error, format_report, parse_error
 from codriver.features.jupyter.kernels.kernel_queries import read_completions, read_symbol
 from codriver.features.jupyter.kernels.messages import parse_message
-from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
+from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed_json
 from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
 from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready_command
-from codriver.features.jupyter.notebook_files import parse_notebook, with_outputs
+from codriver.features.jupyter.notebook_files import parse_notebook, replace_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from fuzz.drawing import splits, text_of
@@ -72,7 +72,7 @@ def notebook(data):
     text = data.decode()
     for cell in found.cells[:3]:
         assert found.cell(str(cell.index)) in found.cells
-        changed = with_outputs(data, "a.ipynb", cell.index, [PRINTED], 7).decode()
+        changed = replace_outputs(data, "a.ipynb", cell.index, [PRINTED], 7).decode()
         again = parse_notebook(changed.encode(), "a.ipynb").cells[cell.index]
         assert again.execution_count == 7
         assert again.outputs == ("stream",)
@@ -133,7 +133,7 @@ def _read_content(message):
         assert completion.candidate.lower().startswith("ab")
     Lookup("a.b").read(read_symbol("a.b", message.text("text")))
     try:
-        answer_data("a question", parse_printed("a question", message.content))
+        answer_data("a question", parse_printed_json("a question", message.content))
     except EvaluationFailedError as error:
         assert str(error)
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from all_tools import MANIFEST
 
 from codriver.app.features import NAMES
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
@@ -35,7 +35,7 @@ from codriver.setup import jsonc
 from codriver.wire import untrusted
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
-from codriver_relay.messages import Lines, parse, survey, walk
+from codriver_relay.messages import Lines, classify_line, parse_message, scan_line
 from fuzz.drawing import splits, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 
@@ -76,7 +76,7 @@ def relay_lines(data):
 def relay_survey(data):
     """Check that the relay's quick scan of a line agrees with a complete parse."""
     line = data.partition(b"\n")[0] + b"\n"
-    found = survey(line)
+    found = classify_line(line)
     assert found.line == line
     try:
         value = json.loads(line, object_pairs_hook=list)
@@ -88,7 +88,7 @@ def relay_survey(data):
         return  # JSON leaves open which of two equal names counts
     if is_object and isinstance(dict(value).get("id"), float):
         return  # MCP has no such ids
-    whole, quick = parse(line), walk(line)
+    whole, quick = parse_message(line), scan_line(line)
     if quick is not None:
         assert (quick.is_request, quick.is_response) == (whole.is_request, whole.is_response), line
         if quick.is_request or quick.is_response:
@@ -130,10 +130,10 @@ def nrepl_message(data):
         assert found.is_done in (True, False)
         assert found.is_failed in (True, False)
         for given in found.fields.values():
-            untrusted.as_text(given)
-            untrusted.as_int(given)
-            untrusted.as_map(given)
-            untrusted.as_list(given)
+            untrusted.text_or_none(given)
+            untrusted.int_or_none(given)
+            untrusted.mapping_or_empty(given)
+            untrusted.list_or_empty(given)
 
 
 def door(data):
@@ -197,7 +197,7 @@ def settings(data):
         file = Path(folder) / "codriver.toml"
         file.write_bytes(content)
         try:
-            found = load(Path(folder), environ=environ)
+            found = load_workspace_settings(Path(folder), environ=environ)
         except SettingsError as error:
             assert "codriver.toml" in str(error) or "CODRIVER_REPL" in str(error)
             return
@@ -208,7 +208,7 @@ def settings(data):
         own.parent.mkdir(parents=True)
         own.write_text("".join(f"{name} = {value}\n" for name, value, _ in setting_rows(found)), encoding="utf-8")
         with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(Path(folder) / "config")}):
-            again = load(Path(folder), environ={})
+            again = load_workspace_settings(Path(folder), environ={})
         assert again.settings == found.settings
         assert {origin.layer for origin in again.origins.values()} == {"user"}
 
@@ -256,7 +256,7 @@ def redacted(data):
     if "".join(cut) != whole:
         return  # cut within a character
     redactor = redaction.Redactor.from_environment({"SOME_TOKEN": "abababab", "OTHER_KEY": "babababac"})
-    text, stream = redactor(whole), redactor.stream()
+    text, stream = redactor(whole), redactor.new_stream_redactor()
     assert "abababab" not in text
     assert "ababab" in whole or text == whole
     assert "".join([*map(stream.feed, cut), stream.flush()]) == text
@@ -302,7 +302,7 @@ def client_line(data):
     behind = SdkConnection(None, session, session, redact=None)
     whole = stream._whole(line)
     message = None if whole is None else behind.read(whole)
-    behind.drop()
+    behind.discard_messages()
     assert (message is not None) + len(session.lines) <= 1
     for answer in session.lines:
         assert answer.count(b"\n") == 1

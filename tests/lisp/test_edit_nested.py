@@ -5,7 +5,7 @@ from alike import rounds
 
 from codriver_lisp.edit import EditedText, Insert, Move, RefusedEdits, Replace, apply_edits
 from codriver_lisp.source_text import Document, SearchLimits, Target, reindent
-from codriver_lisp.splices import replace
+from codriver_lisp.splices import replace_unit
 from lisp.test_edit import at, edited
 
 CLOCK = """\
@@ -190,9 +190,12 @@ def test_every_form_can_be_replaced_by_itself_byte_for_byte(some_sources):
             document = Document(whole)
             for unit in document.units:
                 cut_out = whole[unit.start : unit.end]
-                assert replace(document, unit, cut_out).new == cut_out, (name, unit)
+                assert replace_unit(document, unit, cut_out).new == cut_out, (name, unit)
                 if document.begins_line(unit):
-                    assert replace(document, unit, document.indentation(unit) + cut_out).new == cut_out, (name, unit)
+                    assert replace_unit(document, unit, document.indentation(unit) + cut_out).new == cut_out, (
+                        name,
+                        unit,
+                    )
                 count += unit.is_nested
     assert count > rounds(1500, 300)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_lisp.parinfer import ERROR_MESSAGES, BalancedText, ParinferError, balance, indent_mode
+from codriver_lisp.parinfer import ERROR_MESSAGES, BalancedText, ParinferError, balance_by_indentation, indent_mode
 from codriver_lisp.reader import check_balance, tokens
 
 
@@ -135,7 +135,7 @@ def test_damaged_real_code_matches_parinfer_js(parinfer_js, sources):
     ],
 )
 def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
-    assert balance(text) == BalancedText(balanced, changed=True)
+    assert balance_by_indentation(text) == BalancedText(balanced, changed=True)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
     ],
 )
 def test_balanced_or_refused_text_is_unchanged(text):
-    assert balance(text) == BalancedText(text, changed=False)
+    assert balance_by_indentation(text) == BalancedText(text, changed=False)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_balanced_or_refused_text_is_unchanged(text):
     [('(a "b', 1, 4), ("(a) #[[b", 1, 5), ("(a\n\\", 2, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)],
 )
 def test_text_that_cannot_be_balanced_is_unchanged_with_a_reason(text, line, column):
-    result = balance(text)
+    result = balance_by_indentation(text)
     assert (result.text, result.changed) == (text, False)
     assert (result.error.line, result.error.column) == (line, column)
 
@@ -179,13 +179,13 @@ POORLY_INDENTED = [
 
 @pytest.mark.parametrize(("text", "line"), POORLY_INDENTED)
 def test_balanced_text_with_suspicious_indentation_is_unchanged_and_reported(text, line):
-    assert balance(text) == BalancedText(text, changed=False, doubtful_line=line)
+    assert balance_by_indentation(text) == BalancedText(text, changed=False, doubtful_line=line)
 
 
 def test_real_code_is_never_changed_and_reported_only_where_parinfer_js_would_change_it(parinfer_js, sources):
     doubted = 0
     for name, text in sources.items():
-        result = balance(text)
+        result = balance_by_indentation(text)
         assert (result.text, result.changed, result.error) == (text, False, None), name
         told = parinfer_js.run(text)
         if "\t" not in text:
@@ -199,7 +199,7 @@ def test_bracket_strings_keep_every_character(hy_sources):
     for name, text in hy_sources.items():
         broken = text.rstrip()
         broken = broken[:-1] if broken.endswith(")") else f"({text}"
-        result = balance(broken)
+        result = balance_by_indentation(broken)
         assert substance(result.text) == substance(broken), name
         changed += result.changed
     assert changed
@@ -215,12 +215,12 @@ def test_missing_closing_brackets_are_restored_from_indentation(sources):
     ends = [at for at in range(len(sound)) if sound.startswith(")\n", at) and sound[at - 1] == ")"]
     assert len(ends) > 20
     for at in ends:
-        assert balance(sound[:at] + sound[at + 1 :]).text == sound
+        assert balance_by_indentation(sound[:at] + sound[at + 1 :]).text == sound
 
 
 @given(st.lists(st.sampled_from(["#[[", "]]", "#[a[", "]a]", *'()[]{}"\\;# \n\tx']), max_size=20).map("".join))
 def test_text_with_bracket_strings_keeps_all_its_code(text):
-    result = balance(text)
+    result = balance_by_indentation(text)
     assert substance(result.text) == substance(text)
     assert result.changed == (result.text != text)
     assert (result.error is None) == (check_balance(result.text) is None)
@@ -228,7 +228,7 @@ def test_text_with_bracket_strings_keeps_all_its_code(text):
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_'a1 ,\n\r\t"), max_size=60))
 def test_balanced_text_is_readable_and_keeps_all_its_code(text):
-    result = balance(text)
+    result = balance_by_indentation(text)
     assert result.changed == (result.text != text)
     if result.error is None:
         assert check_balance(result.text) is None
@@ -242,5 +242,7 @@ def test_balanced_text_is_readable_and_keeps_all_its_code(text):
 
 def test_balancing_twice_changes_nothing_more(sources):
     for name in ("clojure/zip.clj", "clojure/pprint/cl_format.clj", "basilisp/walk.lpy"):
-        once = balance(sources[name]).text
-        assert balance(once) == BalancedText(once, changed=False, doubtful_line=balance(once).doubtful_line)
+        once = balance_by_indentation(sources[name]).text
+        assert balance_by_indentation(once) == BalancedText(
+            once, changed=False, doubtful_line=balance_by_indentation(once).doubtful_line
+        )

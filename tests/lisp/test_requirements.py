@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_lisp.requirements import find_requirements, namespace_of
+from codriver_lisp.requirements import declared_namespace, find_requirements
 from codriver_lisp.source_text import Document
 
 
@@ -29,7 +29,7 @@ from codriver_lisp.source_text import Document
     ],
 )
 def test_a_text_declares_its_namespace(text, namespace):
-    assert namespace_of(Document(text)) == namespace
+    assert declared_namespace(Document(text)) == namespace
 
 
 def test_a_text_refers_to_all_names_or_to_some():

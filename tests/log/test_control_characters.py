@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.errors import cut, few
+from codriver.errors import join_first, truncate
 from codriver.log.control_characters import encode_for_terminal, escape_controls, escape_to_one_line
 
 JOINERS = "\u200c\u200d"
@@ -69,9 +69,13 @@ def test_json_preserves_printable_text():
 
 @given(st.text(), st.integers(1, 20))
 def test_a_cut_text_respects_the_limit_and_is_marked(text, most):
-    assert len(cut(text, most)) <= most
-    assert cut(text, most) == text or cut(text, most) == text[: most - 1] + "…"
+    assert len(truncate(text, most)) <= most
+    assert truncate(text, most) == text or truncate(text, most) == text[: most - 1] + "…"
 
 
 def test_a_short_list_of_names_counts_the_rest():
-    assert (few(["a", "b"], 2), few(["a", "b", "c"], 2), few([])) == ("a, b", "a, b and 1 more", "")
+    assert (join_first(["a", "b"], 2), join_first(["a", "b", "c"], 2), join_first([])) == (
+        "a, b",
+        "a, b and 1 more",
+        "",
+    )

@@ -108,7 +108,7 @@ def test_files_are_private(path):
 def test_line_numbers_are_never_reused(path, how):
     history, loaded = started(path)
     history.add(code(loaded.next_line))
-    history.saw_line(500)  # lines of output, which the history does not keep
+    history.record_used_line(500)  # lines of output, which the history does not keep
     if how == "closed":
         history.close()
     assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
@@ -116,7 +116,7 @@ def test_line_numbers_are_never_reused(path, how):
 
 def test_a_counter_ahead_of_its_reservation_is_reserved_again(path):
     history, _ = started(path)
-    history.saw_line(RESERVED_LINES)
+    history.record_used_line(RESERVED_LINES)
     history.flush()
     assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
 
@@ -124,13 +124,13 @@ def test_a_counter_ahead_of_its_reservation_is_reserved_again(path):
 def test_a_log_faster_than_the_disk_reuses_no_line_number_either(path):
     history, _ = started(path)
     for line in range(1, 10 * RESERVED_LINES):
-        history.saw_line(line)
+        history.record_used_line(line)
     assert 10 * RESERVED_LINES <= started(path)[1].next_line <= 30 * RESERVED_LINES
 
 
 def test_a_crash_skips_few_line_numbers(path):
     history, _ = started(path)
-    history.saw_line(196)
+    history.record_used_line(196)
     history.flush()
     assert 196 < started(path)[1].next_line < 196 + 2500
 
@@ -564,7 +564,7 @@ async def test_lines_are_reserved_while_a_fast_log_is_written(path):
 
     def log():
         for line in range(1, used):
-            history.saw_line(line)
+            history.record_used_line(line)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)

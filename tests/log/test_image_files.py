@@ -34,11 +34,11 @@ def test_an_image_is_removed_with_its_last_entry(tmp_path):
     files = ImageFiles(tmp_path / "pictures", log)
     files.save("image/png", PNG)
     files.save("image/gif", GIF)
-    files.drop((1,))
+    files.delete_evicted((1,))
     assert len(list((tmp_path / "pictures").iterdir())) == 2
-    files.drop((2,))
+    files.delete_evicted((2,))
     assert [file.suffix for file in (tmp_path / "pictures").iterdir()] == [".png"]
-    files.drop((3,))
+    files.delete_evicted((3,))
     assert list((tmp_path / "pictures").iterdir()) == []
 
 

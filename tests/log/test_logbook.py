@@ -79,7 +79,7 @@ def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
 
 def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "1", 1, who=SECRET))
-    name = logbook.log.without_secrets(SECRET)
+    name = logbook.log.redact(SECRET)
     assert name == MARK
     assert len(logbook.log.entries(who=name)) == 1
 
@@ -127,12 +127,12 @@ async def test_nobody_is_notified_after_notifications_have_stopped(logbook):
 
 @pytest.mark.anyio
 async def test_waiting_entries_are_redacted_with_the_secrets_known_on_arrival(logbook):
-    logbook.learn_sensitive("r1", [("pw", "hunter2-hunter2")])
+    logbook.add_sensitive_strings("r1", [("pw", "hunter2-hunter2")])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)
         await anyio.wait_all_tasks_blocked()
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", '(login "hunter2-hunter2")', 1))
-        logbook.learn_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
+        logbook.add_sensitive_strings("r1", [("pw", f"another secret {number}") for number in range(1000)])
         assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", '(login "another secret 999")', 1))
         logbook.forget_sensitive("r1")

@@ -170,7 +170,7 @@ def test_a_name_is_unique_within_its_kind_and_kinds_can_be_forgotten(tmp_path):
         memory.remember(document)
     assert memory.documents() == (Document("a", "y", 0), Document("b", "x", 2), Document("a", "x", 3, "new"))
     assert memory.documents("b") == (Document("b", "x", 2),)
-    memory.forget("a")
+    memory.delete_documents("a")
     assert Memory(tmp_path).documents() == (Document("b", "x", 2),)
 
 

@@ -50,7 +50,7 @@ def test_lower_case_names_count_too():
 
 def test_without_secrets_nothing_changes():
     assert Redactor.from_environment({})("any text") == "any text"
-    assert Redactor.from_environment({}).stream().feed("any text") == "any text"
+    assert Redactor.from_environment({}).new_stream_redactor().feed("any text") == "any text"
 
 
 def test_the_first_of_two_names_for_one_value_is_used():
@@ -140,7 +140,7 @@ def test_a_single_line_secret_has_no_lines_of_its_own():
 def test_a_line_of_a_secret_split_across_chunks_is_redacted():
     redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
     for cut in range(1, len(PEM_LINE)):
-        stream = redactor.stream()
+        stream = redactor.new_stream_redactor()
         out = stream.feed(PEM_LINE[:cut]) + stream.feed(PEM_LINE[cut:] + "\n") + stream.flush()
         assert out == "<<redacted:ACCOUNT_KEY>>\n"
 
@@ -162,13 +162,13 @@ def test_a_text_without_any_fragment_of_a_secret_is_recognized_as_clean(times):
 def test_a_secret_split_across_chunks_is_redacted():
     secret = ENVIRON["LONG_TOKEN"]
     for cut in range(1, len(secret)):
-        stream = redact.stream()
+        stream = redact.new_stream_redactor()
         out = stream.feed("before " + secret[:cut]) + stream.feed(secret[cut:] + " after") + stream.flush()
         assert out == "before <<redacted:LONG_TOKEN>> after"
 
 
 def test_only_a_possible_start_of_a_secret_is_held_back():
-    stream = redact.stream()
+    stream = redact.new_stream_redactor()
     assert stream.feed("plain text\n") == "plain text\n"
     assert stream.feed("a sk-abc") == "a "
     assert stream.feed("xyz") == "sk-abcxyz"
@@ -178,7 +178,7 @@ def test_only_a_possible_start_of_a_secret_is_held_back():
 
 
 def test_a_secret_that_may_continue_is_decided_at_the_end():
-    stream = redact.stream()
+    stream = redact.new_stream_redactor()
     assert stream.feed("sk-abcdefgh") == ""
     assert stream.flush() == "<<redacted:API_KEY>>"
     assert stream.feed("sk-abcdefgh-an") == ""
@@ -193,7 +193,7 @@ def test_a_secret_that_may_continue_is_decided_at_the_end():
 def test_chunks_are_redacted_like_the_whole(secrets, chunks, data):
     redactor = Redactor.from_environment({f"S{i}_KEY": secret for i, secret in enumerate(sorted(secrets))})
     chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
-    stream = redactor.stream()
+    stream = redactor.new_stream_redactor()
     assert "".join([*map(stream.feed, chunks), stream.flush()]) == redactor("".join(chunks))
 
 
@@ -249,7 +249,7 @@ def test_a_quoted_secret_split_across_chunks_is_redacted(secret, prints, data):
     redactor = Redactor.from_environment({"DB_PASSWORD": secret})
     text = f"x{prints(secret)}y{secret}"
     cuts = sorted({0, len(text), *data.draw(st.sets(st.integers(0, len(text)), max_size=6))})
-    stream = redactor.stream()
+    stream = redactor.new_stream_redactor()
     fed = [stream.feed(text[start:end]) for start, end in itertools.pairwise(cuts)]
     out = "".join([*fed, stream.flush()])
     assert out == redactor(text)
@@ -283,7 +283,7 @@ def test_a_secret_with_a_lone_surrogate_is_redacted():
 
 def test_a_secret_added_later_is_redacted_also_in_open_streams():
     redactor = Redactor({"A_KEY": "first-secret"})
-    stream = redactor.stream()
+    stream = redactor.new_stream_redactor()
     stream.feed("x")
     redactor.add_secret("KERNEL_TOKEN", "second-secret")
     redactor.add_secret("KERNEL_TOKEN", "third-secret")
@@ -296,25 +296,27 @@ def test_a_secret_added_later_is_redacted_also_in_open_streams():
 
 def test_sensitive_values_of_an_application_are_redacted_until_its_repl_ends():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
-    stream = redactor.stream()
-    redactor.learn_sensitive("py", [("shop user.<token>", "hunter-2-hunter"), ("shop user.card", "4111 1111 1111")])
-    redactor.learn_sensitive("py", [("shop user.token", "renewed-hunter-3")])
-    redactor.learn_sensitive("clj", [("main pin", "hunter-2-hunter")])
+    stream = redactor.new_stream_redactor()
+    redactor.add_sensitive_strings(
+        "py", [("shop user.<token>", "hunter-2-hunter"), ("shop user.card", "4111 1111 1111")]
+    )
+    redactor.add_sensitive_strings("py", [("shop user.token", "renewed-hunter-3")])
+    redactor.add_sensitive_strings("clj", [("main pin", "hunter-2-hunter")])
     told = "hunter-2-hunter renewed-hunter-3 4111 1111 1111 t0ken-of-the-environment"
     marks = ["shop user.token", "shop user.token", "shop user.card", "A_TOKEN"]
     assert redactor(told) == " ".join(f"<<redacted:{name}>>" for name in marks)
     assert stream.feed("a hunter-2-hun") == "a "
     assert stream.feed("ter b") == "<<redacted:shop user.token>> b"
-    redactor.forget("py")
+    redactor.remove_sensitive_strings("py")
     assert redactor(told).startswith("<<redacted:main pin>> renewed-hunter-3 4111 1111 1111 <<")
-    redactor.forget("clj")
-    redactor.forget("clj")
+    redactor.remove_sensitive_strings("clj")
+    redactor.remove_sensitive_strings("clj")
     assert redactor(told) == told.replace("t0ken-of-the-environment", "<<redacted:A_TOKEN>>")
 
 
 def test_permitted_callers_see_sensitive_values_but_no_environment_secrets():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
-    redactor.learn_sensitive("py", [("shop token", "hunter-2-hunter")])
+    redactor.add_sensitive_strings("py", [("shop token", "hunter-2-hunter")])
     redactor.add_secret("B_TOKEN", "t0ken-of-a-server")
     told = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
     shown = redactor.redact_json(told, shows_sensitive=True)
@@ -324,10 +326,10 @@ def test_permitted_callers_see_sensitive_values_but_no_environment_secrets():
 
 def test_only_the_newest_sensitive_values_are_kept_within_limits():
     redactor = Redactor({})
-    redactor.learn_sensitive("py", [("shop token", f"token-{number}-of-many") for number in range(1001)])
+    redactor.add_sensitive_strings("py", [("shop token", f"token-{number}-of-many") for number in range(1001)])
     assert redactor("token-0-of-many token-1-of-many token-1000-of-many").split()[0] == "token-0-of-many"
     assert redactor("token-1-of-many") == redactor("token-1000-of-many") == "<<redacted:shop token>>"
-    redactor.learn_sensitive("py", [("shop blob", f"{number:06}" + "y" * 4090) for number in range(70)])
+    redactor.add_sensitive_strings("py", [("shop blob", f"{number:06}" + "y" * 4090) for number in range(70)])
     assert redactor("000001" + "y" * 4090) == "000001" + "y" * 4090
     assert redactor("000069" + "y" * 4090) == "<<redacted:shop blob>>"
 
@@ -335,5 +337,5 @@ def test_only_the_newest_sensitive_values_are_kept_within_limits():
 @pytest.mark.parametrize("text", ["short", "-" * 20, " " * 8, ""])
 def test_short_or_symbol_only_sensitive_values_are_not_redacted(text):
     redactor = Redactor({})
-    redactor.learn_sensitive("py", [("shop token", text)])
+    redactor.add_sensitive_strings("py", [("shop token", text)])
     assert redactor(f"<{text}>") == f"<{text}>"

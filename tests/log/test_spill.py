@@ -22,7 +22,7 @@ from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillDirectory, SpillFile
 from codriver.log.transcripts import GrowingText, SpillCapacity, SpillStore, Transcripts
-from codriver.tools.answers.text_parts import difference, excerpt, matching
+from codriver.tools.answers.text_parts import matching_lines, text_difference, text_excerpt
 
 MIB = 2**20
 NOTHING_SECRET = Redactor({})
@@ -272,7 +272,7 @@ def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_pat
     for one in (text, other):
         one.add("x" * 500)
     written(store, text, other)
-    text.forget()
+    text.discard()
     text.add("y" * 500)
     written(store, text, other)
     assert store.usage() == {"keptBytes": 16, "spilledBytes": 500}
@@ -286,7 +286,7 @@ def test_texts_forgotten_while_being_written_leave_nothing(make_store, tmp_path)
     for number in range(100):
         text = GrowingText(store, f"e{number}.stdout", number)
         text.add("x" * 300)
-        text.forget()
+        text.discard()
     written(store)
     assert store.usage() == {"keptBytes": 0, "spilledBytes": 0}
     assert files_in(tmp_path) == []
@@ -393,7 +393,7 @@ def test_excerpts_of_a_long_text_continue_where_they_ended(long_outputs):
     written(long_outputs.store, transcript.result)
     parts, start = [], 0
     while start is not None:
-        part = excerpt(transcript, "result", start=start, length=None, max_bytes=50 * 1024)
+        part = text_excerpt(transcript, "result", start=start, length=None, max_bytes=50 * 1024)
         parts.append(part["text"])
         start = part.get("next")
     assert "".join(parts) == whole
@@ -408,7 +408,7 @@ def test_lines_are_found_as_in_the_whole_text(said, wanted, at_once):
     transcript.out.append(said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PART_CHARACTERS", at_once)
-        found = matching(transcript, wanted, max_bytes=100_000)
+        found = matching_lines(transcript, wanted, max_bytes=100_000)
     lines = enumerate(said.splitlines(), 1)
     expected = [{"part": "stdout", "line": number, "text": line} for number, line in lines if wanted in line]
     assert found == {"matches": expected, "count": len(expected)}
@@ -420,12 +420,12 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(long_outputs):
     transcript.out.append("x" * (2 * MIB) + "needle" + "y" * (2 * MIB) + "\nafter\n")
     written(long_outputs.store, transcript.out)
     assert not transcript.is_in_memory
-    found: Any = matching(transcript, "line 29999", max_bytes=50_000)
+    found: Any = matching_lines(transcript, "line 29999", max_bytes=50_000)
     assert [match["line"] for match in found["matches"]] == [30_000, *range(299_991, 300_001)]
-    found = matching(transcript, "needle", max_bytes=50_000)
+    found = matching_lines(transcript, "needle", max_bytes=50_000)
     [match] = found["matches"]
     assert (match["line"], match["text"]) == (300_001, "x" * 2000)
-    found = matching(transcript, "after", max_bytes=50_000)
+    found = matching_lines(transcript, "after", max_bytes=50_000)
     [match] = found["matches"]
     assert match["line"] == 300_002
 
@@ -436,8 +436,8 @@ def test_long_texts_are_compared_up_to_a_limit(long_outputs):
     for transcript, end in ((one, "end"), (another, "end"), (different, "END")):
         transcript.out.append(whole + end)
     written(long_outputs.store, one.out, another.out, different.out)
-    assert difference(one, another, max_bytes=1000) == {"same": True, "diff": ""}
-    said = difference(one, different, max_bytes=1000)
+    assert text_difference(one, another, max_bytes=1000) == {"same": True, "diff": ""}
+    said = text_difference(one, different, max_bytes=1000)
     assert not said["same"]
     assert said["diff"] == "(only the first 2000 lines of stdout were compared)"
 
@@ -447,7 +447,7 @@ def test_a_difference_in_the_first_lines_of_long_texts_is_reported(long_outputs)
     one.out.append("same\nold\n" + "x" * 20 * MIB)
     another.out.append("same\nnew\n" + "x" * 20 * MIB)
     written(long_outputs.store, one.out, another.out)
-    said = difference(another, one, max_bytes=1000)
+    said = text_difference(another, one, max_bytes=1000)
     assert "-old" in said["diff"]
     assert "+new" in said["diff"]
     assert "only the first 2 lines" in said["diff"]

@@ -14,8 +14,8 @@ from mcp.client.stdio import stdio_client
 
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.tools.answers.answer_texts import share
-from codriver.tools.answers.text_parts import excerpt
+from codriver.tools.answers.answer_texts import share_budget
+from codriver.tools.answers.text_parts import text_excerpt
 
 NOTHING_SECRET = Redactor({})
 MIB = 2**20
@@ -43,7 +43,7 @@ def test_continuing_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
     transcript.add_value(text)
     parts, start = [], 0
     while start is not None:
-        part = excerpt(transcript, "result", start=start, length=None, max_bytes=max_bytes)
+        part = text_excerpt(transcript, "result", start=start, length=None, max_bytes=max_bytes)
         parts.append(part["text"])
         start = part.get("next")
     assert "".join(parts) == text
@@ -184,7 +184,7 @@ def test_a_short_last_value_is_included_among_several_values(client):
 @given(st.integers(0, 60_000), st.lists(st.integers(0, 60_000), max_size=4))
 def test_each_part_gets_a_fair_share_and_no_space_is_wasted(max_bytes, sizes):
     wanted = {str(place): size for place, size in enumerate(sizes)}
-    shares = share(max_bytes, wanted)
+    shares = share_budget(max_bytes, wanted)
     assert sum(shares.values()) == min(max_bytes, sum(sizes))
     for name, size in wanted.items():
         assert min(size, max_bytes // max(1, len(sizes))) <= shares[name] <= size

@@ -11,7 +11,7 @@ import pytest
 from live_server import WAIT_S, environ, until
 
 from codriver.files.codriver_paths import workspace_state_directory
-from codriver.net.known_servers import NOTE_NAME, health_of_all, noted_workspaces, remove_note, write_note
+from codriver.net.known_servers import NOTE_NAME, noted_workspaces, query_all_servers, remove_note, write_note
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
 
 def test_a_workspace_whose_server_was_killed_is_reported(workspace):
     write_note(workspace)
-    (known,) = health_of_all("codriver-status")
+    (known,) = query_all_servers("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
     assert known.why == "its server ended unexpectedly"
 

@@ -15,7 +15,7 @@ async def test_lines_are_sent_in_order():
     box.offer(b"n1\n")
     box.put(b"r1\n")
     box.offer(b"n2\n")
-    assert box.batch() == b"n1\nr1\nn2\n"
+    assert box.pop_batch() == b"n1\nr1\nn2\n"
 
 
 async def test_the_oldest_notifications_are_dropped_first_and_responses_never():
@@ -24,7 +24,7 @@ async def test_the_oldest_notifications_are_dropped_first_and_responses_never():
     for number in range(5):
         box.offer(b"n%d\n" % number)
     box.put(b"r2\n")
-    assert box.batch() == b"r1\nn2\nn3\nn4\nr2\n"
+    assert box.pop_batch() == b"r1\nn2\nn3\nn4\nr2\n"
     assert box.dropped == 2
 
 
@@ -32,7 +32,7 @@ async def test_notifications_are_bounded_by_bytes_too():
     box = outbox(max_notification_bytes=10)
     box.offer(b"123456\n")
     box.offer(b"abcdef\n")
-    assert box.batch() == b"abcdef\n"
+    assert box.pop_batch() == b"abcdef\n"
     assert box.dropped == 1
 
 
@@ -47,23 +47,23 @@ async def test_only_the_first_loss_is_reported():
 async def test_sent_lines_make_room_for_new_notifications():
     box = outbox(max_notifications=1)
     box.offer(b"a\n")
-    box.batch()
+    box.pop_batch()
     box.offer(b"b\n")
-    assert (box.batch(), box.dropped) == (b"b\n", 0)
+    assert (box.pop_batch(), box.dropped) == (b"b\n", 0)
 
 
 async def test_a_closed_outbox_drains_and_then_ends():
     box = outbox()
     box.put(b"r\n")
     box.close()
-    assert box.batch() == b"r\n"
-    assert box.batch() is None
+    assert box.pop_batch() == b"r\n"
+    assert box.pop_batch() is None
 
 
 async def test_a_congested_outbox_pauses_its_reader_until_the_writer_catches_up():
     box = outbox()
     box.put(b"x" * 60)
-    batch = box.batch()
+    batch = box.pop_batch()
     assert box.is_congested
     seen = []
 
@@ -76,7 +76,7 @@ async def test_a_congested_outbox_pauses_its_reader_until_the_writer_catches_up(
             tasks.start_soon(reader)
             await anyio.wait_all_tasks_blocked()
             assert seen == []
-            box.written(len(batch))
+            box.record_written(len(batch))
     assert seen == ["read on"]
 
 
@@ -114,10 +114,10 @@ async def test_a_line_is_sent_immediately_unless_others_wait():
     wire.is_full = False
     box.put(b"r2\n")
     assert writers == [1], "one writer, begun by the first line that had to wait"
-    assert box.batch() == b"n2\nr2\n"
+    assert box.pop_batch() == b"n2\nr2\n"
     box.put(b"r3\n")
     assert wire.sent == [b"r1\n", b"n1\n"], "while a batch is on its way nothing overtakes it"
-    assert (box.batch(), box.batch()) == (b"r3\n", None)
+    assert (box.pop_batch(), box.pop_batch()) == (b"r3\n", None)
     box.put(b"r4\n")
     assert wire.sent[2:] == [b"r4\n"]
     wire.is_full = True

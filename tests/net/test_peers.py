@@ -29,7 +29,7 @@ from codriver.net.kernel_sockets import (
     query_kernel,
     search_tables,
 )
-from codriver_relay.peer import holder_of, try_lock
+from codriver_relay.peer import find_lock_holder, try_lock
 
 FOREIGN = [
     b"POST / HTTP/1.1\r\n",
@@ -184,9 +184,9 @@ def test_a_lock_is_found_even_if_its_row_moved_while_the_table_was_read(tmp_path
         lock, inode = os.fstat(file.fileno()), os.fstat(listener.fileno()).st_ino
         empty.touch()
         full.write_text(f"1: FLOCK  ADVISORY  WRITE {os.getpid()} 08:01:{lock.st_ino} 0 EOF\n")
-        assert holder_of(lock, inode, None, table=SeamChecks(empty, empty, full)) == os.getpid()
-        assert holder_of(lock, inode, None, table=SeamChecks(empty, empty, empty)) is None
-        assert holder_of(lock, 0, None, table=full) is None
+        assert find_lock_holder(lock, inode, None, table=SeamChecks(empty, empty, full)) == os.getpid()
+        assert find_lock_holder(lock, inode, None, table=SeamChecks(empty, empty, empty)) is None
+        assert find_lock_holder(lock, 0, None, table=full) is None
 
 
 @linux

@@ -13,7 +13,7 @@ from codriver.net.registration import (
     claim_workspace,
 )
 from codriver.net.server_record import ServerRecord, read_record
-from codriver_relay.safe_files import read_token_of
+from codriver_relay.safe_files import read_token_for_port
 
 ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")
 
@@ -89,11 +89,11 @@ def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tm
     with claim_workspace(tmp_path, is_alive=nobody) as held:
         token = held.demand_token()
         held.publish(ALIVE)
-        assert read_token_of(ALIVE.port) == token
+        assert read_token_for_port(ALIVE.port) == token
         (state / "doors" / str(ALIVE.port)).chmod(0o644)
-        assert read_token_of(ALIVE.port) == ""
+        assert read_token_for_port(ALIVE.port) == ""
         (state / "doors" / str(ALIVE.port)).chmod(0o600)
-    assert read_token_of(ALIVE.port) == ""
+    assert read_token_for_port(ALIVE.port) == ""
     assert not list((state / "doors").iterdir())
 
 
@@ -102,7 +102,7 @@ def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
         held.demand_token()
         held.publish(ALIVE)
         (state / "doors" / str(ALIVE.port)).write_text(NEXT)
-    assert read_token_of(ALIVE.port) == NEXT
+    assert read_token_for_port(ALIVE.port) == NEXT
 
 
 def test_without_a_token_nothing_is_stored_for_the_port(tmp_path, state):

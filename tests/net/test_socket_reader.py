@@ -9,7 +9,7 @@ from anyio.abc import SocketListener
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.net.socket_reader import MAX_BUFFERED_BYTES, MAX_READ_BYTES, SocketReader, receiver_of
+from codriver.net.socket_reader import MAX_BUFFERED_BYTES, MAX_READ_BYTES, SocketReader, bytes_receiver
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20
@@ -31,7 +31,7 @@ async def pair():
 
 async def test_bytes_received_before_the_reader_started_come_before_later_ones(pair):
     stream, client = pair
-    receive = receiver_of(stream, b"first")
+    receive = bytes_receiver(stream, b"first")
     client.sendall(b"second")
     assert await receive() == b"first"
     assert await receive() == b"second"
@@ -43,12 +43,12 @@ async def test_bytes_already_read_by_the_library_are_not_lost(pair):
     stream, client = pair
     client.sendall(b"ab")
     assert await stream.receive(1) == b"a"
-    assert await receiver_of(stream, b"")() == b"b"
+    assert await bytes_receiver(stream, b"")() == b"b"
 
 
 async def test_a_half_closed_client_still_receives_answers(pair):
     stream, client = pair
-    receive = receiver_of(stream, b"")
+    receive = bytes_receiver(stream, b"")
     client.sendall(b"last")
     client.shutdown(socket.SHUT_WR)
     assert await receive() == b"last"
@@ -60,7 +60,7 @@ async def test_a_half_closed_client_still_receives_answers(pair):
 
 async def test_a_reset_connection_differs_from_a_closed_one(pair):
     stream, client = pair
-    receive = receiver_of(stream, b"")
+    receive = bytes_receiver(stream, b"")
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     assert await receive() is None
@@ -69,7 +69,7 @@ async def test_a_reset_connection_differs_from_a_closed_one(pair):
 async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
     stream, client = pair
     sent = bytes(range(256)) * 4096
-    receive, came = receiver_of(stream, b""), b""
+    receive, came = bytes_receiver(stream, b""), b""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, client.sendall, sent)
         while len(came) < len(sent):
@@ -81,7 +81,7 @@ async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
 
 async def test_data_that_is_not_read_yet_stays_with_the_client(pair):
     stream, client = pair
-    receive = receiver_of(stream, b"")
+    receive = bytes_receiver(stream, b"")
     reader = getattr(receive, "__self__", None)
     assert isinstance(reader, SocketReader)
     client.sendall(b"x")
@@ -109,7 +109,7 @@ async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
         return data.startswith(b"take")
 
     session.read_immediately = accept
-    receive, given = receiver_of(stream, b"", session), []
+    receive, given = bytes_receiver(stream, b"", session), []
 
     async def read():
         given.append(await receive())

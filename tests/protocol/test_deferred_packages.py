@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from codriver.protocol.sdk import defer
+from codriver.protocol.sdk import defer_init
 
 INIT = """
     import made_up.runs
@@ -45,7 +45,7 @@ def counted_package(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("counted_package")
 def test_a_submodule_is_imported_without_running_the_packages_init():
-    defer("made_up", "made_up.inner")
+    defer_init("made_up", "made_up.inner")
     assert import_module("made_up.inner.deep").value == "deep"
     assert import_module("made_up.runs").times == []
     assert "value" not in vars(sys.modules["made_up.inner"])
@@ -53,7 +53,7 @@ def test_a_submodule_is_imported_without_running_the_packages_init():
 
 @pytest.mark.usefixtures("counted_package")
 def test_the_first_attribute_access_runs_the_init_once():
-    defer("made_up", "made_up.inner")
+    defer_init("made_up", "made_up.inner")
     package = import_module("made_up")
     assert (package.answer, package.inner.value, package.deep.value, package.runs.times) == (42, "deep", "deep", [1])
     with pytest.raises(AttributeError, match="module 'made_up' has no attribute 'nothing'"):
@@ -64,7 +64,7 @@ def test_the_first_attribute_access_runs_the_init_once():
 def test_a_failing_init_raises_each_time_and_may_succeed_later(counted_package):
     whole = (counted_package / "__init__.py").read_text()
     (counted_package / "__init__.py").write_text("raise RuntimeError('not yet')")
-    defer("made_up")
+    defer_init("made_up")
     package = import_module("made_up")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="not yet"):
@@ -76,7 +76,7 @@ def test_a_failing_init_raises_each_time_and_may_succeed_later(counted_package):
 @pytest.mark.usefixtures("counted_package")
 def test_a_package_already_imported_or_missing_is_not_deferred():
     package = import_module("made_up")
-    defer("made_up", "made_up_and_missing")
+    defer_init("made_up", "made_up_and_missing")
     assert sys.modules["made_up"] is package
     assert package.runs.times == [1]
     assert "made_up_and_missing" not in sys.modules

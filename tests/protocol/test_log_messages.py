@@ -24,7 +24,7 @@ class Client:
         self.outbox = Outbox(max_notifications=1000, max_notification_bytes=2**20, congested_bytes=2**20)
 
     def pop_messages(self):
-        lines = (self.outbox.batch() or b"").splitlines()
+        lines = (self.outbox.pop_batch() or b"").splitlines()
         for line in lines:
             check("2025-11-25", "LoggingMessageNotification", json.loads(line))
         return [json.loads(line)["params"] for line in lines]
@@ -69,7 +69,7 @@ def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
     messages.note("info", "two")
     messages.note("warning", "three")
     assert [one["data"] for one in client.pop_messages()] == ["one", "three"]
-    messages.forget(client)
+    messages.remove_client(client)
     messages.note("critical", "four")
     assert client.pop_messages() == []
 

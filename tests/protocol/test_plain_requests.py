@@ -222,7 +222,7 @@ async def test_an_internal_error_is_answered_without_details(caplog):
     failing = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=1)
     assert failing.accept(line)
     await session.open_requests.wait_removed()
-    answer = json.loads(outbox.batch())
+    answer = json.loads(outbox.pop_batch())
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
@@ -291,7 +291,7 @@ async def test_requests_that_are_not_plain_go_to_the_sdk():
     assert not taken.accept(plain[:-1])
     session.open_requests.add(1)
     assert taken.accept(plain)
-    refused = json.loads(outbox.batch())["error"]
+    refused = json.loads(outbox.pop_batch())["error"]
     assert refused["code"] == SERVER_ERROR_CODE, "while as many are open as may be"
 
 

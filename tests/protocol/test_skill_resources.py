@@ -97,7 +97,7 @@ def test_digest_size_and_front_matter_are_computed_after_redaction(skills):
     skills.verify(entry)
     assert entry["frontmatter"]["description"] == "use <<redacted:MY_TOKEN>>"
     assert SECRET.encode() not in skills.read("skill://one/SKILL.md")
-    assert skills.served.listed(())[0]["description"] == "use <<redacted:MY_TOKEN>>"
+    assert skills.served.list_guides(())[0]["description"] == "use <<redacted:MY_TOKEN>>"
 
 
 def test_an_entry_is_read_again_for_each_answer(skills):

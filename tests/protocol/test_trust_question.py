@@ -48,10 +48,10 @@ async def test_permission_for_another_language_is_requested_only_if_python_repla
     questions.consider(session, evaluating)
     questions.consider(session, evaluating)
     with anyio.fail_after(60):
-        while not (said := outbox.batch()):
+        while not (said := outbox.pop_batch()):
             await anyio.lowlevel.checkpoint()
     (question,) = map(json.loads, said.splitlines())
     assert question["method"] == ELICIT_METHOD
     assert "/there/python" in question["params"]["message"]
     await questions.end()
-    assert not outbox.batch()
+    assert not outbox.pop_batch()

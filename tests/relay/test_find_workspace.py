@@ -14,7 +14,7 @@ from live_server import environ
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codriver.repls.kinds import project_file_names
-from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
+from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, file_uri_to_path, workspace_of_roots
 from codriver_relay.workspace_search import PROJECT_FILES, is_search_boundary
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
 
@@ -237,7 +237,7 @@ def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, t
 
 
 def test_a_path_with_undecodable_bytes_is_parsed():
-    assert path_of("file:///a%ff") == os.fsdecode(b"/a\xff")
+    assert file_uri_to_path("file:///a%ff") == os.fsdecode(b"/a\xff")
 
 
 @pytest.mark.parametrize(

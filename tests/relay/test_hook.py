@@ -20,7 +20,7 @@ from codriver_relay.hook import (
     EVENT_NAMES_BY_CLIENT,
     MAX_INPUT_BYTES,
     deadline_s,
-    render,
+    render_answer,
     tool_arguments,
 )
 
@@ -83,18 +83,18 @@ BLOCKED = {"decision": "block", "reason": "no"}
     ],
 )
 def test_each_client_gets_its_own_format(client, edited, writing, stopping):
-    assert render(client, "edited", {"context": "line 2"}) == edited
+    assert render_answer(client, "edited", {"context": "line 2"}) == edited
     for event, shape in (("writing", writing), ("stopping", stopping)):
         if shape is not None:
-            assert render(client, event, {"block": "no"}) == shape
+            assert render_answer(client, event, {"block": "no"}) == shape
 
 
 @pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
 @pytest.mark.parametrize("told", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
 def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
     for event in EVENT_NAMES_BY_CLIENT[client]:
-        assert render(client, event, told) == {}
-        assert "allow" not in json.dumps(render(client, event, {**TOLD, **told, "allow": True}))
+        assert render_answer(client, event, told) == {}
+        assert "allow" not in json.dumps(render_answer(client, event, {**TOLD, **told, "allow": True}))
 
 
 @pytest.fixture(scope="module")

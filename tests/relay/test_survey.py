@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver_relay.messages import MAX_SURVEYED_BYTES, Lines, survey
+from codriver_relay.messages import MAX_SURVEYED_BYTES, Lines, classify_line
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text('"\\{}[]:,id', max_size=12)
 IDS = st.integers() | TEXT
@@ -31,7 +31,7 @@ def lines(draw, members):
 
 @given(st.data(), IDS, TEXT, VALUES)
 def test_a_request_is_recognized_with_its_id(data, id_, method, params):
-    message = survey(data.draw(lines({"id": id_, "method": method, "params": params})))
+    message = classify_line(data.draw(lines({"id": id_, "method": method, "params": params})))
     assert message.is_request
     assert not message.is_response
     assert json.loads(message.id) == id_
@@ -39,7 +39,7 @@ def test_a_request_is_recognized_with_its_id(data, id_, method, params):
 
 @given(st.data(), IDS, VALUES, st.sampled_from(["result", "error"]))
 def test_a_response_is_recognized_with_its_id(data, id_, value, kind):
-    message = survey(data.draw(lines({"id": id_, kind: value})))
+    message = classify_line(data.draw(lines({"id": id_, kind: value})))
     assert message.is_response
     assert not message.is_request
     assert json.loads(message.id) == id_
@@ -47,7 +47,7 @@ def test_a_response_is_recognized_with_its_id(data, id_, value, kind):
 
 @given(st.data(), TEXT, VALUES)
 def test_a_notification_is_neither_request_nor_response(data, method, params):
-    message = survey(data.draw(lines({"method": method, "params": params})))
+    message = classify_line(data.draw(lines({"method": method, "params": params})))
     assert not message.is_request
     assert not message.is_response
     assert message.method == method.encode()
@@ -56,7 +56,7 @@ def test_a_notification_is_neither_request_nor_response(data, method, params):
 @given(IDS, st.booleans(), st.booleans())
 def test_an_id_has_one_key_in_any_spelling(id_, ascii_first, ascii_second):
     first, second = (
-        survey(json.dumps({"id": id_, "result": 1}, ensure_ascii=only_ascii).encode() + b"\n")
+        classify_line(json.dumps({"id": id_, "result": 1}, ensure_ascii=only_ascii).encode() + b"\n")
         for only_ascii in (ascii_first, ascii_second)
     )
     assert first.key == second.key
@@ -65,27 +65,27 @@ def test_an_id_has_one_key_in_any_spelling(id_, ascii_first, ascii_second):
 @given(IDS, IDS)
 @example(1, "1")
 def test_different_ids_have_different_keys(one, other):
-    keys = [survey(json.dumps({"id": id_, "method": "m"}).encode()).key for id_ in (one, other)]
+    keys = [classify_line(json.dumps({"id": id_, "method": "m"}).encode()).key for id_ in (one, other)]
     assert (keys[0] == keys[1]) == (one == other)
 
 
 @given(st.binary(max_size=60) | st.text('{}[]":,\\id1 ', max_size=30).map(str.encode))
 def test_garbage_is_just_a_line(garbage):
-    assert survey(garbage).line == garbage
+    assert classify_line(garbage).line == garbage
 
 
 @pytest.mark.parametrize(
     "line", [b"", b"\n", b"[]", b"3", b'"id"', b"{", b"{}", b'{"id":1', b'{"id":1,"method":', b"null"]
 )
 def test_a_line_that_is_no_message_awaits_no_answer(line):
-    message = survey(line)
+    message = classify_line(line)
     assert not message.is_request
     assert not message.is_response
 
 
 @pytest.mark.parametrize("id_", ["null", "true", "[1]", '{"id":1}'])
 def test_an_invalid_id_is_none(id_):
-    assert survey(f'{{"id":{id_},"method":"m"}}'.encode()).id is None
+    assert classify_line(f'{{"id":{id_},"method":"m"}}'.encode()).id is None
 
 
 @pytest.mark.parametrize("order", [("id", "result"), ("result", "id")])
@@ -94,7 +94,7 @@ def test_an_invalid_id_is_none(id_):
 )
 def test_large_lines_are_recognized_in_any_member_order(order, value):
     message = {name: {"id": 5, "result": value}[name] for name in order}
-    found = survey(json.dumps(message).encode() + b"\n")
+    found = classify_line(json.dumps(message).encode() + b"\n")
     assert found.is_response
     assert found.key == b"5"
 
@@ -102,9 +102,9 @@ def test_large_lines_are_recognized_in_any_member_order(order, value):
 def test_an_id_at_the_scan_limit_is_recognized():
     for padding in range(MAX_SURVEYED_BYTES - 80, MAX_SURVEYED_BYTES):
         line = json.dumps({"p": "x" * padding, "id": "abcdef", "method": "tools/call"}).encode() + b"\n"
-        assert survey(line).key == b'"abcdef"'
+        assert classify_line(line).key == b'"abcdef"'
         line = json.dumps({"method": "tools/call", "p": "x" * padding, "id": 123456}).encode() + b"\n"
-        assert survey(line).key == b"123456"
+        assert classify_line(line).key == b"123456"
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda text: text.replace(b"\n", b""))), st.data())

@@ -88,7 +88,7 @@ async def test_a_repl_that_dies_during_an_evaluation_is_a_lost_connection(name):
                     with pytest.raises(ReplDisconnectedError):
                         await operation_calls(opened, "main")[capability]()
             await opened.close_session("main")
-            assert await opened.stacks() is None
+            assert await opened.dump_threads() is None
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ON_THE_JVM - {"jvm"}])

@@ -157,7 +157,7 @@ async def test_queries_are_answered_while_code_runs(name):
             assert await opened.macroexpand("(when 1 2)", None)
             if name == "jvm":
                 assert await opened.query(Lookup("map"))
-                dump = await opened.stacks()
+                dump = await opened.dump_threads()
                 assert "Thread.sleep" in dump.whole
                 assert "user$eval" in dump.user
                 assert "clojure.lang" not in dump.user
@@ -170,7 +170,7 @@ async def test_every_operation_refuses_an_unknown_session_and_closing_it_is_harm
             if capability in opened.profile.capabilities:
                 with pytest.raises(SessionNotOpenError):
                     await operation()
-        assert await opened.stacks("other") is None
+        assert await opened.dump_threads("other") is None
         await opened.close_session("other")
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from codriver.app.hot_reload import source_file_stamps
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl
 from codriver.repls import dialects, kinds
@@ -102,7 +102,7 @@ def test_hot_reload_loads_files_in_the_repl_of_their_kind(tmp_path):
 
 def test_a_workspace_can_request_a_repl_kind_by_name(tmp_path):
     write(tmp_path / "codriver.toml", 'repl = ["moon"]\n')
-    assert load(tmp_path, environ={}).withheld == ()
+    assert load_workspace_settings(tmp_path, environ={}).withheld == ()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from codriver_seam import recording
 
 @pytest.fixture(autouse=True)
 def _fresh():
-    recording.forget()
+    recording.reset()
     seam.install(True)
     yield
-    recording.forget()
+    recording.reset()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from seam_lisp import edn
 
 import codriver_seam as seam
-from codriver_seam.accessors import FILTERS
+from codriver_seam.accessors import FILTER_NAMES
 
 TOKEN = "s3cr3t-token-of-ada"
 
@@ -392,8 +392,8 @@ def values_of(told):
         "source": "logging", "origin": "ann", "dispatchId": 2, "since": 75, "sinceMs": middle,
         "between": [told[30]["time"] * 1000, middle], "pred": "not-a",
     }  # fmt: skip
-    assert values.keys() == set(FILTERS)
-    assert len(FILTERS) == 13
+    assert values.keys() == set(FILTER_NAMES)
+    assert len(FILTER_NAMES) == 13
     names = [*itertools.combinations(values, 1), *itertools.combinations(values, 2)]
     return [{name: values[name] for name in chosen} for chosen in names]
 

@@ -15,7 +15,7 @@ from real_repls import clojure, compiled, node
 
 from codriver.features.applications import re_frame
 from codriver.features.applications.re_frame import BROWSER_DIALECT, Forms, Way, to_javascript_name
-from codriver.features.applications.seam_providers import Provider, form
+from codriver.features.applications.seam_providers import Provider, accessor_code
 
 HERE = Path(__file__).parent
 NBB = HERE.parent / "node" / "node_modules" / "nbb" / "cli.js"
@@ -107,7 +107,7 @@ ASKED = {
 def _program(dialect):
     """Return the program that loads the framework and prints the answer to each query."""
     forms = Forms(re_frame.FORM_FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSOR_NAMES, dialect)
-    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, returns_json=True)
+    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.convert_answer, returns_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
     def function(name):
@@ -116,7 +116,7 @@ def _program(dialect):
 
     def printed(name, asked, origin=ME):
         literals = replace(provider, forms={name: " ".join(f"${word}" for word in words[name])})
-        return f'(println (str "answer:" (ask-{name} {form(literals, dialect, name, asked, origin)})))'
+        return f'(println (str "answer:" (ask-{name} {accessor_code(literals, dialect, name, asked, origin)})))'
 
     names = " ".join(f"{json.dumps(to_javascript_name(name))} {name}" for name in sorted(set(NAMES.values())))
     google = (
@@ -155,7 +155,9 @@ def contract_answers(request, tmp_path_factory):
     assert len(lines) == len(FILTERS) + len(ASKED), run.stderr
     data = [json.loads(line, strict=False) for line in lines]
     asked = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
-    return Answers({name: re_frame.read(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
+    return Answers(
+        {name: re_frame.convert_answer(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)]
+    )
 
 
 @dataclass

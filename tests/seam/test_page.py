@@ -7,14 +7,14 @@ from types import ModuleType
 from seam_shop import query
 
 from codriver_seam import recording
-from codriver_seam.accessors import FILTERS
+from codriver_seam.accessors import FILTER_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 
 
 def test_the_application_on_the_page_works():
     [code] = re.findall(r"<!-- seam-app -->\n```python\n(.*?)```\n<!-- /seam-app -->", PAGE, re.DOTALL)
-    recording.forget()
+    recording.reset()
     module = ModuleType("page")
     exec(compile(code, "page.py", "exec"), vars(module))
     answer = query("dispatch", event="['order/add', 2]", sync=True)
@@ -26,4 +26,4 @@ def test_the_application_on_the_page_works():
 
 def test_the_page_names_every_filter():
     [named] = re.findall(r"`filter` of `trace` takes `([^`]+)`", PAGE)
-    assert sorted(named.split()) == sorted(FILTERS)
+    assert sorted(named.split()) == sorted(FILTER_NAMES)

@@ -53,7 +53,7 @@ def test_a_frame_without_epochs_suggests_how_to_make_one(shop):
 
 
 def test_a_disabled_seam_does_nothing_and_says_so():
-    seam.recording.forget()
+    seam.recording.reset()
     assert seam.emit("log", "x") == 0
     assert seam.session_id is None
     seam.frame("shop", lambda: 1)
@@ -65,7 +65,7 @@ def test_a_disabled_seam_does_nothing_and_says_so():
 
 
 def test_only_the_environment_variable_enables_the_seam_implicitly(monkeypatch):
-    seam.recording.forget()
+    seam.recording.reset()
     monkeypatch.delenv("CODRIVER_SEAM", raising=False)
     assert not seam.install()
     assert not seam.install(False)
@@ -415,7 +415,7 @@ def test_sensitive_values_in_basilisp_collections_are_hidden():
         egress = values.Egress([path])
         assert egress.show(state) == f"{{:users: {shown}}}"
         assert egress.redacted == 1
-        assert [*values.strings_at(state, path)] == ["s3cr3t-token"]
+        assert [*values.sensitive_strings(state, path)] == ["s3cr3t-token"]
     long = vector.vector(range(1000))
     assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
 

@@ -80,7 +80,7 @@ def await_no_writer():
 @pytest.fixture(autouse=True)
 def _await_writers():
     yield
-    recording.forget()
+    recording.reset()
     await_no_writer()
 
 

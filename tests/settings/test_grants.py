@@ -23,7 +23,7 @@ def test_permission_covers_only_the_interpreter_for_which_it_was_requested(grant
     given, workspace, python = grants
     assert given.pending_interpreter() == python
     assert not given.allows(python)
-    given.give(python)
+    given.allow(python)
     assert given.allows(python)
     assert not given.allows(str(workspace / "other" / "bin" / "python"))
     assert not list(tmp_path.glob("state/**/*"))
@@ -32,7 +32,7 @@ def test_permission_covers_only_the_interpreter_for_which_it_was_requested(grant
 def test_changed_settings_do_not_end_the_permission(grants):
     given, workspace, python = grants
     given.pending_interpreter()
-    given.give(python)
+    given.allow(python)
     (workspace / "codriver.toml").write_text('toolset = "full"\nhost = "0.0.0.0"\n')
     assert given.allows(python)
 
@@ -42,10 +42,10 @@ def test_a_replaced_environment_ends_the_permission(grants, tmp_path, is_given):
     given, workspace, python = grants
     given.pending_interpreter()
     if is_given:
-        given.give(python)
+        given.allow(python)
     (workspace / ".venv").rename(tmp_path / "elsewhere")
     (workspace / ".venv").symlink_to(tmp_path / "elsewhere")
-    given.give(python)
+    given.allow(python)
     assert not given.allows(python)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from codriver.app.workspace_settings import load, settings_model
+from codriver.app.workspace_settings import load_workspace_settings, settings_model
 from codriver.errors import StartError
 from codriver.settings import model
 from codriver.settings.layers import NON_SETTING_VARIABLES, SettingsError, setting_rows
@@ -28,7 +28,7 @@ def workspace(user_file, tmp_path):
 
 
 def test_without_any_layer_the_default_settings_apply(workspace):
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings == settings_model()()
     assert loaded.warnings == ()
     assert {origin.layer for origin in loaded.origins.values()} == {"default"}
@@ -38,7 +38,7 @@ def test_each_layer_overrides_those_before_it(workspace, user_file):
     steps = [("default", 1664)]
 
     def check():
-        loaded = load(workspace, environ=environ, overrides=overrides)
+        loaded = load_workspace_settings(workspace, environ=environ, overrides=overrides)
         assert (loaded.origins["mcp_socket_server_port"].layer, loaded.settings.mcp_socket_server_port) == steps[-1]
         return loaded.origins["mcp_socket_server_port"].source
 
@@ -62,14 +62,14 @@ def test_each_layer_overrides_those_before_it(workspace, user_file):
 
 
 def test_an_omitted_option_overrides_nothing(workspace):
-    loaded = load(workspace, environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_depth": None})
+    loaded = load_workspace_settings(workspace, environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_depth": None})
     assert loaded.settings.max_depth == 9
 
 
 def test_settings_from_several_layers_are_combined(workspace, user_file):
     user_file.write_text('watch = true\nrepl = ["python"]\n')
     (workspace / "codriver.toml").write_text('nrepl = ["clj=localhost:7888", "1234", "[::1]:5555"]\n')
-    settings = load(workspace, environ={"CODRIVER_HOST": "::1"}).settings
+    settings = load_workspace_settings(workspace, environ={"CODRIVER_HOST": "::1"}).settings
     assert (settings.watch, settings.repl, settings.host) == (True, ("python",), "::1")
     assert settings.nrepl == ("clj=localhost:7888", "1234", "[::1]:5555")
 
@@ -85,25 +85,27 @@ def test_settings_from_several_layers_are_combined(workspace, user_file):
 )
 def test_a_list_is_read_from_the_environment(workspace, user_file, text, value):
     user_file.write_text('repl = ["hy"]\n')
-    assert load(workspace, environ={"CODRIVER_REPL": text}).settings.repl == value
+    assert load_workspace_settings(workspace, environ={"CODRIVER_REPL": text}).settings.repl == value
 
 
 def test_an_ipv6_address_in_the_environment_is_not_parsed_as_json(workspace):
-    assert load(workspace, environ={"CODRIVER_NREPL": "[::1]:7888"}).settings.nrepl == ("[::1]:7888",)
+    assert load_workspace_settings(workspace, environ={"CODRIVER_NREPL": "[::1]:7888"}).settings.nrepl == (
+        "[::1]:7888",
+    )
 
 
 def test_an_empty_variable_counts_as_unset(workspace):
-    assert load(workspace, environ={"CODRIVER_MAX_DEPTH": ""}).settings.max_depth == 7
+    assert load_workspace_settings(workspace, environ={"CODRIVER_MAX_DEPTH": ""}).settings.max_depth == 7
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("off", False), ("0", False)])
 def test_a_boolean_is_read_from_the_environment(workspace, text, value):
-    assert load(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
+    assert load_workspace_settings(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
 
 
 @pytest.mark.parametrize("name", sorted(NON_SETTING_VARIABLES))
 def test_other_variables_of_codriver_are_not_settings(workspace, name):
-    assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
+    assert load_workspace_settings(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_other_variables_of_codriver_are_not_settings(workspace, name):
 def test_an_invalid_value_names_file_key_value_and_alternatives(workspace, line, value, allowed):
     (workspace / "codriver.toml").write_text(line + "\n")
     with pytest.raises(SettingsError) as caught:
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
     key = line.split(" ")[0]
     assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is invalid; use {allowed}"
     assert isinstance(caught.value, StartError)
@@ -140,18 +142,18 @@ def test_an_invalid_value_names_file_key_value_and_alternatives(workspace, line,
 
 def test_an_invalid_variable_is_named(workspace):
     with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid; use"):
-        load(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
+        load_workspace_settings(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
 
 
 def test_an_invalid_option_is_named(workspace):
     with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is invalid"):
-        load(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
+        load_workspace_settings(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
 
 
 def test_an_unknown_key_is_a_warning_that_suggests_the_nearest_name(workspace, user_file):
     user_file.write_text("mcpSocketServerPrt = 1\nmax-depth = 3\nzzzzz = 1\n")
     (workspace / "pyproject.toml").write_text("[tool.codriver]\nautoStartMcpServer = true\n")
-    loaded = load(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
+    loaded = load_workspace_settings(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
     assert loaded.settings == settings_model()()
     assert loaded.warnings == (
         f"{user_file}: there is no setting mcpSocketServerPrt; did you mean mcpSocketServerPort?",
@@ -166,25 +168,25 @@ def test_an_unknown_key_is_a_warning_that_suggests_the_nearest_name(workspace, u
 def test_an_unreadable_settings_file_is_named(workspace, content):
     (workspace / "codriver.toml").write_bytes(content)
     with pytest.raises(SettingsError, match="cannot be read") as caught:
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
     assert caught.value.source == str(workspace / "codriver.toml")
 
 
 def test_a_byte_order_mark_in_a_settings_file_is_accepted(workspace):
     (workspace / "codriver.toml").write_bytes(b"\xef\xbb\xbfmaxDepth = 3\n")
-    assert load(workspace, environ={}).settings.max_depth == 3
+    assert load_workspace_settings(workspace, environ={}).settings.max_depth == 3
 
 
 @pytest.mark.parametrize("text", ["tool = 1\n", "[tool]\ncodriver = 3\n"])
 def test_a_non_table_in_pyproject_is_an_error(workspace, text):
     (workspace / "pyproject.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"write \[tool.codriver\]"):
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
 
 
 def test_a_pyproject_without_a_table_for_codriver_is_valid(workspace):
     (workspace / "pyproject.toml").write_text('[tool.black]\nline-length = 1\n[project]\nname = "x"\n')
-    assert load(workspace, environ={}).warnings == ()
+    assert load_workspace_settings(workspace, environ={}).warnings == ()
 
 
 def test_settings_are_immutable():
@@ -215,7 +217,8 @@ def test_every_setting_has_a_description_a_default_and_its_allowed_values():
 def test_every_value_is_listed_with_its_origin(workspace, user_file):
     user_file.write_text("maxDepth = 3\n")
     rows = {
-        name: (value, whence) for name, value, whence in setting_rows(load(workspace, environ={"CODRIVER_REPL": "hy"}))
+        name: (value, whence)
+        for name, value, whence in setting_rows(load_workspace_settings(workspace, environ={"CODRIVER_REPL": "hy"}))
     }
     assert rows["maxDepth"] == ("3", f"user ({user_file})")
     assert rows["repl"] == ('["hy"]', "environment (CODRIVER_REPL)")
@@ -225,9 +228,9 @@ def test_every_value_is_listed_with_its_origin(workspace, user_file):
 
 def test_listed_values_can_be_pasted_into_a_settings_file(workspace):
     (workspace / "codriver.toml").write_text(r'host = "\u007f\u0001\"é\\"' + "\nnrepl = ['clj=localhost:7888']\n")
-    found = load(workspace, environ={})
+    found = load_workspace_settings(workspace, environ={})
     (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in setting_rows(found)))
-    assert load(workspace, environ={}).settings == found.settings
+    assert load_workspace_settings(workspace, environ={}).settings == found.settings
 
 
 def test_every_setting_is_used_somewhere():

@@ -7,7 +7,7 @@ import sys
 import pytest
 from live_server import WAIT_S, environ, serving
 
-from codriver.app.workspace_settings import load, settings_model
+from codriver.app.workspace_settings import load_workspace_settings, settings_model
 from codriver.settings import machine_policy
 from codriver.settings.layers import SettingsReloader, setting_rows
 from codriver.settings.machine_policy import POLICY_KEYS, read_policy
@@ -82,7 +82,7 @@ def test_no_other_layer_overrides_the_policy(policy, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     environment = {f"CODRIVER_{name.upper()}": "true" for name in SETTINGS}
-    loaded = load(workspace, environ=environment, overrides=dict.fromkeys(SETTINGS, True))
+    loaded = load_workspace_settings(workspace, environ=environment, overrides=dict.fromkeys(SETTINGS, True))
     assert [getattr(loaded.settings, name) for name in SETTINGS] == [False] * len(SETTINGS)
     assert [loaded.settings.policy_path(name) for name in SETTINGS] == [str(policy)] * len(SETTINGS)
     assert ("enableEdits", "false", f"machine ({policy})") in setting_rows(loaded)
@@ -91,7 +91,9 @@ def test_no_other_layer_overrides_the_policy(policy, tmp_path):
 def test_a_policy_takes_effect_at_once_in_a_running_server(policy, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    reloader = SettingsReloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    reloader = SettingsReloader(
+        workspace, environ={}, overrides={}, loaded=load_workspace_settings(workspace, environ={})
+    )
     assert reloader.settings.enable_edits
     policy.write_text("edits = false\n")
     news = reloader.check()

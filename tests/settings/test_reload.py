@@ -4,7 +4,7 @@ import pytest
 from accepted import accept
 from linked_tree import git
 
-from codriver.app.workspace_settings import load, settings_model
+from codriver.app.workspace_settings import load_workspace_settings, settings_model
 from codriver.settings.layers import RESTART_COMMAND, SettingsReloader
 from codriver.settings.model import GROWING_LISTS, RESTART_SETTINGS, Settings
 
@@ -20,7 +20,7 @@ def workspace(monkeypatch, tmp_path):
 @pytest.fixture
 def reloader(workspace):
     def reloader(environ=None, overrides=None):
-        loaded = load(workspace, environ=environ or {}, overrides=overrides)
+        loaded = load_workspace_settings(workspace, environ=environ or {}, overrides=overrides)
         return SettingsReloader(workspace, environ=environ or {}, overrides=overrides or {}, loaded=loaded)
 
     return reloader
@@ -109,7 +109,9 @@ def test_accepting_the_workspace_or_its_main_checkout_is_noticed(workspace, relo
     git("-C", str(workspace), "commit", "--allow-empty", "-m", "first")
     linked = tmp_path / "linked"
     git("-C", str(workspace), "worktree", "add", str(linked))
-    subject = SettingsReloader(linked, environ={}, overrides={}, loaded=load(linked, environ={}, overrides=None))
+    subject = SettingsReloader(
+        linked, environ={}, overrides={}, loaded=load_workspace_settings(linked, environ={}, overrides=None)
+    )
     assert subject.check() is None
     for folder in (workspace, linked):
         accept(folder)

@@ -14,7 +14,7 @@ from accepted import accept
 from live_server import serving
 
 from codriver.app.features import repl_kinds
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.files import toml_file
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.repls.kinds import kinds_by_word
@@ -93,14 +93,14 @@ def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, val
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver" / "codriver.toml"
     user.parent.mkdir(parents=True)
     user.write_text("enableMcpReplEvaluation = false\nrequireToken = true\n")
-    before = getattr(load(workspace, environ={}).settings, name)
+    before = getattr(load_workspace_settings(workspace, environ={}).settings, name)
     write_setting(workspace, name, value, file)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert getattr(loaded.settings, name) == before
     assert len(loaded.withheld) == 1
     assert (loaded.withheld[0].source, loaded.withheld[0].setting) == (str(workspace / file), name_in_files(name))
     accept(workspace)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
 
@@ -108,7 +108,7 @@ def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, val
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
 def test_a_harmless_workspace_setting_takes_effect_at_once(workspace, name, value):
     write_setting(workspace, name, value)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
 
@@ -118,16 +118,16 @@ def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
     user.mkdir(parents=True)
     write_setting(user, name, value)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
     (user / "codriver.toml").unlink()
-    assert getattr(load(workspace, environ={}, overrides={name: value}).settings, name) == wanted
+    assert getattr(load_workspace_settings(workspace, environ={}, overrides={name: value}).settings, name) == wanted
 
 
 def test_only_the_granting_items_of_a_list_are_withheld(workspace):
     write_setting(workspace, "repl", ["python", "sh -c x", "bb"])
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings.repl == ("python", "bb")
     assert loaded.withheld[0].value == ("sh -c x",)
 
@@ -138,7 +138,7 @@ def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
     user.mkdir(parents=True)
     write_setting(user, "watch", value=True)
-    assert load(workspace, environ=environ).withheld == ()
+    assert load_workspace_settings(workspace, environ=environ).withheld == ()
 
 
 def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
@@ -159,22 +159,22 @@ def _answer_to(word):
 def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_one(workspace, file):
     write_setting(workspace, "host", "192.0.2.1", file)
     accept(workspace)
-    assert load(workspace, environ={}).settings.host == "192.0.2.1"
+    assert load_workspace_settings(workspace, environ={}).settings.host == "192.0.2.1"
     write_setting(workspace, "host", "0.0.0.0", file)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings.host == Settings().host
     (held,) = loaded.withheld
     message = withheld_message(held)
     assert 'host = "0.0.0.0" is ignored, because it was changed; the accepted value is "192.0.2.1"' in message
     write_setting(workspace, "host", "192.0.2.1", file)
-    assert load(workspace, environ={}).withheld == ()
+    assert load_workspace_settings(workspace, environ={}).withheld == ()
 
 
 def test_an_added_value_needs_acceptance_while_accepted_ones_stay_in_effect(workspace):
     write_setting(workspace, "repl", ["sh -c x"])
     accept(workspace)
     (workspace / "codriver.toml").write_text('repl = ["sh -c x", "sh -c y"]\nwatch = true\n')
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert (loaded.settings.repl, loaded.settings.watch) == (("sh -c x",), False)
     changed, added = map(withheld_message, loaded.withheld)
     assert 'repl = ["sh -c y"] is ignored, because it was changed; the accepted value is ["sh -c x"]' in changed
@@ -186,7 +186,7 @@ def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
     write_setting(workspace, "watch", value=True, file="pyproject.toml")
     accept(workspace)
     write_setting(workspace, name, value)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, wanted, ())
     assert trust.environment_acceptance(workspace).is_given
@@ -204,7 +204,7 @@ def test_an_unreadable_settings_file_suspends_both_grants(workspace):
     (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
     (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
     with pytest.raises(SettingsError, match=r"codriver\.toml"):
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
     acceptance = trust.environment_acceptance(workspace)
     assert not acceptance.is_given
     assert str(workspace / "codriver.toml") in acceptance.lapsed
@@ -229,7 +229,7 @@ def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
     folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
     folder.rename(workspace_state_directory(other))
     assert not trust.is_accepted(other)
-    assert not load(other, environ={}).settings.watch
+    assert not load_workspace_settings(other, environ={}).settings.watch
 
 
 def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, tmp_path):
@@ -256,7 +256,7 @@ def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_p
         posix_only.make_pipe(record) if shape == "pipe" else record.symlink_to("/dev/zero")
     acceptance = trust.environment_acceptance(workspace)
     assert (acceptance.is_given, str(record) in acceptance.lapsed) == (False, True)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert not loaded.settings.watch
     assert str(record) in withheld_message(loaded.withheld[0])
     checked = run("config", "check", cwd=workspace)
@@ -285,7 +285,7 @@ def test_a_file_designed_to_slow_the_parser_down_is_refused_quickly(workspace, t
     (workspace / "codriver.toml").write_text(text)
     before = os.times().user
     with pytest.raises(SettingsError, match="cannot be read"):
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
     assert os.times().user - before < 5  # of the processor, whatever else the machine does
 
 
@@ -293,7 +293,7 @@ def test_dots_in_strings_comments_and_numbers_are_not_key_parts():
     dots = "." * 500
     numbers = ", ".join(["1.5"] * 500)
     text = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = """{dots}"""\nd = [{numbers}]\ne.f.g = 1\n'
-    assert set(toml_file.parse(text)) == {"a", "b", "c", "d", "e"}
+    assert set(toml_file.parse_toml(text)) == {"a", "b", "c", "d", "e"}
 
 
 @pytest.mark.parametrize("name", ["codriver.toml", "pyproject.toml"])
@@ -309,7 +309,7 @@ def test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused(
         case _:
             file.symlink_to({"zero": "/dev/zero", "ptmx": "/dev/ptmx", "outside": tmp_path / "outside.toml"}[shape])
     with pytest.raises(SettingsError) as caught:
-        load(workspace, environ={})
+        load_workspace_settings(workspace, environ={})
     assert str(file) in str(caught.value)
 
 
@@ -317,18 +317,20 @@ def test_a_settings_link_within_the_workspace_is_followed(workspace):
     (workspace / "etc").mkdir()
     (workspace / "etc" / "real.toml").write_text("maxDepth = 9\n")
     (workspace / "codriver.toml").symlink_to("etc/real.toml")
-    assert load(workspace, environ={}).settings.max_depth == 9
+    assert load_workspace_settings(workspace, environ={}).settings.max_depth == 9
 
 
 def test_a_link_in_the_users_own_settings_is_followed(workspace, tmp_path):
     (tmp_path / "dotfiles.toml").write_text("maxDepth = 9\n")
     (tmp_path / "config" / "codriver").mkdir(parents=True)
     (tmp_path / "config" / "codriver" / "codriver.toml").symlink_to(tmp_path / "dotfiles.toml")
-    assert load(workspace, environ={}).settings.max_depth == 9
+    assert load_workspace_settings(workspace, environ={}).settings.max_depth == 9
 
 
 def test_a_running_server_applies_acceptance_at_every_reload(workspace):
-    reloader = SettingsReloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    reloader = SettingsReloader(
+        workspace, environ={}, overrides={}, loaded=load_workspace_settings(workspace, environ={})
+    )
     write_setting(workspace, "watch", value=True)
     news = reloader.check()
     assert not news.settings.watch
@@ -384,7 +386,7 @@ def test_init_accepts_the_repl_it_writes_itself(workspace):
     (workspace / "node_modules" / ".bin").mkdir(parents=True)
     (workspace / "node_modules" / ".bin" / "nbb").write_text("")
     run("init", "--client", "claude-code", cwd=workspace)
-    assert load(workspace, environ={}).settings.repl == ("nbb",)
+    assert load_workspace_settings(workspace, environ={}).settings.repl == ("nbb",)
 
 
 def test_init_does_not_accept_granting_settings_that_were_already_there(workspace):

@@ -10,7 +10,7 @@ import pytest
 from live_server import environ
 
 from codriver.app import features
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.setup.clients import NoSuchScopeError, UnknownClientError
@@ -147,7 +147,7 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(init, workspace):
 def test_the_repl_to_start_is_written_if_the_project_needs_one(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     init(clients=["zed"])
-    assert load(workspace, environ={}).settings.repl == ("clojure",)
+    assert load_workspace_settings(workspace, environ={}).settings.repl == ("clojure",)
 
 
 def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, workspace):
@@ -215,7 +215,7 @@ def test_a_requested_toolset_is_written_once_and_other_settings_are_kept(init, w
     init(clients=["claude-code"], toolset="full")
     text = (workspace / "codriver.toml").read_text()
     assert text == 'toolset = "full"\n' + before.replace('toolset = "default"\n', "")
-    assert load(workspace, environ={}).settings.toolset == "full"
+    assert load_workspace_settings(workspace, environ={}).settings.toolset == "full"
     init(clients=["claude-code"], toolset="full")
     assert (workspace / "codriver.toml").read_text() == text
 
@@ -230,7 +230,7 @@ def test_the_toolset_is_written_next_to_the_repl(init, workspace):
 def test_the_repl_of_a_python_project_is_written_too(init, workspace, files):
     write(workspace, files)
     assert "to use another REPL, change repl in codriver.toml" in init(clients=["zed"]).text
-    assert load(workspace, environ={}).settings.repl == ("python",)
+    assert load_workspace_settings(workspace, environ={}).settings.repl == ("python",)
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
 

@@ -20,8 +20,8 @@ from codriver.skills import (
     SkillLibrary,
     SkillSelection,
     build_instructions,
+    disabled_skills,
     read_front_matter,
-    switched_off,
 )
 from codriver.skills.discovery import jar_name
 
@@ -71,10 +71,10 @@ def names(library):
 
 def test_the_shipped_skills_are_listed_in_order(library):
     assert names(library()) == [LIVE_REPL_SKILL, EDITING_SKILL]
-    assert [skill.uri for skill in library().shown()] == [
+    assert [skill.uri for skill in library().visible_skills()] == [
         "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md",
     ]  # fmt: skip
-    assert [skill.id for skill in library().shown([LIVE_REPL_SKILL])] == [EDITING_SKILL]
+    assert [skill.id for skill in library().visible_skills([LIVE_REPL_SKILL])] == [EDITING_SKILL]
 
 
 def test_a_skill_is_read_by_the_uri_of_its_guide(library):
@@ -198,8 +198,8 @@ def test_a_disabled_skill_is_absent_everywhere(library):
 
 
 def test_the_skill_settings_disable_the_matching_skills():
-    assert switched_off(live_repl=True, editing=True, names=["x"]) == {"x"}
-    assert switched_off(live_repl=False, editing=False, names=[]) == {LIVE_REPL_SKILL, EDITING_SKILL}
+    assert disabled_skills(live_repl=True, editing=True, names=["x"]) == {"x"}
+    assert disabled_skills(live_repl=False, editing=False, names=[]) == {LIVE_REPL_SKILL, EDITING_SKILL}
 
 
 def test_an_allowed_workspace_skill_overrides_a_shipped_one(library, workspace):

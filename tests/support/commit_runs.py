@@ -95,7 +95,7 @@ def live(case, folder):
     drift = Drift(texts)
     names = import_package(folder, case["package"])
     texts.note()
-    texts.settle()
+    texts.read_recent_sources()
     files = {name: getattr(sys.modules[name], "__file__", "") for name in list(sys.modules) if name in names}
     changed = [name for name, file in files.items() if os.path.relpath(file, folder) in case["changed"]]
     place(case, folder, "new")
@@ -117,7 +117,7 @@ def load(name, file, drift):
     made.begin()
     error, has_failed = "", True
     try:
-        steps = made.steps()
+        steps = made.plan_steps()
         if steps is None:
             return [], "the whole module would run"
         for step in steps:

@@ -98,7 +98,7 @@ def live(case, folder):
     drift = Drift(texts)
     space = imported(case)
     texts.note()
-    texts.settle()
+    texts.read_recent_sources()
     before = probed(case, space)
     exec(case["use"], space)
     after, rows, error, ran = edited(case), [], "", []
@@ -109,7 +109,7 @@ def live(case, folder):
         load.begin()
         failed = True
         try:
-            steps = load.steps()
+            steps = load.plan_steps()
             assert steps is not None, "the whole module would run"
             for step in steps:
                 step.act()

@@ -487,7 +487,7 @@ class MemoryAdapter(Adapter):
         await target.over.wait()
         return Interruption("interrupted")
 
-    async def stacks(self, session=MAIN_SESSION):
+    async def dump_threads(self, session=MAIN_SESSION):
         target = self._sessions.get(session)
         return ThreadDump(f"{target.running}\n  memory_repl", target.running) if target and target.scope else None
 

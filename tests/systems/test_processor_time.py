@@ -7,7 +7,7 @@ import sys
 import pytest
 from live_server import until
 
-from codriver.systems.other_processes import starvation_s
+from codriver.systems.other_processes import processor_wait_s
 
 BUSY = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass\n"
 
@@ -16,10 +16,10 @@ BUSY = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhil
 def test_processes_that_share_a_processor_wait_for_it():
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
-        until(lambda: all(starvation_s(one.pid) > 0.1 for one in busy), "both to wait")
+        until(lambda: all(processor_wait_s(one.pid) > 0.1 for one in busy), "both to wait")
     finally:
         for one in busy:
             one.kill()
             one.wait()
-    assert starvation_s(busy[0].pid) == 0
-    assert starvation_s(os.getpid()) >= 0
+    assert processor_wait_s(busy[0].pid) == 0
+    assert processor_wait_s(os.getpid()) >= 0

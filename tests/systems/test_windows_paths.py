@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths 
     [("file:///c%3A/a%20b/x", "c:\\a b\\x"), ("file:///C:/x", "C:\\x"), ("file://localhost/C:/x", "C:\\x")],
 )
 def test_a_root_uri_becomes_its_path(uri, path):
-    assert roots.path_of(uri) == path
+    assert roots.file_uri_to_path(uri) == path
 
 
 @pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
@@ -48,9 +48,9 @@ def test_a_command_is_split_as_windows_programs_split_it(line, words):
 def test_a_program_next_to_the_interpreter_is_found_with_its_suffix(tmp_path, folder):
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "basilisp.exe").write_bytes(b"MZ")
-    found = programs.program_in(tmp_path, "basilisp")
+    found = programs.find_program(tmp_path, "basilisp")
     assert Path(str(found)).samefile(tmp_path / folder / "basilisp.exe")
-    assert programs.program_in(tmp_path, "hy") is None
+    assert programs.find_program(tmp_path, "hy") is None
 
 
 @pytest.mark.parametrize(("content", "is_one"), [(b"MZ", True), (b"", False)], ids=["a program", "the Store's"])

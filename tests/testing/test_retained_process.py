@@ -150,10 +150,10 @@ def test_a_failure_of_a_rerun_test_is_not_retained(tmp_path):
     events = Written()
     keeper = FailureKeeper(events, str(tmp_path))
     keeper.note("first", trace_of(lambda: 1 / 0))
-    keeper.forget("other")
+    keeper.discard("other")
     keeper.note("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "first"
-    keeper.forget("first")
+    keeper.discard("first")
     keeper.wait()
     assert events.events == [("not-kept", {"reason": NO_FRAMES_MESSAGE})]
     keeper.note("second", trace_of(lambda: 2 / 0))

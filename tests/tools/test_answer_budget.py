@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 from tools_in_memory import serving
 
-from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, fit, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_budget import (
+    ALWAYS_WHOLE_BYTES,
+    cut_to_head,
+    cut_to_tail,
+    fit_rows,
+    json_bytes,
+    shorten,
+)
 from codriver.tools.answers.answer_images import Images
 
 STRINGS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
@@ -51,7 +58,7 @@ ODD = st.lists(st.sampled_from(["a", "u00", "\n", '"', "\\", "é", "漢", "😀"
 
 @given(ODD, st.integers(0, 60))
 def test_a_string_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
-    beginning, end = head(text, max_bytes), tail(text, max_bytes)
+    beginning, end = cut_to_head(text, max_bytes), cut_to_tail(text, max_bytes)
     assert text.startswith(beginning.text)
     assert text.endswith(end.text)
     longer = text[: len(beginning.text) + 1], text[len(text) - len(end.text) - 1 :]
@@ -86,7 +93,7 @@ def client(tmp_path_factory):
 
 def test_a_very_long_string_among_rows_gets_a_third_of_its_share():
     rows = [{"text": "a" * 300}, {"text": "b" * 3000}]
-    (short, flood), note, omitted = fit(rows, 500)
+    (short, flood), note, omitted = fit_rows(rows, 500)
     assert (without_marker(short["text"]), without_marker(flood["text"])) == ("a" * 200, "b" * 66)
     assert (note[:31], omitted) == ("2 texts are shortened to 200 by", 0)
 

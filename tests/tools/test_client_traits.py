@@ -9,7 +9,7 @@ from reading_cost import PROFILES, compact, text_of
 from tools_in_memory import serving
 
 from codriver.repls.contract import test_run_values
-from codriver.repls.contract.reports import report_text
+from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.settings.model import Settings
 from codriver.tools.acts.test_runs import run_json
@@ -178,7 +178,7 @@ def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(t
         test_run_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
         for n in range(300)
     ]
-    report = json.loads(report_text(test_run_values.TestRun(300, 0, 300, 0, tuple(failed))))
+    report = json.loads(encode_report(test_run_values.TestRun(300, 0, 300, 0, tuple(failed))))
     run = run_json(report, "o" * 9000, tmp_path, passed=False, max_bytes=6000)
     assert len(compact(run)) <= BUDGET
     assert run["results"][0]["test"] == "test_0"

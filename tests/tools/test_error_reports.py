@@ -5,7 +5,7 @@ import traceback
 import pytest
 from live_server import serving
 
-from codriver.tools.answers.lean_answers import shortened, without_interruption, without_report
+from codriver.tools.answers.lean_answers import shorten_failure, without_interruption, without_report
 
 FRAMES = [
     "decode (/usr/lib/python3.11/json/decoder.py:355)",
@@ -19,7 +19,7 @@ FRAMES = [
 
 def test_a_trace_is_reduced_to_the_innermost_project_frames():
     error = {"class": "E", "message": "m", "phase": "execution", "file": "/w/shop/orders.py", "line": 7, "column": 3}
-    assert shortened(error | {"form": 1, "trace": FRAMES}, "/w") == {
+    assert shorten_failure(error | {"form": 1, "trace": FRAMES}, "/w") == {
         "class": "E",
         "message": "m",
         "trace": [
@@ -31,29 +31,31 @@ def test_a_trace_is_reduced_to_the_innermost_project_frames():
 
 def test_a_failure_in_the_submitted_code_has_its_line():
     error = {"class": "E", "message": "m", "phase": "execution", "line": 4, "column": 1, "trace": [FRAMES[-1]]}
-    assert shortened(error, "/w") == {"class": "E", "message": "m", "line": 4}
+    assert shorten_failure(error, "/w") == {"class": "E", "message": "m", "line": 4}
     first = {"class": "E", "message": "m", "phase": "execution", "line": 1, "column": 1}
-    assert shortened(first, "/w") == {"class": "E", "message": "m"}
+    assert shorten_failure(first, "/w") == {"class": "E", "message": "m"}
     clojure = {"class": "E", "message": "m", "phase": "execution", "line": 2, "trace": ["user/eval12 (REPL:2)"]}
-    assert shortened(clojure, "/w") == {"class": "E", "message": "m", "line": 2}
+    assert shorten_failure(clojure, "/w") == {"class": "E", "message": "m", "line": 2}
 
 
 @pytest.mark.parametrize("file", ["REPL", "NO_SOURCE_FILE"])
 def test_a_line_in_an_earlier_function_is_not_a_line_of_the_submitted_code(file):
     error = {"class": "E", "message": "m", "phase": "execution", "line": 9}
     trace = [f"shop.core/net ({file}:9)", f"user/eval12/fn--13 ({file}:2)", f"user/eval12 ({file}:2)"]
-    assert shortened(error | {"trace": trace}, "/w") == {
+    assert shorten_failure(error | {"trace": trace}, "/w") == {
         "class": "E", "message": "m", "trace": [f"{file}:9 in shop.core/net"],
     }  # fmt: skip
 
 
 def test_a_syntax_error_keeps_its_position():
     error = {"class": "SyntaxError", "message": "m", "phase": "read", "file": "/w/a.py", "line": 4, "column": 9}
-    assert shortened(error, "/w") == error | {"file": "a.py"}
+    assert shorten_failure(error, "/w") == error | {"file": "a.py"}
 
 
 def test_foreign_frames_are_kept_if_there_are_no_others():
-    assert shortened({"trace": FRAMES[:1]}, "/w") == {"trace": ["/usr/lib/python3.11/json/decoder.py:355 in decode"]}
+    assert shorten_failure({"trace": FRAMES[:1]}, "/w") == {
+        "trace": ["/usr/lib/python3.11/json/decoder.py:355 in decode"]
+    }
 
 
 def raised(chain):

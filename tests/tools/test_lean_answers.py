@@ -8,7 +8,7 @@ from tools_in_memory import serving
 from untimed import untimed
 
 from codriver.core.state import ReportedStatus
-from codriver.tools.answers.lean_answers import Reader, lean
+from codriver.tools.answers.lean_answers import Reader, omit_known_fields
 from codriver.tools.answers.lean_runs import lean_run_fields
 
 FULL = {
@@ -29,11 +29,11 @@ ANN = Reader(who="ann", session_key="py", seen=ReportedStatus(2, "user"))
 
 def omitted_fields(reader=ANN, **fields):
     full = FULL | fields
-    return full.keys() - lean(full, reader).keys()
+    return full.keys() - omit_known_fields(full, reader).keys()
 
 
 def test_a_successful_evaluation_is_reduced_to_its_result():
-    assert lean(FULL, ANN) == {"ok": True, "result": "3"}
+    assert omit_known_fields(FULL, ANN) == {"ok": True, "result": "3"}
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
 
 @pytest.mark.parametrize("given", ["<module 'shop' from '/w/shop.py'>", "#'shop.core/total"])
 def test_a_load_does_not_return_the_name_of_what_was_loaded(given):
-    assert "result" not in lean(FULL | {"result": given}, replace(ANN, loads=True))
-    assert "result" in lean(FULL | {"result": given}, ANN)
-    assert "result" in lean(FULL | {"result": "3"}, replace(ANN, loads=True))
+    assert "result" not in omit_known_fields(FULL | {"result": given}, replace(ANN, loads=True))
+    assert "result" in omit_known_fields(FULL | {"result": given}, ANN)
+    assert "result" in omit_known_fields(FULL | {"result": "3"}, replace(ANN, loads=True))
 
 
 def test_only_a_failed_evaluation_has_no_hint():
@@ -74,8 +74,8 @@ def test_only_a_failed_evaluation_has_no_hint():
 
 
 def test_the_first_form_is_not_numbered():
-    assert lean(FULL | {"error": {"class": "E", "form": 1}}, ANN)["error"] == {"class": "E"}
-    assert lean(FULL | {"error": {"class": "E", "form": 2}}, ANN)["error"] == {"class": "E", "form": 2}
+    assert omit_known_fields(FULL | {"error": {"class": "E", "form": 1}}, ANN)["error"] == {"class": "E"}
+    assert omit_known_fields(FULL | {"error": {"class": "E", "form": 2}}, ANN)["error"] == {"class": "E", "form": 2}
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_the_first_form_is_not_numbered():
 )
 def test_none_is_omitted_as_at_the_python_prompt(said, shown):
     python = Reader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
-    assert lean({"status": "done", **said}, python) == shown
-    assert lean({"status": "done", **said}, ANN) == said
+    assert omit_known_fields({"status": "done", **said}, python) == shown
+    assert omit_known_fields({"status": "done", **said}, ANN) == said
 
 
 # Over the wire

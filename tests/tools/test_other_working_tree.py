@@ -10,7 +10,7 @@ from refusals import refused_as
 
 from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State, outside_workspace_warning
-from codriver.tools.calls.session_choice import Target, check_tree, find_serving_repl, resolve_session
+from codriver.tools.calls.session_choice import Target, check_working_tree, find_serving_repl, resolve_session
 
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/w/main/trees/b"))
 
@@ -28,14 +28,14 @@ def call_with(repl):
     "repl", [discovered_repl(kind="address"), discovered_repl(kind="process"), discovered_repl(tree=None)]
 )
 def test_a_named_or_incomparable_repl_is_not_refused(repl):
-    check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
+    check_working_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert outside_workspace_warning(WORKSPACE, repl) is None
 
 
 def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
     repl = discovered_repl()
     with refused_as("other-worktree") as refused:
-        check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
+        check_working_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert "runs in the working tree /w/main, and" in refused.value.message
     assert "pass replSessionKey py." in refused.value.hint
     assert "/w/main/trees/b/.nrepl-port" in refused.value.hint

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.acts.test_arguments import TestArguments, command_of, path_of, unittest_arguments
+from codriver.tools.acts.test_arguments import TestArguments, pytest_arguments, pytest_path, unittest_arguments
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ def test_paths_and_modules_are_translated_for_pytest(tmp_path, given, expected):
     for file in ("tests/test_a.py", "src/pkg/deep.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    assert path_of(given, tmp_path, tmp_path) == expected
+    assert pytest_path(given, tmp_path, tmp_path) == expected
 
 
 def test_a_workspace_path_is_found_from_another_directory(tmp_path):
     (tmp_path / "backend").mkdir()
     (tmp_path / "test_a.py").touch()
-    assert path_of("test_a.py::test_b", tmp_path, tmp_path / "backend") == "../test_a.py::test_b"
+    assert pytest_path("test_a.py::test_b", tmp_path, tmp_path / "backend") == "../test_a.py::test_b"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_workspace_path_is_found_from_another_directory(tmp_path):
     ],
 )
 def test_the_command_has_options_before_paths(tmp_path, given, command):
-    assert command_of(TestArguments.model_validate(given), tmp_path, tmp_path) == command
+    assert pytest_arguments(TestArguments.model_validate(given), tmp_path, tmp_path) == command
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
 from codriver.app import features, serve
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.protocol import calls
-from codriver.settings.durations import durations_from
+from codriver.settings.durations import durations_from_environment
 from codriver.tools.calls import gate
 
 pytestmark = [
@@ -99,8 +99,8 @@ def workspace(tmp_path, monkeypatch):
 async def run_server(workspace):
     """Run `serve.run` in a new event loop."""
     options = serve.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
-    loaded = load(workspace, environ=os.environ, overrides=options.overrides)
-    await serve._run(options, loaded, durations_from({}, features.durations()))
+    loaded = load_workspace_settings(workspace, environ=os.environ, overrides=options.overrides)
+    await serve._run(options, loaded, durations_from_environment({}, features.feature_durations()))
 
 
 LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]

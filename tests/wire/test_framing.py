@@ -44,13 +44,13 @@ def test_lines_are_decoded_byte_by_byte(data, lines):
     ],
 )
 def test_a_chunk_that_is_exactly_one_line_is_recognized(data, line):
-    assert LineDecoder(max_line_bytes=100).whole(data) == line
+    assert LineDecoder(max_line_bytes=100).complete_line(data) == line
 
 
 def test_the_rest_of_a_line_is_not_a_whole_line():
     decoder = LineDecoder(max_line_bytes=100)
     assert decoder.feed(b"a") == []
-    assert decoder.whole(b"b\n") is None
+    assert decoder.complete_line(b"b\n") is None
     assert decoder.feed(b"b\n") == [b"ab"]
 
 

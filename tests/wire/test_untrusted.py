@@ -5,16 +5,16 @@ import math
 import pytest
 
 from codriver.wire.untrusted import (
-    as_int,
-    as_list,
-    as_map,
-    as_maps,
-    as_number,
-    as_strings,
-    as_text,
+    int_or_none,
+    list_or_empty,
     mapping_at,
+    mapping_or_empty,
+    mappings_or_empty,
+    number_or_none,
     strings_at,
+    strings_or_empty,
     text_at,
+    text_or_none,
 )
 
 OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
@@ -25,7 +25,7 @@ OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
     (None, None), (1.5, None), (["a"], None), ({"a": 1}, None),
 ])  # fmt: skip
 def test_text_can_be_characters_bytes_or_digits(given, text):
-    assert as_text(given) == text
+    assert text_or_none(given) == text
 
 
 @pytest.mark.parametrize(("given", "number"), [
@@ -33,29 +33,29 @@ def test_text_can_be_characters_bytes_or_digits(given, text):
     (True, None), (False, None), (1.0, None), (None, None),
 ])  # fmt: skip
 def test_an_integer_can_be_digits_but_not_a_boolean(given, number):
-    assert as_int(given) == number
+    assert int_or_none(given) == number
 
 
 @pytest.mark.parametrize(("given", "number"), [
     (2, 2.0), (-0.5, -0.5), (math.inf, None), (math.nan, None), (True, None), ("2", None), (None, None),
 ])  # fmt: skip
 def test_a_number_must_be_valid_in_json(given, number):
-    assert as_number(given) == number
+    assert number_or_none(given) == number
 
 
 def test_lists_and_maps_are_returned_and_everything_else_is_empty():
-    assert as_list([1, None]) == [1, None]
-    assert as_map({"a": 1}) == {"a": 1}
+    assert list_or_empty([1, None]) == [1, None]
+    assert mapping_or_empty({"a": 1}) == {"a": 1}
     for other in OTHERS:
-        assert as_list(other) == []
-        assert as_map(other) == {}
-        assert as_maps(other) == []
-        assert as_strings(other) == ()
+        assert list_or_empty(other) == []
+        assert mapping_or_empty(other) == {}
+        assert mappings_or_empty(other) == []
+        assert strings_or_empty(other) == ()
 
 
 def test_elements_of_other_types_are_dropped():
-    assert as_strings(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
-    assert as_maps([{"a": 1}, [], None, {}]) == [{"a": 1}, {}]
+    assert strings_or_empty(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
+    assert mappings_or_empty([{"a": 1}, [], None, {}]) == [{"a": 1}, {}]
 
 
 @pytest.mark.parametrize(("read", "good", "bad", "nothing"), [

@@ -63,17 +63,17 @@ def prompts() -> tuple[Prompt, ...]:
     return tuple(prompt for hooks in server_hooks() for prompt in hooks.prompts)
 
 
-def parts() -> tuple[Part[Any], ...]:
+def feature_parts() -> tuple[Part[Any], ...]:
     """Return the declarations of the state that features keep for the lifetime of a server."""
     return tuple(part for hooks in server_hooks() for part in hooks.parts)
 
 
-def requests() -> tuple[Request, ...]:
+def port_requests() -> tuple[Request, ...]:
     """Return the requests that commands can make at the server's port instead of speaking MCP."""
     return tuple(request for hooks in server_hooks() for request in hooks.requests)
 
 
-def durations() -> Mapping[str, float]:
+def feature_durations() -> Mapping[str, float]:
     """Return the durations that features declare, in seconds by name."""
     return {name: seconds for feature in features() for name, seconds in feature.durations}
 
@@ -175,13 +175,13 @@ def attach_features(services: Services, tasks: TaskGroup) -> None:
     """Create the state of all features, and connect it to the log and the REPLs of a server."""
     from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations
 
-    for part in parts():
+    for part in feature_parts():
         services.parts[part.kind] = part.make(services, tasks)
     every = server_hooks()
     reports = {
         report.name: partial(report.take, services.part(report.part)) for hooks in every for report in hooks.reports
     }
-    services.repls.listen(reports)
+    services.repls.set_report_listeners(reports)
     for connectors in (server for hooks in every for server in hooks.connectors):
         for protocol, connector in connectors.make(services.part(connectors.part)).items():
             services.repls.set_connector(protocol, connector, connectors.silence)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import __version__
 from codriver.app import features, stored_answers
 from codriver.app.live_settings import enabled_skills
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
@@ -57,7 +57,7 @@ def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> 
         SettingsError: the settings of the workspace are invalid.
         OSError: the workspace cannot be read.
     """
-    settings = load(workspace, environ=os.environ).settings
+    settings = load_workspace_settings(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
     manifest = features.manifest()
     skills, first = SkillLibrary(workspace, enabled_skills(settings)), FirstAnswers(__version__, manifest)

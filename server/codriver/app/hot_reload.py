@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import AddServerLine
 from codriver.core.evaluations import UNFINISHED_STATUSES
-from codriver.files import stamp_of
+from codriver.files import stamp_from_status
 from codriver.files.polling import Poller
 from codriver.files.tree_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
@@ -147,5 +147,5 @@ def source_file_stamps(workspace: Path) -> dict[Path, Stamp]:
             if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # faster for thousands of names
                 with contextlib.suppress(OSError):  # it has just been removed
                     if file.is_file():
-                        found[Path(file.path)] = stamp_of(file.stat())
+                        found[Path(file.path)] = stamp_from_status(file.stat())
     return found

@@ -18,7 +18,7 @@ from codriver.core.actions import (
 )
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.settings.layers import withheld_message
-from codriver.skills import SkillSelection, switched_off
+from codriver.skills import SkillSelection, disabled_skills
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action
@@ -94,7 +94,7 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
 
 def enabled_skills(settings: Settings) -> SkillSelection:
     """Return the skills that the settings enable."""
-    disabled = switched_off(
+    disabled = disabled_skills(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )
     return SkillSelection(frozenset(settings.skill_sources), disabled)

@@ -29,7 +29,7 @@ from codriver.app.first_session import watch_languages
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, run_step
 from codriver.app.wiring import build_server_parts, disk_error_reporter, history_error_actions, now_ms
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.core.actions import (
     AddServerLine,
     CancelQueued,
@@ -41,7 +41,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.evaluations import OCCUPYING_STATUSES, Failure
-from codriver.errors import StartError, install_extra
+from codriver.errors import StartError, install_command
 from codriver.files.codriver_paths import relay_file, server_directory
 from codriver.files.polling import Poller
 from codriver.log.control_characters import escape_controls, escape_to_one_line
@@ -56,7 +56,7 @@ from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.listening_programs import watch_listening_programs
 from codriver.repls.launch.recipes import check_repl_word
 from codriver.server_hooks import RunningServer
-from codriver.settings.durations import Durations, durations_from
+from codriver.settings.durations import Durations, durations_from_environment
 from codriver.settings.layers import SettingsReloader, withheld_message
 from codriver.systems import terminals
 from codriver.systems.machine import IDENTIFIES_USERS
@@ -120,7 +120,7 @@ class UvloopMissingError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the setting eventLoop requires uvloop, which is not installed: {install_extra('fast')} adds it; "
+            f"the setting eventLoop requires uvloop, which is not installed: {install_command('fast')} adds it; "
             "or set eventLoop to auto"
         )
 
@@ -132,7 +132,7 @@ def run(options: ServeOptions) -> int:
         StartError: the server could not start.
     """
     with logging_to_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
-        loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
+        loaded = load_workspace_settings(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_repl_word(
                 words,
@@ -141,7 +141,7 @@ def run(options: ServeOptions) -> int:
                 python=loaded.settings.python,
                 added_kinds=features.repl_kinds(),
             )
-        durations = durations_from(os.environ, features.durations())
+        durations = durations_from_environment(os.environ, features.feature_durations())
         features.check_settings(loaded.settings, os.environ)
         sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
         return anyio.run(
@@ -243,7 +243,7 @@ class Server:
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
-        for part in features.parts():
+        for part in features.feature_parts():
             if part.run is not None:
                 self._tasks.start_soon(part.run, parts.services.part(part.kind))
         start = StartServer(self._session_id, os.getpid(), __version__, str(self._workspace))
@@ -285,7 +285,7 @@ class Server:
     def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
         """Return the functions that answer commands' requests, by the name of the request."""
         server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
-        return {request.name: partial(request.answer, server) for request in features.requests()}
+        return {request.name: partial(request.answer, server) for request in features.port_requests()}
 
     async def _read_history(self) -> None:
         """Load the history of earlier runs in a thread. Readers wait for it."""
@@ -361,7 +361,7 @@ class Server:
         discovery.begin()
         self._live.discovery = discovery
         self._tasks.start_soon(discovery.run)
-        for part in features.parts():
+        for part in features.feature_parts():
             if part.seek is not None:
                 self._tasks.start_soon(part.seek, self._parts.services.part(part.kind))
         self._tasks.start_soon(watch_listening_programs, self._core, self._workspace)
@@ -413,12 +413,12 @@ class Server:
         add("write the record of clients", parts.seen.end)
         add("remove the image files", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
-        for part in features.parts():
+        for part in features.feature_parts():
             if part.end is not None:
                 add(f"end {part.kind.__name__}", partial(part.end, parts.services.part(part.kind)))
         add("end the REPLs", parts.repls.close_all)
         add("end the test runs", parts.services.tests.end_all)
-        for part in features.parts():
+        for part in features.feature_parts():
             if part.stop is not None:
                 add(f"stop {part.kind.__name__}", partial(part.stop, parts.services.part(part.kind)))
         add("disconnect the clients", self._disconnect_clients)

@@ -117,7 +117,7 @@ def validity_conditions(workspace: Path) -> dict[str, object]:
 def json_stamp(file: Path) -> list[int] | None:
     """Return the stamp of a file as JSON, or None if it does not exist."""
     try:
-        return list(files.stamp_of(file.stat()))
+        return list(files.stamp_from_status(file.stat()))
     except OSError:
         return None
 

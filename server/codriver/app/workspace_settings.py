@@ -26,7 +26,7 @@ def settings_model() -> type[Settings]:
     )
 
 
-def load(
+def load_workspace_settings(
     workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
 ) -> LoadedSettings:
     """Load the settings of a workspace: see `codriver.settings.layers.load_settings`.

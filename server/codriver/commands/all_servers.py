@@ -22,9 +22,9 @@ def show_all_servers(*, as_json: bool) -> None:
 
     Also lists servers that have died.
     """
-    from codriver.net.known_servers import health_of_all  # noqa: PLC0415  # only for this list
+    from codriver.net.known_servers import query_all_servers  # noqa: PLC0415  # only for this list
 
-    known = health_of_all(CLIENT_NAME)
+    known = query_all_servers(CLIENT_NAME)
     servers = [server.health for server in known if server.health is not None]
     gone = [server for server in known if server.health is None]
     if as_json:

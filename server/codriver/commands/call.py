@@ -233,9 +233,9 @@ def connect_to_server(workspace: Path, *, start: bool) -> client.Connection:
         with waiting_line(lambda: f"starting a server for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
     except client.NoServerError:
-        from codriver.app.workspace_settings import load  # noqa: PLC0415  # not needed if a server is running
+        from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # not needed if a server is running
 
-        if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
+        if start or not load_workspace_settings(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
     with waiting_line(lambda: f"starting a server for {workspace}"):
         return client.connect(workspace, start=True, is_explicit=False)

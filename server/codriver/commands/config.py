@@ -27,11 +27,11 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     Later sources override earlier ones: your own file, the workspace's file, the environment. Options given to a
     running `codriver serve` are not included.
     """
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import setting_rows, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
-    loaded = load(workspace, environ=os.environ)
+    loaded = load_workspace_settings(workspace, environ=os.environ)
     rows = setting_rows(loaded)
     for warning in (*loaded.warnings, *(withheld_message(line, workspace) for line in loaded.withheld)):
         echo(f"codriver: {warning}", err=True)
@@ -55,13 +55,13 @@ def config_check(*, workspace: Path) -> None:
 
     The exit status is 1 if anything is wrong.
     """
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only this command needs it
     from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import SettingsError, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     try:
-        loaded = load(workspace, environ=os.environ)
+        loaded = load_workspace_settings(workspace, environ=os.environ)
         lapsed = trust.environment_lapse_reason(workspace, os.environ, loaded.settings.python)
         sentences = [withheld_message(setting, workspace) for setting in loaded.withheld]
         if lapsed is not None:

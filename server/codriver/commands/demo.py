@@ -16,7 +16,7 @@ import anyio
 import click
 
 from codriver.commands.terminal import Styled, echo
-from codriver.errors import StartError, install_extra
+from codriver.errors import StartError, install_command
 from codriver.files.codriver_paths import port_file
 from codriver.net.relay_install import shipped_relay_directory
 from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
@@ -47,7 +47,7 @@ def demo_command() -> None:
         echo("(the first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     else:
         del steps["lisp"]
-        echo(f"(Python only: {install_extra('lisp')} adds the Lisp REPL)", err=True)
+        echo(f"(Python only: {install_command('lisp')} adds the Lisp REPL)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as directory, _server(Path(directory), steps) as file:
         anyio.run(_evaluate_steps, file, list(steps.values()))
 

@@ -67,6 +67,6 @@ def _forget(memory: Memory, workspace: Path, kind: str) -> None:
 
             forget_history(history_file(workspace))
         else:
-            memory.forget(kind)
+            memory.delete_documents(kind)
     except OSError as error:
         raise click.ClickException(f"cannot delete {kind}: {error}") from error

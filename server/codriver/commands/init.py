@@ -160,11 +160,11 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
 def _withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None, tuple[str, ...]]:
     """Return the workspace's settings that are not accepted yet, or None and the errors if they cannot be read."""
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only needed here
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only needed here
 
     try:
-        return load(workspace, environ=os.environ).withheld, ()
+        return load_workspace_settings(workspace, environ=os.environ).withheld, ()
     except SettingsError as error:
         return None, error.messages
 
@@ -180,14 +180,14 @@ def _revoke_acceptance(workspace: Path) -> None:
 
 def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> None:
     """Accept the workspace, unless its settings already contained something that needs the user's acceptance."""
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
 
     for setting in withheld or ():
         echo(f"codriver: {withheld_message(setting, workspace)}", err=True)
     if withheld == ():
-        accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
+        accept_workspace(workspace, load_workspace_settings(workspace, environ=os.environ), os.environ)
 
 
 def _store_lists(workspace: Path, report: Report) -> None:

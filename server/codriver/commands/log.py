@@ -17,7 +17,7 @@ from codriver.commands.options import IMAGE_MARK_PREFIX, WholeNumberRange, color
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
 from codriver.core.images import replace_image_data, replace_marks
-from codriver.errors import cut_counted
+from codriver.errors import truncate_with_length
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 
@@ -198,7 +198,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
             raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
 
 
-def with_image_marks(entry: Entry) -> Entry:
+def replace_images_with_marks(entry: Entry) -> Entry:
     """Replace the images in an entry of an earlier run with marks."""
     return entry._replace(text=replace_image_data(entry.text))
 
@@ -278,7 +278,7 @@ def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
             f"codriver image {escape_to_one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         )
         text = replace_marks(text, lambda facts: f"<<{facts.description}: {command}>>")
-    indented = cut_counted(text, MAX_TEXT_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
+    indented = truncate_with_length(text, MAX_TEXT_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
     sign, color = SIGNS_BY_CATEGORY.get(category, " "), COLORS_BY_CATEGORY.get(category)
     for log in event_logs():
         if log.category == category:

@@ -64,7 +64,7 @@ def echo(*parts: str | Styled, err: bool = False, end: str = "\n", hang: int | N
     styled = escape_control_characters(parts) if stream.isatty() else as_styled(parts)
     if hang is not None and stream.isatty():
         styled = wrap_text(styled, terminal_columns(), hang)
-    text = "".join(map(_render_style, styled)) if wants_colour(stream) else plain_text(styled)
+    text = "".join(map(_render_style, styled)) if should_use_colour(stream) else plain_text(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
     _write(sayable, err=err)
@@ -103,7 +103,7 @@ def echo_json(value: object, *, indent: int | None = None) -> None:
     click.echo(text)
 
 
-def wants_colour(stream: TextIO) -> bool:
+def should_use_colour(stream: TextIO) -> bool:
     """Return whether to colour output, by `--color`, NO_COLOR, FORCE_COLOR, and whether the stream is a terminal.
 
     Source: https://no-color.org and https://force-color.org; an empty variable counts as unset.

@@ -62,10 +62,10 @@ def _list_accepted() -> None:
 
 
 def _accept_current_settings(workspace: Path) -> None:
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
 
-    loaded = load(workspace, environ=os.environ)
+    loaded = load_workspace_settings(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)
     echo(f"{escape_to_one_line(str(workspace))}: accepted, with its current settings and environment")
     for setting in loaded.withheld:

@@ -1,7 +1,7 @@
 """The queues of evaluations, which run one at a time in each queue.
 
-Within a queue (`core.state.queue_of`), the evaluations of one client run in the order in which they arrived, and
-clients take turns. An evaluation that is accepted while its REPL is starting waits for the REPL.
+Within a queue (`core.state.evaluation_queue`), the evaluations of one client run in the order in which they arrived,
+and clients take turns. An evaluation that is accepted while its REPL is starting waits for the REPL.
 
 A turn is one evaluation, however long it runs. Each evaluation gets a position in the order of turns when it arrives.
 When an evaluation finishes, the same client's next one moves behind everything that has arrived so far. So a client
@@ -41,7 +41,16 @@ from codriver.core.evaluations import NOTEBOOK_CALLER, OCCUPYING_STATUSES, TEST_
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, PURPOSE_KIND, encode_facts
 from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION, SUMMARIZED_KINDS
-from codriver.core.state import Repl, Session, State, queue_occupant, queue_of, with_evaluation, with_item, with_session
+from codriver.core.state import (
+    Repl,
+    Session,
+    State,
+    evaluation_queue,
+    queue_occupant,
+    with_evaluation,
+    with_item,
+    with_session,
+)
 from codriver.errors import NOT_SENT_AGAIN
 
 if TYPE_CHECKING:
@@ -345,30 +354,34 @@ def cancel_queued(state: State, evaluation: Evaluation, action: CancelQueued) ->
     """End an evaluation that is still queued, so that it never runs."""
     if evaluation.status != "queued":
         return Outcome(state)
-    return end(state, evaluation, EvaluationFinished(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
+    return finish_evaluation(
+        state, evaluation, EvaluationFinished(evaluation.id, "interrupted", notes=(action.why,), now=action.now)
+    )
 
 
-def want_input(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
+def record_input_request(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
     """Mark the evaluation as waiting for input and wake the callers queued behind it.
 
     If no connected client can send input, the evaluation is stopped instead.
     """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.stop_unwanted_orphans(waiting.state)
-    queue = queue_of(state, evaluation)
-    behind = [other for other in state.unfinished() if other.status == "queued" and queue_of(state, other) == queue]
+    queue = evaluation_queue(state, evaluation)
+    behind = [
+        other for other in state.unfinished() if other.status == "queued" and evaluation_queue(state, other) == queue
+    ]
     end_effects = tuple(WakeWaiters(evaluation=other.id) for other in behind)
     return replace(finished, effects=(*waiting.effects, *end_effects, *finished.effects))
 
 
-def give_input(state: State, evaluation: Evaluation, _action: InputSent) -> Outcome:
+def record_input_sent(state: State, evaluation: Evaluation, _action: InputSent) -> Outcome:
     """Mark an evaluation as running again after it received input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
 
 
-def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
+def finish_evaluation(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
     """Record the end of an evaluation, wake the callers that wait for it, and run the next in its queue."""
     state = _with_finished(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
@@ -434,7 +447,7 @@ def _with_finished(state: State, evaluation: Evaluation, action: EvaluationFinis
     )
     live = tuple([name for name in state.live if name != finished.id])
     state = replace(state, evaluations=with_item(state.evaluations, finished.id, finished), live=live)
-    return pass_turn_on(state, evaluation)
+    return pass_turn_to_next(state, evaluation)
 
 
 def _stop_notes(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
@@ -452,10 +465,10 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
     """Return the evaluations of a REPL that should start now: for each free queue, the one with the lowest turn."""
     unfinished = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
-    busy = {queue_of(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING_STATUSES}
+    busy = {evaluation_queue(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING_STATUSES}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
     for evaluation in unfinished:
-        queue = queue_of(state, evaluation)
+        queue = evaluation_queue(state, evaluation)
         if evaluation.status == "queued" and evaluation.request is not None and queue not in busy:
             first.setdefault((queue, evaluation.client), evaluation)
     chosen: dict[tuple[str, str], Evaluation] = {}
@@ -465,7 +478,7 @@ def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
     return list(chosen.values())
 
 
-def pass_turn_on(state: State, evaluation: Evaluation) -> State:
+def pass_turn_to_next(state: State, evaluation: Evaluation) -> State:
     """Return the state after an evaluation has finished and its turn has passed to its client's next one in the queue.
 
     If the evaluation ran, the next one moves to the end of the order. If it was cancelled, the next one takes its
@@ -473,9 +486,9 @@ def pass_turn_on(state: State, evaluation: Evaluation) -> State:
     """
     if not state.live:
         return state
-    queue = queue_of(state, evaluation)
+    queue = evaluation_queue(state, evaluation)
     for other in state.unfinished():
-        if other.client == evaluation.client and other.status == "queued" and queue_of(state, other) == queue:
+        if other.client == evaluation.client and other.status == "queued" and evaluation_queue(state, other) == queue:
             turn = state.turns + 1 if evaluation.status in OCCUPYING_STATUSES else max(other.turn, evaluation.turn)
             return replace(with_evaluation(state, replace(other, turn=turn)), turns=max(state.turns, turn))
     return state

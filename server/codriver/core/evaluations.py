@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from codriver.core.records import dataclass
-from codriver.core.requests import Kind, Request, execution_session_of
+from codriver.core.requests import Kind, Request, execution_session_for
 
 TEST_JOBS_REPL = "tests"
 """The pseudo REPL, and session key, of test runs that have a process of their own."""
@@ -109,7 +109,7 @@ class Evaluation:
     @property
     def execution_session(self) -> str:
         """Return the session of the REPL in which the evaluation actually runs."""
-        return execution_session_of(self.kind, self.session)
+        return execution_session_for(self.kind, self.session)
 
     @property
     def is_job(self) -> bool:

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from codriver.errors import cut
+from codriver.errors import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
     rows: list[dict[str, str]] = []
     left = MAX_TOTAL_DIFF_CHARACTERS
     for file, diff in diffs:
-        stored = cut(without_secrets(diff), min(MAX_FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
+        stored = truncate(without_secrets(diff), min(MAX_FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
         left -= len(stored)
         rows.append({"file": file, "diff": stored} if stored else {"file": file})
     return json.dumps({"files": rows, "job": job} if job else {"files": rows}, ensure_ascii=False)

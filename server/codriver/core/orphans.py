@@ -13,7 +13,7 @@ from codriver.core.actions import Action, AddServerLine, CancelQueued, GracePeri
 from codriver.core.dispatch import CloseSession, Effect, Outcome, StartGracePeriod, StopEvaluation
 from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.records import dataclass, replace
-from codriver.core.state import Session, State, queue_of, with_evaluation, with_repl, with_session, without_item
+from codriver.core.state import Session, State, evaluation_queue, with_evaluation, with_repl, with_session, without_item
 
 CLIENT_SESSION_REASON = "its client disconnected, and the session belonged to that client"
 """Reason for ending an evaluation in a session that its client had opened for itself."""
@@ -74,13 +74,13 @@ def _unwanted_orphans(state: State) -> list[_Unwanted]:
     if not orphans:
         return []
     waiting = {
-        queue_of(state, evaluation): evaluation
+        evaluation_queue(state, evaluation): evaluation
         for evaluation in reversed(unfinished)
         if evaluation.status == "queued" and (not evaluation.client or evaluation.client in state.clients)
     }
     found = []
     for orphan in orphans:
-        waiter = waiting.get(queue_of(state, orphan))
+        waiter = waiting.get(evaluation_queue(state, orphan))
         if orphan.is_background:
             found.append(_Unwanted(orphan, BACKGROUND_REASON))
         elif orphan.status == "needs-input":

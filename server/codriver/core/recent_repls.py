@@ -20,7 +20,7 @@ def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> S
     return replace(state, clients=with_item(state.clients, known.id, replace(known, used=used)))
 
 
-def recent_repls_of(state: State, client: str, who: str) -> tuple[str, ...]:
+def recent_repl_ids(state: State, client: str, who: str) -> tuple[str, ...]:
     """Return the ids of the REPLs that a caller has evaluated in, most recently used last."""
     known = state.clients.get(client)
     return known.used.get(who, ()) if known is not None else ()

@@ -30,7 +30,7 @@ NO_KNOWLEDGE = CallerKnowledge(0, frozenset())
 _EVALUATION_NUMBER = attrgetter("number")
 
 
-def knowledge_of(state: State, client: str, who: str) -> CallerKnowledge | None:
+def caller_knowledge(state: State, client: str, who: str) -> CallerKnowledge | None:
     """Return what a caller has been informed of, or None before its first answer."""
     known = state.clients.get(client)
     return known.knowledge.get(who) if known else None
@@ -91,7 +91,7 @@ def _unknown_evaluations(state: State, reported: CallerKnowledge, client: str, w
     return sorted(theirs, key=_EVALUATION_NUMBER) if theirs else theirs
 
 
-def report_all(state: State, action: EvaluationsReported) -> Outcome:
+def record_all_reported(state: State, action: EvaluationsReported) -> Outcome:
     """Record that a caller was informed of all evaluations, and of the status of a session."""
     if action.client not in state.clients:
         return Outcome(state)

@@ -130,6 +130,6 @@ class Request:
         return self.forms or (Form(self.code, 1, 1),)
 
 
-def execution_session_of(kind: Kind, session: str) -> str:
+def execution_session_for(kind: Kind, session: str) -> str:
     """Return the session in which an evaluation of this kind actually runs: tests have one of their own."""
     return TEST_SESSION if kind == "run-tests" else session

@@ -403,7 +403,7 @@ class State:
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
-def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
+def evaluation_queue(state: State, evaluation: Evaluation) -> tuple[str, str]:
     """Return the queue of an evaluation as a pair of REPL id and session.
 
     A background evaluation has a queue of its own.
@@ -428,9 +428,9 @@ def queue_occupant(state: State, evaluation: Evaluation) -> Evaluation | None:
     """Return the evaluation that currently occupies the queue of the given one, if any."""
     if not state.live:
         return None
-    queue = queue_of(state, evaluation)
+    queue = evaluation_queue(state, evaluation)
     for other in state.unfinished():
-        if other.status in OCCUPYING_STATUSES and other.id != evaluation.id and queue_of(state, other) == queue:
+        if other.status in OCCUPYING_STATUSES and other.id != evaluation.id and evaluation_queue(state, other) == queue:
             return other
     return None
 

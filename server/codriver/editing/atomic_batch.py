@@ -35,10 +35,10 @@ from codriver.editing.file_changes import (
     Snapshot,
     UnreadableError,
     UnrestoredFiles,
-    content_of,
     locate_file,
+    read_content,
 )
-from codriver.errors import few
+from codriver.errors import join_first
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, sync_to_disk, temporary_name
 from codriver.files.file_locks import try_lock
 from codriver.files.private_directories import make_private_directory
@@ -154,7 +154,7 @@ class _Batch:
             location = self._directories.location(change.path)
             with locate_file(change.path, self._workspace) as now:
                 is_moved = not os.path.samestat(location.directory_status(), now.directory_status())
-            return not is_moved and content_of(location) == change.before.data
+            return not is_moved and read_content(location) == change.before.data
         except (UnreadableError, FilesChangedError, OSError):
             return False
 
@@ -164,7 +164,7 @@ class _Batch:
         if change.after is None:
             location.remove()
         elif change.before.data is not None:
-            location.put(self._staged[change.path])
+            location.publish(self._staged[change.path])
         else:
             # A link, unlike a rename, does not replace a file that was created in the meantime.
             try:
@@ -266,13 +266,13 @@ def restore_file(
     if before.data is not None:  # written before comparing, so that the replacement follows at once
         location.stage(before.data, mode=before.mode, owner=before.owner, temporary=temporary)
     try:
-        now = content_of(location)
+        now = read_content(location)
         if now == before.data or not is_after(now):
             return now == before.data
         if before.data is None:
             location.remove()
         elif now is not None:
-            location.put(temporary)
+            location.publish(temporary)
         else:
             with contextlib.suppress(FileExistsError):
                 location.put_new(temporary)
@@ -365,7 +365,7 @@ class BatchRecords:
                 with locate_file(path, self._workspace) as location:
                     if _TEMPORARY.fullmatch(entry["temporary"]):
                         location.discard(entry["temporary"])
-                    if "after" not in entry or content_of(location) == _before(entry).data:
+                    if "after" not in entry or read_content(location) == _before(entry).data:
                         continue
                     is_back = restore_file(location, _before(entry), entry["temporary"], is_after=_has(entry["after"]))
                     location.sync()
@@ -456,7 +456,7 @@ def _describe(back: Sequence[str], left: Sequence[str]) -> str:
         return ""
     words = "a batch of edits was interrupted because its server was killed"
     if back:
-        words += f"; restored: {few(back, MAX_NAMED_FILES)}"
+        words += f"; restored: {join_first(back, MAX_NAMED_FILES)}"
     if left:
-        words += f"; not restored, because they changed since or cannot be written: {few(left, MAX_NAMED_FILES)}"
+        words += f"; not restored, because they changed since or cannot be written: {join_first(left, MAX_NAMED_FILES)}"
     return words

@@ -19,7 +19,7 @@ from codriver.editing.file_languages import (
     apply_file_edits,
     check_inserted_text,
     check_new_text,
-    encoding_of,
+    detect_encoding,
 )
 from codriver.errors import refused
 from codriver_lisp.edit import EditEffect, RefusedEdits
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Snapshot
     from codriver.errors import RefusedError
 
-__all__ = ["HY", "CreateFile", "EditRequest", "FileResult", "SearchLimits", "edits_refused", "plan_file_edits"]
+__all__ = ["HY", "CreateFile", "EditRequest", "FileResult", "SearchLimits", "edits_refused_error", "plan_file_edits"]
 
 _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -154,7 +154,7 @@ class FileResult:
         return self.change.before.data is None
 
 
-def edits_refused(errors: Sequence[tuple[int, str, EditError]], count: int) -> RefusedError:
+def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int) -> RefusedError:
     """Return the refusal of a batch with edits that cannot be applied. `count` is the number of all edits."""
     rows: list[dict[str, object]] = []
     for index, file, error in errors:
@@ -273,7 +273,7 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
     bom = BOM if data.startswith(BOM) else b""
     encoding = DEFAULT_ENCODING
     try:
-        encoding = encoding_of(path, data)
+        encoding = detect_encoding(path, data)
         text = data[len(bom) :].decode(encoding)
         if is_replaced or encoding == DEFAULT_ENCODING or _round_trips(text, data, encoding):
             return bom, text
@@ -302,11 +302,11 @@ def _round_trips(text: str, data: bytes, encoding: str) -> bool:
 def _encoded(path: Path, text: str, bom: bytes) -> bytes:
     encoding = DEFAULT_ENCODING
     try:
-        encoding = encoding_of(path, text.encode(errors="replace"))
+        encoding = detect_encoding(path, text.encode(errors="replace"))
         data = text.encode(encoding)
         # Other encodings must be recognisable from the bytes, which those with two bytes per character are not.
         if encoding == DEFAULT_ENCODING or (
-            _round_trips(text, data, encoding) and encoding_of(path, bom + data) == encoding
+            _round_trips(text, data, encoding) and detect_encoding(path, bom + data) == encoding
         ):
             return data
         words = f"the new text would change when it is read as {encoding}, which it declares: use UTF-8"

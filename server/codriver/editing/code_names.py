@@ -17,13 +17,13 @@ from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.python_syntax import parse_source
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read_forms
 from codriver_lisp.references import find_references, find_references_within
-from codriver_lisp.requirements import namespace_of
+from codriver_lisp.requirements import declared_namespace
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def line_diff(before: str, after: str) -> str:
     """Return the differing lines of two texts as a unified diff without header. A long diff is truncated."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
-    return cut(text, DIFF_CHARACTERS)
+    return truncate(text, DIFF_CHARACTERS)
 
 
 def _read_or_default(read_it: Callable[[], T], otherwise: T) -> T:
@@ -155,7 +155,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     if is_in_home and find_references_within(document, home, word):
         return True
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
-    if namespace_of(whole) == home:
+    if declared_namespace(whole) == home:
         return False
     return any(start > len(known) for start in find_references(whole, home, word))
 

@@ -66,7 +66,7 @@ def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
-def plain_name(name: str) -> str:
+def normalize_file_name(name: str) -> str:
     """Return the lower-case name that a file system may treat `name` as.
 
     The file systems of macOS and Windows ignore case. Those of macOS ignore invisible characters. Those of Windows
@@ -78,7 +78,7 @@ def plain_name(name: str) -> str:
 
 def is_version_control(name: str) -> bool:
     """Return whether a file system may treat `name` as a directory or file of version control."""
-    plain = plain_name(name)
+    plain = normalize_file_name(name)
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 

@@ -23,7 +23,7 @@ from codriver.editing.batch import (
     EditRequest,
     FileResult,
     SearchLimits,
-    edits_refused,
+    edits_refused_error,
     plan_file_edits,
     unified_diff,
 )
@@ -283,7 +283,7 @@ class Editor:
             else:
                 errors = errors + [(index, requests[index].file, error) for index, error in result]
         if errors:
-            raise edits_refused(sorted(errors, key=lambda error: error[0]), len(requests))
+            raise edits_refused_error(sorted(errors, key=lambda error: error[0]), len(requests))
         return results
 
     def _put_back(self, batch: tuple[Change, ...]) -> list[str]:

@@ -115,7 +115,7 @@ def read_snapshot(path: Path, workspace: Path, *, most_bytes: int | None = None)
     """
     try:
         with locate_file(path, workspace) as location:
-            return snapshot_of(location, most_bytes=most_bytes)
+            return snapshot_at(location, most_bytes=most_bytes)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
@@ -127,7 +127,7 @@ def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_of(location: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
+def snapshot_at(location: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
     """Return the file at a location.
 
     Raises:
@@ -153,9 +153,9 @@ def too_many_lines_reason(data: bytes) -> str:
     return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it with a program in a shell"
 
 
-def content_of(location: DirectoryEntry) -> bytes | None:
-    """Return the bytes of the file at a location, or None if it is missing. Raises the errors of `snapshot_of`."""
+def read_content(location: DirectoryEntry) -> bytes | None:
+    """Return the bytes of the file at a location, or None if it is missing. Raises the errors of `snapshot_at`."""
     try:
-        return snapshot_of(location).data
+        return snapshot_at(location).data
     except FileNotFoundError:
         return None

@@ -30,12 +30,12 @@ from codriver.editing.python_edits import (
     describe_syntax_error,
     parse_python,
 )
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits, TextEdit
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import Document, SearchLimits
-from codriver_lisp.splices import check_new as check_lisp
+from codriver_lisp.splices import check_balanced as check_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -245,7 +245,7 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
         parts.append(
             "\n".join(
                 f"{'→' if line_number == number else ' '} {line_number}  "
-                f"{cut(lines[line_number - 1], MAX_COMPARED_CHARACTERS)}"
+                f"{truncate(lines[line_number - 1], MAX_COMPARED_CHARACTERS)}"
                 for line_number in around
             )
         )
@@ -268,7 +268,7 @@ def is_python(path: Path) -> bool:
     return path.suffix.lower() in PYTHON_SUFFIXES
 
 
-def encoding_of(path: Path, data: bytes) -> str:
+def detect_encoding(path: Path, data: bytes) -> str:
     """Return the encoding of a file without its byte order mark.
 
     Raises:

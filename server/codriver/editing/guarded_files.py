@@ -11,7 +11,7 @@ import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.editable_paths import plain_name
+from codriver.editing.editable_paths import normalize_file_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,8 +70,8 @@ LINTER: Final = ".clj-kondo"
 
 def guard_reason(workspace: Path, change: Change) -> str:
     """Return why a file of the workspace is guarded against this change, or an empty string. Blocks."""
-    name = plain_name(change.path.name)
-    parts = tuple(map(plain_name, change.path.relative_to(workspace).parts))
+    name = normalize_file_name(change.path.name)
+    parts = tuple(map(normalize_file_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:
         return "its settings control what Codriver may do"
     if name == PYPROJECT_FILE and _codriver_table(change.before.data) != _codriver_table(change.after):

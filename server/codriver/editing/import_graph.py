@@ -59,14 +59,14 @@ class ImportGraph:
                 known = self._read(file)
                 if known is not None:
                     imports[file] = known[2]
-                    for name in names_of(file, root, known[1]):
+                    for name in import_names(file, root, known[1]):
                         names.setdefault(name, set()).add(file)
         return _reached(changed, imports, names)
 
     def _read(self, file: Path) -> tuple[files.Stamp, str, frozenset[str]] | None:
         try:
             status = file.stat()
-            stamp = files.stamp_of(status)
+            stamp = files.stamp_from_status(status)
             known = self._known.get(file)
             if known is not None and known[0] == stamp:
                 return known
@@ -98,7 +98,7 @@ def _reached(
     return reached
 
 
-def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
+def import_names(file: Path, root: Path, space: str = "") -> Iterator[str]:
     """Yield the names by which a file may be imported: its namespace, or its path from any directory of the project."""
     if file.suffix != PYTHON_SUFFIX:
         yield space

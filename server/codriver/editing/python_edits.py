@@ -127,7 +127,7 @@ def _replacement(source: PythonSource, found: Definition, code: CodeFragment, nu
     end = old[len(old.rstrip("\r\n")) :]
     if not isinstance(found.node, _DEFINITION_NODES) and not code.ends_in_comment:
         end = _trailing_comment(source, found) + end
-    new = split_lines(code.at(found.margin, source.step, source.ending) + end)
+    new = split_lines(code.at(found.margin, source.indentation, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
 
 
@@ -182,7 +182,7 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
 def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, gap: int, number: int) -> _Splice:
     """Return the splice that inserts code between lines, adding missing blank lines on both sides."""
     lines = source.lines
-    text = split_lines(code.at(margin, source.step, source.ending) + source.ending)
+    text = split_lines(code.at(margin, source.indentation, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
     is_opened = above is None or len(leading_whitespace(above)) < len(
         margin
@@ -482,7 +482,7 @@ class PythonSource:
         return first[len(first.rstrip("\r\n")) :] or "\n"
 
     @cached_property
-    def step(self) -> str:
+    def indentation(self) -> str:
         """Return one level of indentation, from the first indented body, or an empty string."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)

@@ -36,7 +36,7 @@ from codriver.files.whole_files import (
     read_text,
     read_with_status,
     replace,
-    stamp_of,
+    stamp_from_status,
 )
 from codriver.systems.file_system import remove, remove_tree, rename
 from codriver.systems.machine import sync_to_disk
@@ -72,7 +72,7 @@ __all__ = [
     "remove_tree",
     "rename",
     "replace",
-    "stamp_of",
+    "stamp_from_status",
     "sync_to_disk",
     "temporary_name",
 ]

@@ -182,7 +182,7 @@ class DirectoryEntry:
         is_durable: bool = True,
         temporary: str | None = None,
     ) -> str:
-        """Write `data` to a new temporary file next to the entry. Return its name, for `put` or `discard`.
+        """Write `data` to a new temporary file next to the entry. Return its name, for `publish` or `discard`.
 
         `temporary` overrides the generated name. If `mode` is None, the umask applies. `owner` is a user and group to
         give the file to, if permitted; extended attributes are then copied from the existing file. If `is_durable`, the
@@ -222,7 +222,7 @@ class DirectoryEntry:
         """
         temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
         try:
-            self.put(temporary)
+            self.publish(temporary)
         except BaseException:
             self.discard(temporary)
             raise
@@ -245,7 +245,7 @@ class DirectoryEntry:
             finally:
                 os.close(descriptor)
 
-    def put(self, temporary: str) -> None:
+    def publish(self, temporary: str) -> None:
         """Rename a staged file to the entry's name, replacing an existing file or link.
 
         A directory is not replaced.
@@ -265,7 +265,7 @@ class DirectoryEntry:
         except (OSError, NotImplementedError):  # the file system has no hard links
             if self.status() is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path)) from None
-            self.put(temporary)
+            self.publish(temporary)
 
     def discard(self, temporary: str) -> None:
         """Remove a staged file if it still exists."""

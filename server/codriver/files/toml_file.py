@@ -44,7 +44,7 @@ class TomlFileError(ValueError):
         self.why = why
 
 
-def read(path: Path, *, root: Path | None) -> dict[str, Any]:
+def read_toml(path: Path, *, root: Path | None) -> dict[str, Any]:
     """Return the document in a TOML file, or an empty dictionary if the file does not exist.
 
     If `root`, the workspace, is given, links are followed as long as they stay below it. Otherwise, links are followed
@@ -54,15 +54,15 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
         TomlFileError: it is not a regular file, too large, or not valid TOML.
     """
     try:
-        return parse(content(path, root=root).decode("utf-8-sig"))
+        return parse_toml(read_toml_bytes(path, root=root).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
         raise TomlFileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def content(path: Path, *, root: Path | None) -> bytes:
-    """Return the bytes of a TOML file. Links are followed as by `read`.
+def read_toml_bytes(path: Path, *, root: Path | None) -> bytes:
+    """Return the bytes of a TOML file. Links are followed as by `read_toml`.
 
     Raises:
         OSError: the file does not exist or must not be read.
@@ -70,7 +70,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     return files.read(path, FileRules(Links.OF_USER if root is None else Links.WITHIN, MAX_FILE_BYTES), root=root)
 
 
-def parse(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Parse a TOML document.
 
     Raises:

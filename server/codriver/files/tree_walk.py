@@ -43,7 +43,7 @@ def walk(
             waiting.extend((directory, depth + 1) for directory in sorted(entry.path for entry in directories))
 
 
-def files_of(
+def walk_files(
     directory: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
 ) -> Iterator[Path]:
     """Yield the files of the walk whose names have one of these suffixes, sorted within each directory.

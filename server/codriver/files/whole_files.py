@@ -318,7 +318,7 @@ class ReadCache(Generic[T]):
             raise
         except OSError:  # `read` raises the same error with an explanation
             return read()
-        stamp = stamp_of(status)
+        stamp = stamp_from_status(status)
         known = self._entries.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
@@ -337,6 +337,6 @@ class ReadCache(Generic[T]):
         return found
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
+def stamp_from_status(status: os.stat_result) -> Stamp:
     """Return the stamp of a file with this status."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

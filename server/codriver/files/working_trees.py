@@ -83,7 +83,7 @@ def is_linked_tree(directory: Path) -> bool:
     return tree is not None and tree.git_dir is not None
 
 
-def other_tree(workspace: Path, directory: Path) -> Path | None:
+def other_working_tree(workspace: Path, directory: Path) -> Path | None:
     """Return the working tree that contains `directory`, if it is another one of the workspace's repository.
 
     Returns None for the same tree, one of another repository, or an unconfirmed one. Blocks on the disk.

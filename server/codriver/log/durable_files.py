@@ -126,7 +126,7 @@ class DiskErrorReporter:
                 "XDG_STATE_HOME and restart the server"
             )
 
-    def over(self) -> None:
+    def report_recovery(self) -> None:
         """Report that writing works again, if an error was reported."""
         if self.why is not None:
             self.why = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from codriver.errors import cut_counted
+from codriver.errors import truncate_with_length
 from codriver.log.bounded_log import BoundedLog, Follower
 from codriver.log.control_characters import escape_to_one_line
 
@@ -54,7 +54,7 @@ class EventStore(BoundedLog):
 
     def clean(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
         """Redact a string, and shorten it to one line of at most this length."""
-        return cut_counted(escape_to_one_line(self._redact(text)), max_characters)
+        return truncate_with_length(escape_to_one_line(self._redact(text)), max_characters)
 
     def insert(self, record_at: Callable[[int], Record], strings: Iterable[str | None]) -> int:
         """Store an event, evict the oldest ones if necessary, and return its line number.

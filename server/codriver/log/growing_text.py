@@ -203,7 +203,7 @@ class GrowingText:
             yield chunk.text
             position = chunk.start + len(chunk.text)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Drop the content in memory and on disk, and ignore any further text."""
         with self._store.lock:
             self._is_forgotten = True
@@ -368,7 +368,7 @@ class RedactedStream(GrowingText):
     def append(self, text: str) -> str:
         """Append text, and return what may be displayed of it and of previously withheld text."""
         if self._within is None:
-            self._within = self._redactor.stream()
+            self._within = self._redactor.new_stream_redactor()
         seen = self._within.feed(text)
         self.add(seen)
         return seen

@@ -78,9 +78,9 @@ class LoadedHistory:
 class History:
     """The history of one workspace, for the lifetime of a server that holds the workspace's lock.
 
-    Call `start` first, and then `read` in a thread to load the entries, which readers wait for. `add` and `saw_line`
-    may be called from any thread and never wait for the disk. While `run` is active, one thread writes entries as they
-    are added, and another syncs the file. `close` ends it.
+    Call `start` first, and then `read` in a thread to load the entries, which readers wait for. `add` and
+    `record_used_line` may be called from any thread and never wait for the disk. While `run` is active, one thread
+    writes entries as they are added, and another syncs the file. `close` ends it.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
@@ -248,7 +248,7 @@ class History:
         They are in memory at once and written soon afterwards. Strings of more than 64 KiB are truncated in the middle.
         Beyond the limits, the oldest entries are dropped.
         """
-        self.saw_line(entries[-1].line)
+        self.record_used_line(entries[-1].line)
         for entry in entries:
             if entry.category == EVALUATED_CODE_CATEGORY:
                 self._retain(truncate_entry(entry))
@@ -278,7 +278,7 @@ class History:
         self._unrecorded |= {e.evaluation: math.inf for e in self._pending if e.evaluation and e.line <= line}
         self._pending = [e for e in self._pending if e.line > line]
 
-    def saw_line(self, line: int) -> None:
+    def record_used_line(self, line: int) -> None:
         """Record that the log has used a line number, so that no later run reuses it."""
         if self._line_numbers.note(line):
             self._wake()
@@ -410,7 +410,7 @@ class History:
                 raise
             finally:
                 self._wake_waiting()
-            self._disk_errors.over()
+            self._disk_errors.report_recovery()
 
     def _compact(self) -> None:
         try:

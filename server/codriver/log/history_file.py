@@ -158,7 +158,7 @@ class HistoryFile:
                     descriptor = -1
                     self._close()
                     with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as entry:
-                        entry.put(self._compacted.name)
+                        entry.publish(self._compacted.name)
                     self._replaced(sum(sizes) + len(appended) + len(last))
                     self._has_unsynced = True
             finally:

@@ -54,7 +54,7 @@ class ImageFiles:
         self._lines[name] = next((entry.line for entry in newest if data in entry.text), self._log.last_line or 0)
         return str(path)
 
-    def drop(self, lines: Collection[int]) -> None:
+    def delete_evicted(self, lines: Collection[int]) -> None:
         """Delete the files of images whose lines were evicted from the log."""
         if self._lines and lines:
             gone = [name for name, line in self._lines.items() if line <= max(lines)]

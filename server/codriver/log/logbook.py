@@ -98,7 +98,7 @@ class Logbook:
             self._notification.schedule()
         transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
         if transcript is not None:
-            transcript.saw_line(line)
+            transcript.record_log_line(line)
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
@@ -108,7 +108,7 @@ class Logbook:
         """
         redactor = self._chunk_redactors.get((repl, stream))
         if redactor is None:
-            redactor = self._chunk_redactors[repl, stream] = self._redactor.stream()
+            redactor = self._chunk_redactors[repl, stream] = self._redactor.new_stream_redactor()
         return redactor.feed(chunk)
 
     def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
@@ -120,17 +120,17 @@ class Logbook:
         """Redact those of the named values whose names mark them as secrets, from now on."""
         found = [(name, value) for name, value in named if name.upper().endswith(SECRET_NAME_ENDINGS)]
         if found:
-            self.learn_sensitive(source, found)
+            self.add_sensitive_strings(source, found)
 
-    def learn_sensitive(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
+    def add_sensitive_strings(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
         """Redact these named strings, which the application in a REPL has declared sensitive, from now on."""
         self.log.add_waiting()  # learning secrets may drop older ones
-        self._redactor.learn_sensitive(repl, strings)
+        self._redactor.add_sensitive_strings(repl, strings)
 
     def forget_sensitive(self, repl: str) -> None:
         """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         self.log.add_waiting()
-        self._redactor.forget(repl)
+        self._redactor.remove_sensitive_strings(repl)
 
     def remembered(self) -> tuple[Entry, ...]:
         """Return the entries of earlier runs: see `merge_earlier_runs`. Blocks on the disk."""
@@ -174,7 +174,7 @@ class Logbook:
     def _logged(self, report: LogChange) -> None:
         if report.retracted:
             self.on_left(report.retracted)
-        self.history.saw_line(report.last_line)
+        self.history.record_used_line(report.last_line)
 
 
 class _CoalescedNotification:

@@ -197,7 +197,7 @@ class Memory:
         read = self._read(self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sorted(_documents_in(database)))
         return tuple([document for document in read or () if kind in (None, document.kind)])
 
-    def forget(self, kind: str) -> None:
+    def delete_documents(self, kind: str) -> None:
         """Delete all documents of a kind.
 
         Raises:
@@ -369,7 +369,7 @@ def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
         status = path.stat()
     except OSError:
         return None
-    return path.name, files.stamp_of(status)
+    return path.name, files.stamp_from_status(status)
 
 
 def _documents_in(database: TinyDB) -> Iterator[Document]:
@@ -556,5 +556,5 @@ def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
     except OSError as error:
         errors.met(error)
         return False
-    errors.over()
+    errors.report_recovery()
     return True

@@ -141,7 +141,7 @@ class OutputLog(BoundedLog):
         self.add_waiting()
         return self._evicted
 
-    def without_secrets(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Redact a string as the log would. Redact before truncating, as half of a secret is not recognized."""
         return self._redact(text)
 

@@ -105,10 +105,10 @@ class QuerySources:
         Raises:
             QueryError: the text is not a valid query.
         """
-        from codriver_datalog.query import parse  # noqa: PLC0415  # delays the start, and is not needed before the first query
+        from codriver_datalog.query import parse_query  # noqa: PLC0415  # delays the start, and is not needed before the first query
 
         named = tuple(rules for name, rules in self.rules.items() if name in text)
-        return parse(text, schema=self.schema, rules=_rules(named, self.schema) if named else None)
+        return parse_query(text, schema=self.schema, rules=_rules(named, self.schema) if named else None)
 
 
 @lru_cache(maxsize=4)

@@ -136,8 +136,8 @@ class Redactor:
         self._from_environment = _Secrets(sorted(self._by_name.items()), self._from_environment.by_secret)
         self._collect_secrets()
 
-    def learn_sensitive(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
-        """Redact named strings that the application in a REPL declares sensitive, until `forget`."""
+    def add_sensitive_strings(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
+        """Redact named strings that the application in a REPL declares sensitive, until `remove_sensitive_strings`."""
         by_text = dict(self._sensitive.get(repl, {}))
         for name, text in sensitive:
             if len(text) >= MIN_SECRET_CHARACTERS and any(map(str.isalnum, text)):
@@ -151,7 +151,7 @@ class Redactor:
         self._sensitive = {**self._sensitive, repl: by_text}
         self._collect_secrets()
 
-    def forget(self, repl: str) -> None:
+    def remove_sensitive_strings(self, repl: str) -> None:
         """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         if repl in self._sensitive:
             self._sensitive = {name: by_text for name, by_text in self._sensitive.items() if name != repl}
@@ -202,7 +202,7 @@ class Redactor:
         """
         return any(chunk in printed for chunk, _ in self._secrets.groups)
 
-    def stream(self) -> StreamRedactor:
+    def new_stream_redactor(self) -> StreamRedactor:
         """Return a redactor for text that arrives in chunks."""
         return StreamRedactor(self)
 

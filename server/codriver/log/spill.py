@@ -185,7 +185,7 @@ class SpillFile:
     def append(self, blocks: Sequence[str]) -> int:
         """Write the next blocks and return their size in bytes. Blocks on the disk.
 
-        Call `rest` if nothing more follows soon.
+        Call `close_until_append` if nothing more follows soon.
 
         Raises:
             OSError: they could not be written. The file can still be read, but not appended to.
@@ -386,7 +386,7 @@ class SpillStore:
         self.bytes += size
         self._writes += 1
         self._spilling[text] = None
-        self.issue.over()
+        self.issue.report_recovery()
 
     def failed(self, error: OSError) -> None:
         """Record a disk error. The caller holds the lock."""

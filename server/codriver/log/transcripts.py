@@ -17,7 +17,7 @@ import anyio
 
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.records import Recent
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.log.growing_text import PART_CHARACTERS, Chunk, GrowingText, RedactedStream
 from codriver.log.spill import SpillCapacity, SpillStore
 
@@ -117,7 +117,7 @@ class Transcript:
         if known is None:
             new = RedactedStream(self._store, f"{self.evaluation}.{name}", self._age, self._redactor)
             if self._is_forgotten:
-                new.forget()
+                new.discard()
             # Atomic, because any thread may read.
             known = self._streams.setdefault(name, new)
         return known
@@ -133,7 +133,7 @@ class Transcript:
         self._reported.move(caller, positions)
 
     @property
-    def turn(self) -> asyncio.Lock:
+    def answer_lock(self) -> asyncio.Lock:
         """Return a lock to hold while an answer is created, so that concurrent answers do not report the same text."""
         if self._turn is None:
             self._turn = asyncio.Lock()
@@ -146,7 +146,7 @@ class Transcript:
         return bool(self._streams) and any(stream.total for stream in list(self._streams.values()))
 
     @property
-    def total(self) -> int:
+    def total_characters(self) -> int:
         """Return the number of characters in all values and output, including those that were dropped."""
         printed = sum([stream.total for stream in list(self._streams.values())]) if self._streams else 0
         return self.result.total + printed
@@ -154,7 +154,7 @@ class Transcript:
     @property
     def is_in_memory(self) -> bool:
         """Return whether the whole transcript can be read without disk access."""
-        if self.total < PART_CHARACTERS:  # shorter strings are never written to the disk
+        if self.total_characters < PART_CHARACTERS:  # shorter strings are never written to the disk
             return True
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
@@ -214,7 +214,7 @@ class Transcript:
         issue = self._store.issue.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
 
-    def saw_line(self, line: int) -> None:
+    def record_log_line(self, line: int) -> None:
         """Record that an entry of this evaluation was logged at `line`."""
         if self.first_line is None:
             self.first_line = line
@@ -228,16 +228,16 @@ class Transcript:
                 future.set_result(None)
 
     def change(self) -> Awaitable[None]:
-        """Return a future for the next `signal`, which a single task must await immediately."""
+        """Return a future for the next call of `notify_change`, which a single task must await immediately."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Drop all strings, in memory and on disk."""
         self._is_forgotten = True
         for text in (self.result, *self._streams.values()):
-            text.forget()
+            text.discard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class LateOutput:
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
         """Record output that was logged at `line`."""
-        head = cut(" ".join(text[: 4 * MAX_LATE_EXCERPT_CHARACTERS].split()), MAX_LATE_EXCERPT_CHARACTERS)
+        head = truncate(" ".join(text[: 4 * MAX_LATE_EXCERPT_CHARACTERS].split()), MAX_LATE_EXCERPT_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
         if last is not None and last.source == source and last.last_line > self._newest_reported:
@@ -342,7 +342,7 @@ class Transcripts:
 
         If it is not whole, a partial secret at its end is removed too.
         """
-        seen = self._redactor(text) if is_whole else self._redactor.stream().feed(text)
+        seen = self._redactor(text) if is_whole else self._redactor.new_stream_redactor().feed(text)
         return seen if is_whole and len(seen) <= most else f"{seen[: most - 1]}…"
 
     def open(self, evaluation: str, requested: Hashable = None, code: str = "") -> Transcript:
@@ -376,7 +376,7 @@ class Transcripts:
         ):
             oldest, _ = self._over.popitem(last=False)
             gone = self._all.pop(oldest)
-            gone.forget()
+            gone.discard()
             if self._newest.get(gone.requested) == oldest:
                 del self._newest[gone.requested]
 

@@ -56,7 +56,7 @@ class ServerFailedError(NoServerError):
     """Raised when a started server exited before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
-        words = server_record.log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or explain_silent_exit(log)
+        words = server_record.read_log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or explain_silent_exit(log)
         StartError.__init__(
             self,
             f"the server started for {workspace} exited with status {status}: "

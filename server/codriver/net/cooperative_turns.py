@@ -25,7 +25,7 @@ class TurnTimer:
         self._ends = perf_counter() + MAX_TURN_S
 
     @property
-    def is_over(self) -> bool:
+    def is_turn_over(self) -> bool:
         """Return whether the computation should yield now."""
         return perf_counter() >= self._ends
 
@@ -45,5 +45,5 @@ async def run_in_turns(work: Generator[None, None, T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-        if turns.is_over:
+        if turns.is_turn_over:
             await turns.leave_off()

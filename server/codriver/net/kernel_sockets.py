@@ -56,7 +56,7 @@ class UnsupportedQueryError(OSError):
     """Raised when the kernel does not support this kind of query."""
 
 
-def listener_behind(connection: socket.socket) -> LocalSocket | None:
+def find_peer_listener(connection: socket.socket) -> LocalSocket | None:
     """Return the listening socket at the other end of an outgoing connection.
 
     Returns None if it is not on this machine, or not in this container.
@@ -65,25 +65,25 @@ def listener_behind(connection: socket.socket) -> LocalSocket | None:
         UnsupportedQueryError: this system does not identify the peer.
     """
     try:
-        return _socket_or_none(peer.listener_of(connection))
+        return _socket_or_none(peer.find_listener(connection))
     except OSError as error:
         raise UnsupportedQueryError(error.errno, "/proc/net/tcp") from error
 
 
-def listener_at(remote: Address) -> LocalSocket | None:
+def find_listener(remote: Address) -> LocalSocket | None:
     """Return the socket that listens at an address of this machine, or None if there is none.
 
     Raises:
         UnsupportedQueryError: this system does not identify it.
     """
-    packed = peer.plain(remote[0])
+    packed = peer.packed_address(remote[0])
     try:
-        return _socket_or_none(peer.find(packed, remote[1], bytes(len(packed)), 0))
+        return _socket_or_none(peer.find_socket(packed, remote[1], bytes(len(packed)), 0))
     except OSError as error:
         raise UnsupportedQueryError(error.errno, "/proc/net/tcp") from error
 
 
-def process_holding(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
+def find_lock_holder(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
     """Return the id of the process that holds the lock on a file and has the socket `inode`, or None.
 
     `hint` is a process id to try first.
@@ -92,7 +92,7 @@ def process_holding(lock: os.stat_result, inode: int, *, hint: int | None) -> in
         UnsupportedQueryError: this system does not identify it.
     """
     try:
-        return peer.holder_of(lock, inode, hint)
+        return peer.find_lock_holder(lock, inode, hint)
     except OSError as error:
         raise UnsupportedQueryError(error.errno, "/proc/locks") from error
 
@@ -111,7 +111,9 @@ def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
     Raises:
         OSError: this kernel, or the container, does not support such queries.
     """
-    return _socket_or_none(peer.query_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
+    return _socket_or_none(
+        peer.query_kernel(peer.packed_address(remote[0]), remote[1], peer.packed_address(local[0]), local[1])
+    )
 
 
 def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_DIRECTORY) -> LocalSocket | None:
@@ -121,7 +123,9 @@ def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_D
         OSError: this system has no such tables.
     """
     return _socket_or_none(
-        peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory))
+        peer.search_tables(
+            peer.packed_address(remote[0]), remote[1], peer.packed_address(local[0]), local[1], tables=str(directory)
+        )
     )
 
 
@@ -232,7 +236,7 @@ def connection_objection(connection: socket.socket, file: Path) -> str | None:
     Queries the kernel, or the disk if the kernel does not support it.
     """
     try:
-        return listener_objection(listener_behind(connection), file)
+        return listener_objection(find_peer_listener(connection), file)
     except UnsupportedQueryError:
         return listener_objection(None, file)
 
@@ -243,7 +247,7 @@ def address_objection(address: Address, file: Path) -> str | None:
     See `connection_objection`.
     """
     try:
-        return listener_objection(listener_at(address), file)
+        return listener_objection(find_listener(address), file)
     except UnsupportedQueryError:
         return listener_objection(None, file)
 

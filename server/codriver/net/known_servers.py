@@ -73,16 +73,16 @@ def noted_workspaces() -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
-def health_of_all(name: str) -> tuple[KnownServer, ...]:
+def query_all_servers(name: str) -> tuple[KnownServer, ...]:
     """Query all servers with a note concurrently. `name` is the client's name. Blocks for a few seconds at most."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()
     with ThreadPoolExecutor(MAX_CONCURRENT_QUERIES) as threads:
-        return tuple(threads.map(lambda workspace: health_of(workspace, name), workspaces))
+        return tuple(threads.map(lambda workspace: query_server(workspace, name), workspaces))
 
 
-def health_of(workspace: Path, name: str) -> KnownServer:
+def query_server(workspace: Path, name: str) -> KnownServer:
     """Query the server of one workspace. `name` is the client's name."""
     try:
         with client.connect(workspace, name=name) as connection:

@@ -16,7 +16,7 @@ from codriver.net.keepalive import enable_keepalive
 from codriver.net.listening_sockets import RESERVED_DESCRIPTORS
 from codriver.net.outbox import Outbox, immediate_sender
 from codriver.net.server_record import ANSWER_METHOD
-from codriver.net.socket_reader import MAX_READ_BYTES, receiver_of
+from codriver.net.socket_reader import MAX_READ_BYTES, bytes_receiver
 from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Listener:
         async with anyio.create_task_group() as tasks:
             session.part = tasks.cancel_scope.cancel
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, receiver_of(stream, first, session))
+            await self._protocol.serve(session, bytes_receiver(stream, first, session))
             session.outbox.close()
             # The writer ends when everything is sent. Do not wait longer for a client that does not read.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_TIMEOUT_S
@@ -208,11 +208,11 @@ def _first_request_id(data: bytes) -> str | int | None:
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
     """Send the queued lines in batches. If the client has disconnected, end its conversation."""
     try:
-        while (batch := session.outbox.batch()) is not None:
+        while (batch := session.outbox.pop_batch()) is not None:
             await stream.send(batch)
             size = len(batch)
             del batch  # otherwise an idle client's last answer would stay in memory
-            session.outbox.written(size)
+            session.outbox.record_written(size)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         session.has_left = True
         scope.cancel()

@@ -112,7 +112,7 @@ class Outbox:
             if self.dropped == 1:
                 self.on_first_loss()
 
-    def batch(self) -> bytes | None:
+    def pop_batch(self) -> bytes | None:
         """Remove and return the next lines as one chunk, or None if the queue is empty, so that the writer ends."""
         if not self._lines:
             self._is_idle = True
@@ -125,7 +125,7 @@ class Outbox:
             lines.append(line)
         return lines[0] if len(lines) == 1 else b"".join(lines)
 
-    def written(self, size: int) -> None:
+    def record_written(self, size: int) -> None:
         """Record that the writer has sent a batch of `size` bytes."""
         self._waiting_bytes -= size
         if self._space is not None and not self.is_congested:

@@ -126,7 +126,7 @@ def read_record(directory: Path) -> ServerRecord | None:
     return record if record.pid > 0 and 0 < record.port <= MAX_PORT else None
 
 
-def log_tail(directory: Path) -> str:
+def read_log_tail(directory: Path) -> str:
     """Return the last lines of a background server's log, or an empty string if it cannot be read."""
     try:
         with locate_server_file(directory, "serve.log") as log:
@@ -228,7 +228,7 @@ def verify_server(connection: socket.socket, directory: Path) -> int | None:
         NotTheServerError: it does not, or that cannot be determined; the message has the reason.
     """
     try:
-        return _verified_process(kernel_sockets.listener_behind(connection), directory)
+        return _verified_process(kernel_sockets.find_peer_listener(connection), directory)
     except kernel_sockets.UnsupportedQueryError:
         _trust_lock(connection, directory)
         return None
@@ -242,7 +242,7 @@ def recorded_process_id(claimed: ServerRecord, directory: Path) -> int | None:
         UnsupportedQueryError: this system does not identify the process.
     """
     return _verified_process(
-        kernel_sockets.listener_at(kernel_sockets.normalize_address((server_host(claimed), claimed.port))), directory
+        kernel_sockets.find_listener(kernel_sockets.normalize_address((server_host(claimed), claimed.port))), directory
     )
 
 
@@ -253,7 +253,7 @@ def _verified_process(listener: kernel_sockets.LocalSocket | None, directory: Pa
         raise NotTheServerError("it belongs to another user of this machine")
     lock, claimed = lock_status(directory), read_record(directory)
     if lock is not None:
-        process = kernel_sockets.process_holding(lock, listener.inode, hint=claimed.pid if claimed else None)
+        process = kernel_sockets.find_lock_holder(lock, listener.inode, hint=claimed.pid if claimed else None)
         if process is not None:
             return process
         if is_claimed(directory) is None:  # the file system does not support locks

@@ -108,7 +108,7 @@ class SocketReader(asyncio.Protocol):
         self._before.resume_writing()
 
 
-def receiver_of(
+def bytes_receiver(
     stream: SocketStream, first: bytes, session: ClientSession | None = None
 ) -> Callable[[], Awaitable[bytes | None]]:
     """Return a function that returns `first` and then the stream's next bytes.

@@ -52,7 +52,7 @@ class Broadcast:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
         for uri in sorted(filter(is_skill, self.subscriptions.uris())):
-            self.subscriptions.updated(uri)
+            self.subscriptions.notify_resource_updated(uri)
 
     def log_grew(self) -> None:
         """Notify every client that subscribed to the log, and every follower, that it grew."""
@@ -72,7 +72,7 @@ class Broadcast:
             if is_subscribed:
                 _resource_updated(session, LOG_URI)
             if has_streams:
-                self.subscriptions.updated(LOG_URI, session.id)
+                self.subscriptions.notify_resource_updated(LOG_URI, session.id)
 
     def mark_log_as_known(self, session: ClientSession) -> None:
         """Record that a client, which is about to subscribe, knows the present log."""

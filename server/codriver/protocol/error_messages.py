@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from codriver.errors import CodriverError
-from codriver.wire.untrusted import MAX_DEPTH, as_map
+from codriver.wire.untrusted import MAX_DEPTH, mapping_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ def read_json(line: bytes) -> Any:
     return json.loads(line.decode(), parse_int=_parse_integer)  # `json` would accept bytes in other encodings as well
 
 
-def refusal_of_line(line: bytes) -> Refusal | None:
+def refuse_invalid_line(line: bytes) -> Refusal | None:
     """Return the refusal of a line that is not a message, or None for a notification, which is never answered."""
     try:
         value = read_json(line)
@@ -168,7 +168,7 @@ TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "
 
 def request_meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the `_meta` of a request, or an empty mapping if it is missing or malformed."""
-    return as_map((params or {}).get("_meta"))
+    return mapping_or_empty((params or {}).get("_meta"))
 
 
 def client_description(meta: Mapping[str, Any]) -> dict[str, Any]:

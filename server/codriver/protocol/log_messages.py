@@ -94,7 +94,7 @@ class LogMessages:
         """Send messages of `level` and above to a client from now on."""
         self._listener(client).set_rank = LEVELS.index(level)
 
-    def forget(self, client: ClientSession) -> None:
+    def remove_client(self, client: ClientSession) -> None:
         """Remove a client that has disconnected."""
         self._listeners.pop(client, None)
 

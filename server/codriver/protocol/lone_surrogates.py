@@ -36,7 +36,7 @@ def encodable_id(identity: object) -> str | None:
     return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
 
 
-def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def replace_unencodable_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Replace ids that contain lone surrogates, and return the message and each original id by its substitute."""
     renamed_ids: dict[str, str] = {}
     if name := encodable_id(message.get("id")):
@@ -51,7 +51,7 @@ def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
     return message, renamed_ids
 
 
-def with_original_id(line: bytes, name: str, identity: str) -> bytes:
+def restore_id(line: bytes, name: str, identity: str) -> bytes:
     """Return the response with its original id instead of the substitute `name`.
 
     The first occurrence of `name` in the line is the id.

@@ -29,7 +29,7 @@ from codriver.protocol.error_messages import (
     read_json,
 )
 from codriver.protocol.log_messages import LogMessages
-from codriver.protocol.lone_surrogates import has_lone_surrogates, replace_lone_surrogates, with_plain_ids
+from codriver.protocol.lone_surrogates import has_lone_surrogates, replace_lone_surrogates, replace_unencodable_ids
 from codriver.protocol.plain_requests import PlainRequests
 from codriver.protocol.prompts import Prompts
 from codriver.protocol.replies import Replies
@@ -145,8 +145,8 @@ class McpServer:
         try:
             await stream.run()
         finally:
-            self.log_messages.forget(session)
-            stream.drop()
+            self.log_messages.remove_client(session)
+            stream.discard_buffer()
             await plain.end()
 
     async def _load_sdk_once(self) -> Sdk:
@@ -243,7 +243,7 @@ class MessageStream:
         session.read_immediately = self._accept_at_once
 
     async def run(self) -> None:
-        """Read until the client has disconnected and all of its requests are answered or abandoned."""
+        """Read and handle messages until the client has disconnected and its requests are answered or abandoned."""
         async with anyio.create_task_group() as self._tasks:
             while not self._input_is_closed:
                 await self._session.outbox.wait_for_space()
@@ -272,7 +272,7 @@ class MessageStream:
         if self._reading is not None:
             self._reading.cancel()
 
-    def drop(self) -> None:
+    def discard_buffer(self) -> None:
         """Discard the bytes that were read, because reading stops."""
         self._lines.drop()
 
@@ -283,7 +283,7 @@ class MessageStream:
         """
         if len(data) > MAX_UNSCANNED_BYTES or self._session.outbox.is_congested:
             return False
-        line = self._lines.whole(data)
+        line = self._lines.complete_line(data)
         return line is not None and not has_lone_surrogates(line) and self._plain.accept(line)
 
     async def _accept(self, data: bytes) -> None:
@@ -385,7 +385,7 @@ class MessageStream:
         except (ValueError, RecursionError):
             return line
         if isinstance(value, dict):
-            value, names = with_plain_ids(value)
+            value, names = replace_unencodable_ids(value)
             self._replies.name(names)
             identity = value.get("id")
             if isinstance(identity, str | int) and has_lone_surrogates(json.dumps(_arguments_of(value)).encode()):

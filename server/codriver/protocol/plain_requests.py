@@ -191,14 +191,14 @@ METHODS: dict[str, PlainRequestKind] = {
     CALL: PlainRequestKind(ALL, CALL_SHAPE),
     LISTEN: PlainRequestKind(NO_HANDSHAKE, CHANGES),
     "tools/list": PlainRequestKind(ALL, PAGE, Results.tools),
-    "resources/list": PlainRequestKind(ALL, PAGE, Results.resources),
+    "resources/list": PlainRequestKind(ALL, PAGE, Results.list_resources),
     "resources/templates/list": PlainRequestKind(ALL, PAGE, Results.templates),
     "prompts/list": PlainRequestKind(ALL, PAGE, Results.prompts),
     "resources/subscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
     "resources/unsubscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
-    LIST: PlainRequestKind(ALL, PAGE, Results.skills),
+    LIST: PlainRequestKind(ALL, PAGE, Results.list_skills),
     GET: PlainRequestKind(ALL, RESOURCE_SHAPE, Results.skill),
-    READ_DIRECTORY: PlainRequestKind(ALL, DIRECTORY, Results.directory),
+    READ_DIRECTORY: PlainRequestKind(ALL, DIRECTORY, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
 """Requests that may be plain. These functions create their results, also for the SDK."""
@@ -214,7 +214,7 @@ class PlainRequest:
     version: str = ""
     """Protocol version in which the request is answered."""
 
-    def answered(self, result: str) -> bytes:
+    def result_line(self, result: str) -> bytes:
         """Return the line with the request's result, which is JSON already."""
         named = self.identity if type(self.identity) is int else encode_json(self.identity)
         return (ANSWER % (named, result)).encode()
@@ -331,7 +331,7 @@ class PlainRequests:
 
     def cancel(self, identity: object) -> None:
         """Cancel the request `identity`, which gets no answer, and stop its effects if it is a plain request."""
-        self.replies.forget(identity)
+        self.replies.drop_request(identity)
         if isinstance(identity, str | int) and identity in self._running:
             self._cancelled.add(identity)
             self._running[identity].cancel()
@@ -383,7 +383,7 @@ class PlainRequests:
         if not isinstance(given, dict):
             self._start(request, self._awaited(request, given))
             return
-        self.replies.put(request.identity, request.answered(encode_json(given)))
+        self.replies.put(request.identity, request.result_line(encode_json(given)))
 
     def _start(self, request: PlainRequest, work: Coroutine[Any, Any, Answer]) -> None:
         scope = self._running[request.identity] = anyio.CancelScope()
@@ -410,11 +410,11 @@ class PlainRequests:
                 handed_out()
 
     async def _awaited(self, request: PlainRequest, result: Awaitable[dict[str, Any]]) -> Answer:
-        return request.answered(encode_json(await result)), None
+        return request.result_line(encode_json(await result)), None
 
     def _listen(self, request: PlainRequest) -> None:
         try:
-            self._results.listen(self._client, request.identity, request.params["notifications"])
+            self._results.open_stream(self._client, request.identity, request.params["notifications"])
         except RequestRefusedError as error:
             self.replies.put(request.identity, self._failed(request, error))
         else:
@@ -433,11 +433,11 @@ class PlainRequests:
 
         decisions, is_modern = self._caller.decisions, request.version == MODERN
         if tool.name == decisions.tool and (elicitation := await decisions.required(self._client, request.params)):
-            return request.answered(encode_json(elicitation)), None
+            return request.result_line(encode_json(elicitation)), None
         run = self._caller.run
         answered = await run(self._client, tool, arguments, report, conversation, is_stateless=is_modern)
         more_members = self._results.more_members if is_modern else ""
-        return request.answered(encode_result(self._client, answered, more_members)), answered.handed_out
+        return request.result_line(encode_result(self._client, answered, more_members)), answered.handed_out
 
     def _failed(self, request: PlainRequest, error: Exception) -> bytes:
         """Return the line for a request that was refused, or failed with an internal error."""

@@ -56,7 +56,7 @@ class Prompts:
         self._redactor = redactor
         self._by_name = {prompt.name: prompt for prompt in (*BASE_PROMPTS, *added)}
 
-    def listed(self) -> list[dict[str, Any]]:
+    def list_prompts(self) -> list[dict[str, Any]]:
         """Return all prompts as clients list them."""
         return [
             {
@@ -71,7 +71,7 @@ class Prompts:
             for prompt in self._by_name.values()
         ]
 
-    async def filled(self, client: ClientSession, name: str, given: Mapping[str, str]) -> dict[str, Any]:
+    async def fill_prompt(self, client: ClientSession, name: str, given: Mapping[str, str]) -> dict[str, Any]:
         """Return a prompt for a client, with its arguments and the server's report inserted.
 
         Raises:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codriver.protocol.error_messages import INVALID_REQUEST, MODERN, Refusal
-from codriver.protocol.lone_surrogates import with_original_id
+from codriver.protocol.lone_surrogates import restore_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ class Replies:
     def put(self, identity: str | int, line: bytes) -> None:
         """Send the answer to a request."""
         if identity in self._spelt:
-            line = with_original_id(line, str(identity), self._spelt.pop(identity))
+            line = restore_id(line, str(identity), self._spelt.pop(identity))
         batch = self._batches.pop(identity, None)
         if batch is None:
             self._session.outbox.put(line)
@@ -96,7 +96,7 @@ class Replies:
             self._send(batch)
         self._session.open_requests.remove(identity)
 
-    def forget(self, identity: object) -> None:
+    def drop_request(self, identity: object) -> None:
         """Do not answer a cancelled request. An id without an open request is ignored."""
         if not isinstance(identity, str | int) or identity not in self._session.open_requests:
             return

@@ -131,14 +131,14 @@ class Resources:
         self._library = skills
         self._skills = SkillResources(skills, redactor)
 
-    async def listed(self, client: ClientSession) -> list[dict[str, str]]:
+    async def list_resources(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the resources that exist now: the log, and the skills for this client."""
         always = [
             dict(zip(("uri", *RESOURCE_FIELDS), resource, strict=True)) for resource in (*BASE_RESOURCES, *self._rows)
         ]
         if not client.accepts_skills:
             return always
-        return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
+        return always + await anyio.to_thread.run_sync(self._skills.list_guides, self._hidden())
 
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the families of resources that are too many to list."""

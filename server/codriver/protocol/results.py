@@ -287,15 +287,15 @@ class Results:
             self._about.store(client.name, protocol, with_skills, greeting, result)
         return result
 
-    async def resources(self, client: ClientSession, _params: Params, version: str) -> Result:
+    async def list_resources(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the resources that exist now."""
-        return self.in_version(version, {"resources": await self._resources.listed(client)})
+        return self.in_version(version, {"resources": await self._resources.list_resources(client)})
 
     def templates(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the families of resources."""
         return self.in_version(version, {"resourceTemplates": self._resources.templates(client)})
 
-    async def skills(self, client: ClientSession, params: Params, version: str) -> Result:
+    async def list_skills(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the skills, with the digests of their files.
 
         Raises:
@@ -313,7 +313,7 @@ class Results:
         """
         return self.in_version(version, await self._resources.get_skill(client, params["uri"]), SKILL_LIST_MEMBERS)
 
-    async def directory(self, client: ClientSession, params: Params, version: str) -> Result:
+    async def read_directory(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the content of a skill's directory.
 
         Raises:
@@ -325,7 +325,7 @@ class Results:
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """Return the prompts."""
-        return self.in_version(version, {"prompts": self._prompts.listed()})
+        return self.in_version(version, {"prompts": self._prompts.list_prompts()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
         """Notify the client of changes of a resource from now on.
@@ -343,14 +343,14 @@ class Results:
         client.subscribed.discard(params["uri"])
         return {}
 
-    def listen(
+    def open_stream(
         self,
         client: ClientSession,
         identity: str | int | None,
         requested: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Notify the client of the requested changes, until `unlisten`. `tasks` is described in `Subscriptions`.
+        """Notify the client of the requested changes, until `close_stream`. `tasks` is described in `Subscriptions`.
 
         Raises:
             RequestRefusedError: the client cannot have this stream.

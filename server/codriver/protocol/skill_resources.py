@@ -24,8 +24,8 @@ from codriver.skills import (
     Skill,
     SkillLibrary,
     TooManyFilesError,
-    rank,
     read_front_matter,
+    sort_key,
 )
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ class SkillResources:
         self._library = library
         self._redactor = redactor
 
-    def listed(self, hidden: Collection[str]) -> list[Fields]:
+    def list_guides(self, hidden: Collection[str]) -> list[Fields]:
         """Return the guides of the skills as in `resources/list`, except for the `hidden` ones."""
         found = []
-        for skill in self._library.shown(hidden):
+        for skill in self._library.visible_skills(hidden):
             try:
                 found.append(self._resource(skill, GUIDE_FILE))
             except FrontMatterError:
@@ -104,9 +104,9 @@ class SkillResources:
         Raises:
             RequestRefusedError: the cursor is unknown.
         """
-        skills = self._library.shown(hidden)
-        last = None if cursor is None else rank(_key_of(cursor, LIST))
-        start = _position([rank(skill.id) for skill in skills], last)
+        skills = self._library.visible_skills(hidden)
+        last = None if cursor is None else sort_key(_key_of(cursor, LIST))
+        start = _position([sort_key(skill.id) for skill in skills], last)
         entries: list[Fields] = []
         for skill in (page := skills[start : start + MAX_SKILLS_PER_PAGE]):
             try:

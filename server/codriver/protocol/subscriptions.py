@@ -50,7 +50,7 @@ class Subscription:
         if requested in self._honored:
             self.send({"method": method, "params": {"_meta": self.meta}})
 
-    def updated(self, uri: str) -> None:
+    def notify_resource_updated(self, uri: str) -> None:
         """Notify the client that a resource changed, if it requested that."""
         if uri in self.uris:
             self.send({"method": RESOURCE_UPDATED_METHOD, "params": {"uri": uri, "_meta": self.meta}})
@@ -87,12 +87,12 @@ class Subscriptions:
             for stream in streams.values():
                 stream.list_changed(changed)
 
-    def updated(self, uri: str, client: str | None = None) -> None:
+    def notify_resource_updated(self, uri: str, client: str | None = None) -> None:
         """Notify every stream that requested changes of a resource, or only those of one client."""
         chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
-                stream.updated(uri)
+                stream.notify_resource_updated(uri)
 
     def deliver_task(self, task: str, state: Callable[[], Mapping[str, object]]) -> None:
         """Send the state of a task on each stream that requested it."""

@@ -144,7 +144,7 @@ class TrustDecisions:
             AddServerLine(f"{summary}{', until this server ends' if is_yes else ''}", who=client.name)
         )
         if is_yes and self._services.grants is not None:
-            self._services.grants.give(python)
+            self._services.grants.allow(python)
         return is_yes
 
     async def _restart_with_project_python(self) -> None:

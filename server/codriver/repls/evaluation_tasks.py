@@ -35,10 +35,10 @@ class EvaluationTasks(TaskSet):
 
     def start_reporting(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
         """Start a task that runs an evaluation and reports its ending, or the error that ended it."""
-        self.start(report_end(on_end, act))
+        self.start(run_and_report(on_end, act))
 
 
-async def report_end(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
+async def run_and_report(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
     """Run an evaluation, and pass its ending, its error, or `ReplDisconnectedError` if cancelled, to `on_end`."""
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:

@@ -89,7 +89,7 @@ class EventRecorder:
         elif isinstance(event, ValueStored):
             self._mark_stored(evaluation, event.cut)
         else:
-            failure = event.failure and self.without_secrets(event.failure)
+            failure = event.failure and self.redact_failure(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def _pass_on(self, event: Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
@@ -97,9 +97,9 @@ class EventRecorder:
         if isinstance(event, Reported):
             self.listeners[event.name](repl_id, evaluation_id, event.text)
         else:
-            self._logbook.learn_sensitive(repl_id, event.values)
+            self._logbook.add_sensitive_strings(repl_id, event.values)
 
-    def without_secrets(self, failure: Failure) -> Failure:
+    def redact_failure(self, failure: Failure) -> Failure:
         """Return the failure without secrets.
 
         It is stored for longer than the secrets of the application, so it cannot be redacted later.
@@ -108,7 +108,7 @@ class EventRecorder:
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
                 return tuple(map(clear, value))
-            return self.without_secrets(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+            return self.redact_failure(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
@@ -190,7 +190,7 @@ class EventRecorder:
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
-    def forget(self, repl_id: str) -> None:
+    def remove_sensitive_values(self, repl_id: str) -> None:
         """Forget the sensitive values of an application after its REPL and evaluations have ended."""
         self._logbook.forget_sensitive(repl_id)
 

@@ -80,7 +80,7 @@ class Interrupter:
         """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_TIMEOUT_S`."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_TIMEOUT_S):
-            return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
+            return await adapter.dump_threads(evaluation.execution_session) if adapter is not None else None
         return None
 
     async def store_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
@@ -91,7 +91,7 @@ class Interrupter:
         evaluation = self._core.state.evaluations.get(evaluation_id)
         is_reading = evaluation is not None and evaluation.status == "needs-input"
         with anyio.move_on_after(STACKS_AT_INPUT_TIMEOUT_S if is_reading else STACKS_TIMEOUT_S):
-            dump = await adapter.stacks(session)
+            dump = await adapter.dump_threads(session)
             if dump is not None:
                 transcript.store_stacks(dump.whole, dump.user)
 

@@ -10,11 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.evaluations import Failure
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.repls.contract.events import READING_PHASES
-from codriver.repls.contract.reports import calls, fold_repeated_frames, function_of, read_frame, text_of
+from codriver.repls.contract.reports import (
+    call_start_indexes,
+    clojure_function_name,
+    fold_repeated_frames,
+    format_frame,
+    parse_frame,
+)
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
-from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, strings_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,27 +43,29 @@ def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failu
     """Build a failure from its reported fields, with at most `MAX_TRACE_FRAMES` frames of the user's code."""
     shortened = fold_repeated_frames([frame for frame in parse_frame_lines(parts, dialect) if not frame.tooling])
     return Failure(
-        type=as_text(parts.get("type")) or "error",
-        message=shorten_message(as_text(parts.get("message")) or ""),
-        phase=as_text(parts.get("phase")) or None,
-        file=real_file_name(as_text(parts.get("file"))),
-        line=as_int(parts.get("line")),
-        column=as_int(parts.get("column")),
-        form=as_int(parts.get("form")),
-        trace=tuple(text_of(frame) for frame in shortened[:MAX_TRACE_FRAMES]),
-        locals=as_strings(parts.get("locals")),
-        data=as_text(parts.get("data")),
-        notes=as_strings(parts.get("notes")),
-        relation=as_text(parts.get("relation")) or "",
-        source_line=as_text(parts.get("source")) or "",
-        chain=tuple(parse_failure_fields(as_map(link), dialect) for link in as_list(parts.get("chain"))),
+        type=text_or_none(parts.get("type")) or "error",
+        message=shorten_message(text_or_none(parts.get("message")) or ""),
+        phase=text_or_none(parts.get("phase")) or None,
+        file=real_file_name(text_or_none(parts.get("file"))),
+        line=int_or_none(parts.get("line")),
+        column=int_or_none(parts.get("column")),
+        form=int_or_none(parts.get("form")),
+        trace=tuple(format_frame(frame) for frame in shortened[:MAX_TRACE_FRAMES]),
+        locals=strings_or_empty(parts.get("locals")),
+        data=text_or_none(parts.get("data")),
+        notes=strings_or_empty(parts.get("notes")),
+        relation=text_or_none(parts.get("relation")) or "",
+        source_line=text_or_none(parts.get("source")) or "",
+        chain=tuple(
+            parse_failure_fields(mapping_or_empty(link), dialect) for link in list_or_empty(parts.get("chain"))
+        ),
     )
 
 
 def parse_trace_fields(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
     """Build a stack trace with its chain from the reported fields of an error."""
     error = parse_failure_fields(parts, dialect)
-    links = [as_map(link) for link in as_list(parts.get("chain"))]
+    links = [mapping_or_empty(link) for link in list_or_empty(parts.get("chain"))]
     chain = [
         trace_without_chain(linked, parse_frame_lines(link, dialect))
         for linked, link in zip(error.chain, links, strict=True)
@@ -79,7 +87,7 @@ def trace_without_chain(error: Failure, frames: tuple[StackFrame, ...]) -> Stack
 
 def parse_frame_lines(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse the frames that Codriver's worker reported as lines, innermost first."""
-    return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
+    return tuple(parse_frame(text, dialect.tooling) for text in strings_or_empty(parts.get("trace")))
 
 
 def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
@@ -88,9 +96,11 @@ def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
     Each row has the index of an error in the chain, the text of a frame, and the locals of that frame.
     """
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
-    for row in map(as_map, rows):
-        values = {name: text for name, value in as_map(row.get("locals")).items() if (text := as_text(value))}
-        found[as_int(row.get("error")), as_text(row.get("frame"))] = values
+    for row in map(mapping_or_empty, rows):
+        values = {
+            name: text for name, value in mapping_or_empty(row.get("locals")).items() if (text := text_or_none(value))
+        }
+        found[int_or_none(row.get("error")), text_or_none(row.get("frame"))] = values
 
     def filled(linked: StackTrace, number: int) -> StackTrace:
         frames = [replace(frame, locals=found.get((number, frame.text), {})) for frame in linked.frames]
@@ -101,13 +111,13 @@ def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 def parse_frame_maps(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse frames that a program reported as maps. JVM frames of one call are merged."""
-    rows = [as_map(item) for item in as_list(fields.get("frames"))]
+    rows = [mapping_or_empty(item) for item in list_or_empty(fields.get("frames"))]
     if not any("class" in frame for frame in rows):
         return tuple(_frame(frame, dialect) for frame in rows)
     frames: list[StackFrame] = []
-    for frame, owner, method in find_calls(fields.get("frames")):
-        function = function_of(owner, method)
-        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+    for frame, owner, method in call_start_frames(fields.get("frames")):
+        function = clojure_function_name(owner, method)
+        file, line = text_or_none(frame.get("file")), int_or_none(frame.get("line"))
         frames.append(
             StackFrame(f"{function} ({file}:{line})", file, line, function, owner.startswith(dialect.tooling))
         )
@@ -115,16 +125,16 @@ def parse_frame_maps(fields: Mapping[str, object], dialect: Dialect) -> tuple[St
 
 
 def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
-    function, file = as_text(frame.get("function")) or "?", as_text(frame.get("file"))
-    line, is_tooling = as_int(frame.get("line")), any(part in (file or "") for part in dialect.tooling)
+    function, file = text_or_none(frame.get("function")) or "?", text_or_none(frame.get("file"))
+    line, is_tooling = int_or_none(frame.get("line")), any(part in (file or "") for part in dialect.tooling)
     return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
 
 
-def find_calls(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
+def call_start_frames(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
     """Return the frames that begin a call, each with its class and method."""
-    frames = [as_map(item) for item in as_list(rows)]
-    names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
-    return [(frames[start], *names[start]) for start in calls(names)]
+    frames = [mapping_or_empty(item) for item in list_or_empty(rows)]
+    names = [(text_or_none(frame.get("class")) or "?", text_or_none(frame.get("method")) or "?") for frame in frames]
+    return [(frames[start], *names[start]) for start in call_start_indexes(names)]
 
 
 def real_file_name(name: str | None) -> str | None:
@@ -134,7 +144,7 @@ def real_file_name(name: str | None) -> str | None:
 
 def shorten_message(message: str) -> str:
     """Cut an error message to `MAX_MESSAGE_CHARS`."""
-    return cut(message, MAX_MESSAGE_CHARS)
+    return truncate(message, MAX_MESSAGE_CHARS)
 
 
 def mark_user_frames(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:

@@ -20,7 +20,7 @@ import anyio
 from codriver.core import actions, dispatch
 from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
-from codriver.files.working_trees import other_tree
+from codriver.files.working_trees import other_working_tree
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import (
     Adapter,
@@ -131,12 +131,12 @@ class ReplSupervisor:
         self._events = EventRecorder(core, logbook, transcripts)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
         self._runner = Runner(
-            core, self._errors, self._adapters, self._interrupter, self._begin, self._events.without_secrets
+            core, self._errors, self._adapters, self._interrupter, self._begin, self._events.redact_failure
         )
         self.stop = self._interrupter.stop
         self.read_stacks = self._interrupter.read_stacks
 
-    def listen(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
+    def set_report_listeners(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
         """Set the functions that receive the reports of REPLs, by report name: see `server_hooks.Report`."""
         self._events.listeners = listeners
 
@@ -238,7 +238,7 @@ class ReplSupervisor:
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
         # Do not await anything before this line: the next connection of this REPL may report the same values again.
-        self._events.forget(repl_id)
+        self._events.remove_sensitive_values(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
         """Connect to a REPL, starting its process first if Codriver owns it, and return why the connection ended."""
@@ -369,7 +369,7 @@ class ReplSupervisor:
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile
-        tree = await anyio.to_thread.run_sync(other_tree, self._workspace, Path(root))
+        tree = await anyio.to_thread.run_sync(other_working_tree, self._workspace, Path(root))
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls.contract.questions import read_file
+from codriver.repls.contract.questions import path_or_none
 from codriver.repls.contract.test_run_values import TestResult, TestRun, TestTime
 from codriver.repls.stack_traces import parse_frame_maps
-from codriver.wire.untrusted import as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ MAX_OUTPUT_CHARS: Final = 50_000
 
 def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
     """Convert the reply of one of Codriver's test programs."""
-    fields = as_map(data)
-    results = [parse_test_result(as_map(item), dialect) for item in as_list(fields.get("results"))]
-    times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
-    run = build_test_run(results, tests=as_int(fields.get("tests")), output=output)
-    run = replace(run, times=times, of=as_int(fields.get("of")))
-    stopped = as_map(fields.get("stopped"))
+    fields = mapping_or_empty(data)
+    results = [parse_test_result(mapping_or_empty(item), dialect) for item in list_or_empty(fields.get("results"))]
+    times = tuple(time for item in list_or_empty(fields.get("times")) for time in _times(item))
+    run = build_test_run(results, tests=int_or_none(fields.get("tests")), output=output)
+    run = replace(run, times=times, of=int_or_none(fields.get("of")))
+    stopped = mapping_or_empty(fields.get("stopped"))
     return replace(run, stopped=parse_test_result(stopped, dialect)) if stopped else run
 
 
@@ -72,19 +72,19 @@ def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
 
 def parse_test_result(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
     """Convert one result from the fields of a reply."""
-    outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
-    file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
+    outcome = text_or_none(fields.get("outcome")) or text_or_none(fields.get("type"))
+    file, line = path_or_none(text_or_none(fields.get("file"))), int_or_none(fields.get("line"))
     # An error is reported where it was thrown, which may be in a library. The position of the test is more useful.
     if fields.get("var-file") and (file is None or outcome == "error"):
-        file, line = read_file(as_text(fields.get("var-file"))), as_int(fields.get("var-line"))
-    context, message = as_text(fields.get("context")), as_text(fields.get("message"))
+        file, line = path_or_none(text_or_none(fields.get("var-file"))), int_or_none(fields.get("var-line"))
+    context, message = text_or_none(fields.get("context")), text_or_none(fields.get("message"))
     return TestResult(
-        test=as_text(fields.get("test")) or as_text(fields.get("var")) or "?",
-        namespace=as_text(fields.get("ns")) or "?",
+        test=text_or_none(fields.get("test")) or text_or_none(fields.get("var")) or "?",
+        namespace=text_or_none(fields.get("ns")) or "?",
         outcome="pass" if outcome == "pass" else "fail" if outcome == "fail" else "error",
         message=": ".join(part for part in (context, message) if part) or None,
-        expected=(as_text(fields.get("expected")) or "").rstrip() or None,
-        actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
+        expected=(text_or_none(fields.get("expected")) or "").rstrip() or None,
+        actual=(text_or_none(fields.get("actual")) or text_or_none(fields.get("error")) or "").rstrip() or None,
         file=file,
         line=line,
         frames=parse_frame_maps(fields, dialect),

@@ -15,7 +15,7 @@ from codriver.core.requests import MAIN_SESSION, TestSelection
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.events import Ending, Value
-from codriver.repls.contract.reports import failed_test_names, report_text, stopped_test_name, words_of
+from codriver.repls.contract.reports import encode_report, failed_test_names, stopped_test_name, summarize_run
 from codriver.repls.evaluation_tasks import EvaluationTasks
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class TestEvaluations:
     async def _evaluate(self, request: Request) -> Ending:
         selection = request.tests or TestSelection()
         run = await self._run(selection, request.session, request.id)
-        self._listener(request.id, Value(report_text(run)))
-        failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-        log_line, data = f"{request.code}: {words_of(run)}", run_facts(request, run).to_data()
+        self._listener(request.id, Value(encode_report(run)))
+        failure = Failure("tests-failed", summarize_run(run)) if run.failed + run.errors else None
+        log_line, data = f"{request.code}: {summarize_run(run)}", run_facts(request, run).to_data()
         ending = Ending("failed" if failure else "done", failure=failure, log_line=log_line, data=data)
         return replace(ending, status="interrupted") if run.stopped else ending
 

@@ -66,7 +66,9 @@ class Durations:
     """The durations of features, by name."""
 
 
-def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})) -> Durations:
+def durations_from_environment(
+    environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})
+) -> Durations:
     """Return the durations of a server, with those that `CODRIVER_DURATIONS` overrides.
 
     `others` are the default durations of features, by name.

@@ -10,7 +10,7 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.net.admission import is_loopback
 from codriver.repls import kinds
 
@@ -116,4 +116,4 @@ def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
 
 def value_as_json_line(value: object) -> str:
     """Return a value as one line of JSON, truncated if necessary."""
-    return cut(json.dumps(value, default=str), MAX_VALUE_CHARACTERS)
+    return truncate(json.dumps(value, default=str), MAX_VALUE_CHARACTERS)

@@ -51,7 +51,7 @@ class InterpreterGrants:
         """Return whether the user has given permission."""
         return self._given is not None
 
-    def give(self, python: str) -> None:
+    def allow(self, python: str) -> None:
         """Allow an interpreter that `pending_interpreter` has returned."""
         self._given = python, self._requested[python]
 

@@ -256,7 +256,7 @@ def _layers(
 ) -> Iterator[_Layer]:
     """Yield the layers of values in increasing order of precedence."""
     user, project, workspace_file = settings_files(workspace)
-    yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user), model)
+    yield _file_layer("user", user, _read(partial(toml_file.read_toml, root=None), user), model)
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {environment_variable(name): name for name in model.model_fields}
@@ -466,7 +466,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
 def _content(file: Path, root: Path | None) -> bytes | str | None:
     """Return the content of a file, None if the file is missing, or the reason as a string if it cannot be read."""
     try:
-        return toml_file.content(file, root=root)
+        return toml_file.read_toml_bytes(file, root=root)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -51,7 +51,7 @@ def policy_file() -> Path:
 def read_policy(path: Path) -> MachinePolicy:
     """Read a policy file. A missing file turns off nothing. Blocks."""
     try:
-        found = toml_file.read(path, root=None)
+        found = toml_file.read_toml(path, root=None)
     except TomlFileError as error:
         return MachinePolicy(path, POLICY_KEYS, error.why)
     wrong = [key for key, value in found.items() if key not in POLICY_KEYS or not isinstance(value, bool)]

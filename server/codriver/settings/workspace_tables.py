@@ -38,9 +38,9 @@ def read_tables(workspace: Path) -> WorkspaceTables:
         TomlFileError: a file cannot be read, or its `tool.codriver` is not a table.
     """
     file = project_file(workspace)
-    table: object = toml_file.read(file, root=workspace)
+    table: object = toml_file.read_toml(file, root=workspace)
     for key in ("tool", "codriver"):
         table = table.get(key, {}) if isinstance(table, dict) else table
     if not isinstance(table, dict):
         raise TomlFileError(file, "tool.codriver is not a table; write [tool.codriver] and the settings below it")
-    return WorkspaceTables(table, toml_file.read(codriver_file(workspace), root=workspace))
+    return WorkspaceTables(table, toml_file.read_toml(codriver_file(workspace), root=workspace))

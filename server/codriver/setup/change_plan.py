@@ -29,7 +29,7 @@ from codriver.setup.jsonc import FileFormatError
 from codriver.setup.relay_launch import Scope
 from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.file_system import permission_bits
-from codriver.systems.programs import program_in, quote_command_line
+from codriver.systems.programs import find_program, quote_command_line
 from codriver_relay.workspace_search import is_search_boundary
 
 if TYPE_CHECKING:
@@ -497,7 +497,7 @@ def _how_to_install_relay(launch: Launch) -> str:
     """Describe the simplest way to have the relay's command on the PATH."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
-    if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY_COMMAND[0]):
+    if (venv / "pyvenv.cfg").is_file() and find_program(launch.python.parent, RELAY_COMMAND[0]):
         return f"activate {venv}, or {installed}"
     return installed
 

@@ -48,7 +48,7 @@ from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
 from codriver.systems.programs import LAUNCHD_PATH_DIRECTORIES, directories_to_add, grant_access_command, kill_command
-from codriver.wire.untrusted import as_map, as_maps
+from codriver.wire.untrusted import mapping_or_empty, mappings_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ def _try(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
 
 
 def _rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
-    return as_maps(answer.get(key)) if isinstance(answer, dict) else []
+    return mappings_or_empty(answer.get(key)) if isinstance(answer, dict) else []
 
 
 def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
@@ -435,16 +435,16 @@ def _check_repl_projects(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
 
 def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: Iterable[FeatureChecks]) -> ReplReport:
     added = {name: row_of for feature in of_features for name, row_of in feature.rows.items()}
-    versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
+    versions = ", ".join(f"{name} {version}" for name, version in mapping_or_empty(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
         CapabilityRow(name, SUPPORT_BY_KIND.get(str(support.get("support")), "works"), f"by {support.get('op')}")
-        for name, support in as_map(session.get("capabilities")).items()
+        for name, support in mapping_or_empty(session.get("capabilities")).items()
         if isinstance(support, dict) and name not in added
     ]
-    rows += [CapabilityRow(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
+    rows += [CapabilityRow(name, "missing", str(how)) for name, how in mapping_or_empty(session.get("missing")).items()]
     for name, row_of in added.items():
-        support = as_map(as_map(session.get("capabilities")).get(name))
+        support = mapping_or_empty(mapping_or_empty(session.get("capabilities")).get(name))
         row = row_of(session, SUPPORT_BY_KIND.get(str(support.get("support")), "works") if support else None, call_tool)
         rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"

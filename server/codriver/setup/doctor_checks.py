@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from codriver.errors import CodriverError, cut
+from codriver.errors import CodriverError, truncate
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import address_objection, listening_hosts
@@ -342,7 +342,7 @@ class _Runner:
         call = _calls(client, file, self._launch).get(event)
         answer = self._run_program_hook(client, file, event) if call is None else self._run_tool_hook(call, event)
         elapsed_ms = round((time.monotonic() - started) * 1000)
-        excerpt = cut(answer, MAX_REPORTED_ANSWER_CHARACTERS)
+        excerpt = truncate(answer, MAX_REPORTED_ANSWER_CHARACTERS)
         return f"{event} {elapsed_ms} ms {excerpt}", answer.startswith(("{", "no server"))
 
     def _run_program_hook(self, client: Client, file: HookFile, event: str) -> str:

@@ -27,7 +27,7 @@ from codriver.repls.launch.projects import (
     Project,
     find_projects,
     find_python,
-    is_open_to_python,
+    is_python_default,
     port_files_with_port,
     projects_below,
 )
@@ -40,7 +40,7 @@ from codriver.setup.printed_clients import printed_clients
 from codriver.setup.relay_launch import Launch, Scope
 from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.programs import grant_access_command, quote_command_line
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import mapping_or_empty
 from codriver_relay.workspace_search import is_workspace
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
         if not named and not port_files_with_port(workspace):
             lines.append(
                 "REPL       codriver starts its embedded Python REPL"
-                if is_open_to_python(workspace)
+                if is_python_default(workspace)
                 else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
             )
     lines += [
@@ -329,11 +329,11 @@ def _named_repls(workspace: Path) -> dict[str, object] | None:
     """Return the REPLs in the workspace's settings by setting, or None if they cannot be read."""
     try:
         workspace_settings, project = (
-            toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
+            toml_file.read_toml(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
         )
     except TomlFileError:
         return None
-    layers = (as_map(as_map(project.get("tool")).get("codriver")), workspace_settings)
+    layers = (mapping_or_empty(mapping_or_empty(project.get("tool")).get("codriver")), workspace_settings)
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 

@@ -30,8 +30,8 @@ from codriver.skills.library import (
     Skill,
     SkillLibrary,
     SkillSelection,
-    rank,
-    switched_off,
+    disabled_skills,
+    sort_key,
 )
 
 __all__ = [
@@ -52,7 +52,7 @@ __all__ = [
     "SkillSelection",
     "TooManyFilesError",
     "build_instructions",
-    "rank",
+    "disabled_skills",
     "read_front_matter",
-    "switched_off",
+    "sort_key",
 ]

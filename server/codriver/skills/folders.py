@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from codriver import files
 from codriver.files import FileRules, LinkRefusedError, Links, NotRegularError, TooLargeError
-from codriver.files.whole_files import MISSING, stamp_of
+from codriver.files.whole_files import MISSING, stamp_from_status
 from codriver.skills.jars import entry_sizes, read_entry
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class DiskDirectory:
     within: Path
 
     def read(self, path: str) -> bytes | None:
-        """See `Folder.read`."""
+        """See `SkillDirectory.read`."""
         try:
             return files.read(self.root / path, _FILE_RULES, root=self.within)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegularError, TooLargeError):
@@ -85,7 +85,7 @@ class DiskDirectory:
             raise PermissionError(path) from error
 
     def tree(self) -> SkillTree:
-        """See `Folder.tree`. Links to files count as files, links to directories are not followed."""
+        """See `SkillDirectory.tree`. Links to files count as files, links to directories are not followed."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
         for path, is_folder in self._entries(""):
@@ -98,7 +98,7 @@ class DiskDirectory:
         return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
-        """See `Folder.stamp`."""
+        """See `SkillDirectory.stamp`."""
         try:
             tree = self.tree()
         except TooManyFilesError:
@@ -141,11 +141,11 @@ class JarDirectory:
     workspace: Path
 
     def read(self, path: str) -> bytes | None:
-        """See `Folder.read`."""
+        """See `SkillDirectory.read`."""
         return read_entry(self.jar, self.workspace, self.prefix + path, MAX_SKILL_BYTES)
 
     def tree(self) -> SkillTree:
-        """See `Folder.tree`."""
+        """See `SkillDirectory.tree`."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
         for name, size in entry_sizes(self.jar, self.workspace).items():
@@ -162,7 +162,7 @@ class JarDirectory:
         return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
-        """See `Folder.stamp`."""
+        """See `SkillDirectory.stamp`."""
         return file_stamp(self.jar)
 
 
@@ -177,7 +177,7 @@ def _check(is_within_limits: bool) -> None:  # noqa: FBT001
 def file_stamp(file: Path) -> tuple[str, Stamp]:
     """Return the name of a file and its stamp, which is zeros if the file does not exist."""
     try:
-        return str(file), stamp_of(file.stat())
+        return str(file), stamp_from_status(file.stat())
     except OSError:
         return str(file), MISSING
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.skills.discovery import OWN_SOURCE
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _first_clauses(words: str) -> str:
         if len(said) + len(clause) + 2 > MAX_REASON_CHARACTERS:
             break
         said += f"; {clause}"
-    return cut(said, MAX_CLAUSE_CHARACTERS)
+    return truncate(said, MAX_CLAUSE_CHARACTERS)
 
 
 def _named(repl: DescribedRepl) -> str:
@@ -166,7 +166,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
         line = f"- {skill.uri}"
         if skill.source != OWN_SOURCE:  # the names of Codriver's skills describe their content
             first = re.split(r"(?<=[.!?])\s", " ".join(skill.description.split()))[0]
-            line = cut(f"{line}: {first}", 240)
+            line = truncate(f"{line}: {first}", 240)
         budget -= len(line) + 1
         if budget < 0 or number == 8:
             yield more

@@ -141,7 +141,7 @@ class SkillLibrary:
                 offered.setdefault(skill.id, skill)
         return tuple(offered.values())
 
-    def shown(self, hidden: Collection[str] = ()) -> tuple[Skill, ...]:
+    def visible_skills(self, hidden: Collection[str] = ()) -> tuple[Skill, ...]:
         """Return the available skills whose ids are not `hidden`."""
         return tuple(skill for skill in self.skills() if skill.id not in hidden)
 
@@ -210,13 +210,13 @@ class SkillLibrary:
         self._stamp = tuple(skill.folder.stamp() for skill in self.skills())
 
 
-def switched_off(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
+def disabled_skills(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
     """Return the skills that the settings disable: two of Codriver's by their own settings, and any by name."""
     switches = {LIVE_REPL_SKILL: live_repl, EDITING_SKILL: editing}
     return frozenset(names) | {name for name, is_on in switches.items() if not is_on}
 
 
-def rank(skill_id: str) -> tuple[int, str]:
+def sort_key(skill_id: str) -> tuple[int, str]:
     """Return the sort key of a skill: Codriver's skills first, then by name."""
     return _SKILL_ORDER.index(skill_id) if skill_id in _SKILL_ORDER else len(_SKILL_ORDER), skill_id
 
@@ -233,7 +233,7 @@ def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = Fal
             subject = "" if isinstance(error, TooManyFilesError) else f"{GUIDE_FILE} "
             verb = "cannot be read: " if isinstance(error, OSError) else ""
             problems.append(f"{candidate.path}: {subject}{verb}{problem}")
-    return FoundSkills(tuple(sorted(skills, key=lambda skill: rank(skill.id))), tuple(problems))
+    return FoundSkills(tuple(sorted(skills, key=lambda skill: sort_key(skill.id))), tuple(problems))
 
 
 def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:

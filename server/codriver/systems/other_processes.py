@@ -19,7 +19,7 @@ HAS_GROUPS: Final = hasattr(os, "killpg")
 """Whether signals can be sent to process groups."""
 
 
-def starvation_s(pid: int) -> float:
+def processor_wait_s(pid: int) -> float:
     """Return for how many seconds the main thread of a process was ready to run but had no processor, or 0 if unknown.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst.

@@ -21,9 +21,9 @@ __all__ = [
     "complete_path",
     "directories_to_add",
     "existing_python",
+    "find_program",
     "is_path",
     "passes_arguments_unchanged",
-    "program_in",
     "python_in_path",
     "quote_command_line",
     "split_command",
@@ -87,7 +87,7 @@ def python_path(environment: Path) -> Path:
     return environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
 
 
-def program_in(directory: Path, name: str) -> str | None:
+def find_program(directory: Path, name: str) -> str | None:
     """Return the path of a program in a directory, with its platform's extension, or None if it is missing."""
     if not _IS_WINDOWS:
         return str(directory / name) if (directory / name).exists() else None

@@ -30,7 +30,7 @@ class FileDigests:
         """Return the digest of a file, or `MISSING`. Blocks."""
         path = Path(file)
         try:
-            stamp = files.stamp_of(path.stat())
+            stamp = files.stamp_from_status(path.stat())
             known = self._known.get(file)
             if known is None or known[0] != stamp:
                 known = self._known[file] = stamp, digest(files.read(path, SOURCE))

@@ -26,7 +26,7 @@ import anyio
 from anyio import to_thread
 
 from codriver.errors import refused
-from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree, starvation_s
+from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree, processor_wait_s
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
 from codriver.testing.event_stream import EventStream, read_retained_failure
@@ -151,7 +151,7 @@ class PlainRun:
             if has_exited or self._stream.retained is not None:
                 break
             if self._stream.end is not None:
-                finished.advance(time.monotonic(), starvation_s(self.pid))
+                finished.advance(time.monotonic(), processor_wait_s(self.pid))
                 if not lingers and not has_exit_time_left(finished.elapsed_s, finished.starved_s):
                     lingers = True
                     await self.kill()
@@ -210,9 +210,9 @@ class PlainRun:
         if self._process.returncode is None and not self._is_interrupted:
             self._is_interrupted = True
             send_interrupt(self.pid, is_group=True)
-        started_s, starved_s = time.monotonic(), starvation_s(self.pid)
+        started_s, starved_s = time.monotonic(), processor_wait_s(self.pid)
         while HAS_GROUPS and self._process.returncode is None:
-            if not has_grace_time_left(time.monotonic() - started_s, starvation_s(self.pid) - starved_s):
+            if not has_grace_time_left(time.monotonic() - started_s, processor_wait_s(self.pid) - starved_s):
                 break
             with anyio.move_on_after(POLL_S):
                 await self._process.wait()

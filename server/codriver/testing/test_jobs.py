@@ -18,7 +18,7 @@ from codriver.core import log_facts
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.evaluations import TEST_JOBS_REPL, Failure
 from codriver.core.records import Recent
-from codriver.errors import CodriverError, few
+from codriver.errors import CodriverError, join_first
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.testing.executions import RecordedExecutions
 from codriver.testing.recordings import executed_functions
@@ -456,7 +456,7 @@ def summarize_report(report: TestReport) -> str:
         f"{_counted(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {_counted(counts.errors, 'error')}"
     )
     names = list(dict.fromkeys(failure.nodeid for failure in report.failures))
-    return words + (f": {few(names, MAX_NAMED_FAILURES)}" if names else "")
+    return words + (f": {join_first(names, MAX_NAMED_FAILURES)}" if names else "")
 
 
 def _counted(count: int, thing: str) -> str:

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from codriver.core.evaluations import NOTEBOOK_CALLER, TEST_JOBS_REPL
 from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_facts
-from codriver.errors import cut, refused
-from codriver.tools.answers.answer_budget import budget, fit
+from codriver.errors import refused, truncate
+from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments, remove_default
 from codriver.tools.calls.tool import Tool
@@ -105,20 +105,21 @@ class ActivityEvent:
         """Return the event as a row of an answer."""
         row: dict[str, object] = {"at": format_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
-            row["code"] = cut(self.code, MAX_CODE_CHARACTERS)
+            row["code"] = truncate(self.code, MAX_CODE_CHARACTERS)
         row |= {"file": self.file or None, "session": self.session or None, "evaluationId": self.evaluation or None}
         if self.failure:
-            row["error"] = cut(self.failure, MAX_CODE_CHARACTERS)
+            row["error"] = truncate(self.failure, MAX_CODE_CHARACTERS)
         elif self.results:
-            row["result"] = cut(self.results[-1], MAX_CODE_CHARACTERS)
+            row["result"] = truncate(self.results[-1], MAX_CODE_CHARACTERS)
         elif self.errors:
-            row["error"] = cut("".join(self.errors).strip(), MAX_CODE_CHARACTERS)
+            row["error"] = truncate("".join(self.errors).strip(), MAX_CODE_CHARACTERS)
         if self.output:
-            row["output"] = cut("".join(self.output), MAX_OUTPUT_CHARACTERS)
+            row["output"] = truncate("".join(self.output), MAX_OUTPUT_CHARACTERS)
         files = self.facts.get("files", ())
         if files:
             row["files"] = [
-                {**file, "diff": cut(file["diff"], MAX_DIFF_CHARACTERS)} if "diff" in file else file for file in files
+                {**file, "diff": truncate(file["diff"], MAX_DIFF_CHARACTERS)} if "diff" in file else file
+                for file in files
             ]
         row |= {name: value for name, value in self.facts.items() if name != "files"}
         return {name: value for name, value in row.items() if value is not None}
@@ -133,10 +134,10 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
     for event in events:
         known = call.state.evaluations.get(event.evaluation)
         if known is not None and known.is_finished and known.status != "done":
-            event.failure = call.services.log.without_secrets(known.failure.message) if known.failure else known.status
+            event.failure = call.services.log.redact(known.failure.message) if known.failure else known.status
     who = call.who(arguments.who)
     found = [event for event in reversed(events) if _matches(call, event, arguments, who, since_ms)]
-    rows, note, _ = fit([event.row(now_ms) for event in found[: arguments.limit]], budget(call))
+    rows, note, _ = fit_rows([event.row(now_ms) for event in found[: arguments.limit]], default_budget(call))
     fields: dict[str, object] = {"events": rows, "count": len(rows)}
     if len(found) > len(rows):
         fields["omitted"] = len(found) - len(rows)

@@ -13,7 +13,7 @@ from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import MAX_TEXT_CHARACTERS
-from codriver_lisp.parinfer import balance
+from codriver_lisp.parinfer import balance_by_indentation
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
@@ -27,7 +27,7 @@ class BalanceArguments(Arguments):
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     """Return the text with the closing brackets that its indentation implies."""
-    balanced = await call.services.work.editing.run(call.client, partial(balance, arguments.text))
+    balanced = await call.services.work.editing.run(call.client, partial(balance_by_indentation, arguments.text))
     if balanced.error is not None:
         raise refused(
             "unbalanced",

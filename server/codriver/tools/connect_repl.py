@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.core.actions import AddRepl, DropRepl
 from codriver.core.state import Origin
 from codriver.errors import refused
-from codriver.net.kernel_sockets import UnsupportedQueryError, listener_behind, listener_objection
+from codriver.net.kernel_sockets import UnsupportedQueryError, find_peer_listener, listener_objection
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.gate import CHECK_INTERVAL_S
@@ -111,7 +111,7 @@ def _objection(address: str) -> str | None:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as connection:
             try:
-                listener = listener_behind(connection)
+                listener = find_peer_listener(connection)
             except UnsupportedQueryError:
                 listener = None
             return listener_objection(listener, None)

@@ -55,7 +55,7 @@ LISP_TYPES_DESCRIPTION: Final = (
 class PartArguments(Given):
     """Arguments that a feature adds to each edit of `edit_files`, to limit the edit to a part of its file."""
 
-    def part(self) -> FilePart | None:
+    def file_part(self) -> FilePart | None:
         """Return the part of the file, or None for the whole file."""
         raise NotImplementedError
 
@@ -134,7 +134,7 @@ class EditArguments(Given):
         for model in models:
             names = [name for name in fields if resolve_argument_name(model, name) in model_fields(model)]
             if part_fields := {resolve_argument_name(model, name): fields.pop(name) for name in names}:
-                part = model.model_validate(part_fields).part() or part
+                part = model.model_validate(part_fields).file_part() or part
         edit = handler(fields)
         if part is not None and edit.type != "text":
             raise ValueError(f"{edit.type} does not accept {part.argument}")

@@ -12,8 +12,8 @@ from codriver.core import log_facts
 from codriver.core.profiles import LISP, PYTHON
 from codriver.editing import Act, EditRequest, SearchLimits, lint
 from codriver.tools import evaluate_code
-from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
-from codriver.tools.acts.edit_loads import edit_unwatched
+from codriver.tools.acts.edit_acts import LiveSteps, restore_files, restored_fields
+from codriver.tools.acts.edit_loads import edit_unseen_by_watchers
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
@@ -132,8 +132,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if arguments.test:
         services.tests.end_comparisons()
     await steps.check(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
-    act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
-    result = await act.run(partial(edit_unwatched, call, edit))
+    act = Act(partial(restore_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
+    result = await act.run(partial(edit_unseen_by_watchers, call, edit))
     if "reason" not in steps.fields:
         steps.fields |= steps.unserved
     failed = "reason" in steps.fields

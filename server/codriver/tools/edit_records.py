@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core import caller_names, log_facts
 from codriver.core.actions import AddServerLine
-from codriver.tools.calls.hooks import note_change
+from codriver.tools.calls.hooks import report_file_change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +37,11 @@ def record_edits(
         who = call.who(given)
         for result in results:
             call.services.ledger.edits.add(who, result.change.path)
-            note_change(call, who, result.change.path)
+            report_file_change(call, who, result.change.path)
         changed = ", ".join(
             f"{result.display_path} ({len(result.done)})" if result.done else result.display_path for result in results
         )
         diffs = log_facts.edit_facts(
-            [(result.display_path, result.diff) for result in results], call.services.log.without_secrets, job
+            [(result.display_path, result.diff) for result in results], call.services.log.redact, job
         )
         call.dispatch(AddServerLine(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

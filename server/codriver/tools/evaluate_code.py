@@ -12,10 +12,10 @@ from codriver.core import evaluation_queue
 from codriver.core.evaluations import TEST_JOBS_REPL, Evaluation
 from codriver.core.requests import Request
 from codriver.tools.acts.failure_selection import frame_fields
-from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits
-from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
+from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, print_limits_for_client, submit
+from codriver.tools.acts.test_frames import last_failed_run, start_in_frame
 from codriver.tools.answers.drift_notes import record_loaded_code
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
@@ -24,13 +24,13 @@ from codriver.tools.calls.hooks import complete_answer, request_extras
 from codriver.tools.calls.session_choice import (
     Target,
     background_session,
-    check_tree,
+    caller_lane,
+    check_working_tree,
     choose_session,
     isolated_session,
-    lane_of_caller,
     notes_of_choice,
 )
-from codriver.tools.calls.syntax_check import check_by_repl, possible_repls, readable_forms, speaks_lisp
+from codriver.tools.calls.syntax_check import check_with_repl, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         await record_loaded_code(call, repl, arguments.code)
     forms = await readable_forms(call, readers, arguments.code, lisp=lisp)
     if not lisp:
-        await check_by_repl(call, repl, arguments.code)
+        await check_with_repl(call, repl, arguments.code)
     if core.state is not state:  # the state may have changed during the check
         target = choose_session(call, arguments.repl_session_key, who)
-    check_tree(call, target, who, arguments.repl_session_key)
+    check_working_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
     extras = () if call.added is None else request_extras(call, target.repl)
@@ -106,13 +106,13 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         forms=forms,
         max_length=arguments.max_length,
         max_depth=arguments.max_depth,
-        default_limits=default_limits(call, target),
+        default_limits=print_limits_for_client(call, target),
         **in_frame,
         extras=extras,
         who=who,
     )
     timeout_ms = _timeout_ms(call, arguments)
-    begin(call, target, who, request)
+    submit(call, target, who, request)
     current = await wait_for_evaluation(
         call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue"
     )
@@ -123,7 +123,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
-    answer = await describe(call, current, arguments, max_images=images, notes=notes, default_session=key_in_use)
+    answer = await describe_evaluation(
+        call, current, arguments, max_images=images, notes=notes, default_session=key_in_use
+    )
     return answer if call.added is None else await complete_answer(call, answer, current.id)
 
 
@@ -131,12 +133,12 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
     """Evaluate code in a frame of a failed test, whose process was retained, and wait for it."""
     request_extras(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
-    identity = begin_in_frame(call, who, run, code, frame, arguments.description)
+    identity = start_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)
     current = await wait_for_evaluation(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, identity, timeout_ms, arguments)
-    return await describe(call, current, arguments, default_session=TEST_JOBS_REPL)
+    return await describe_evaluation(call, current, arguments, default_session=TEST_JOBS_REPL)
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
@@ -150,7 +152,7 @@ async def _session(call: Call, target: Target, who: str, arguments: EvaluateArgu
         return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
         return await isolated_session(call, target, who)
-    return lane_of_caller(call, target, who) if arguments.repl_session_key is None else target
+    return caller_lane(call, target, who) if arguments.repl_session_key is None else target
 
 
 async def _interrupt_after_timeout(
@@ -163,7 +165,7 @@ async def _interrupt_after_timeout(
             call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart
         )
     current = find_evaluation(call.state, evaluation)
-    answer = await describe(call, current, arguments, max_images=arguments.max_images, notes=did)
+    answer = await describe_evaluation(call, current, arguments, max_images=arguments.max_images, notes=did)
     answer = await complete_answer(call, answer, evaluation)
     if current.status == "done":
         return answer

@@ -14,10 +14,10 @@ from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.answers.answer_budget import budget, head, requested_budget
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe, image_answer
+from codriver.tools.answers.answer_budget import cut_to_head, default_budget, requested_budget
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation, image_answer
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.answers.text_parts import difference, excerpt, matching
+from codriver.tools.answers.text_parts import matching_lines, text_difference, text_excerpt
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Schema, remove_default
 from codriver.tools.calls.evaluation_waits import find_evaluation, wait_for_evaluation
@@ -90,7 +90,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if arguments.part.startswith("image-"):
         return await image_answer(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
-    max_bytes = budget(call) if length is None else requested_budget(call, "get_evaluation")
+    max_bytes = default_budget(call) if length is None else requested_budget(call, "get_evaluation")
     if arguments.part == "stacks" and current.status in OCCUPYING_STATUSES and not current.is_job:
         return await _current_stacks(call, current, arguments, max_bytes)
     selected = await _requested_part(call, current.id, arguments, max_bytes)
@@ -99,7 +99,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return Answer({**about, "status": current.status, **selected})
     if current.kind == "run-tests":
         return await describe_run(call, current, arguments, whole=arguments.report)
-    answer = await describe(call, current, arguments, max_images=arguments.max_images)
+    answer = await describe_evaluation(call, current, arguments, max_images=arguments.max_images)
     return await complete_answer(call, answer, current.id)
 
 
@@ -120,20 +120,20 @@ async def _requested_part(
         return None
     transcript, work = _transcript(call, evaluation), call.services.work.editing
     if arguments.grep is not None:
-        return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
+        return await work.run(call.client, partial(matching_lines, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:
         other = _transcript(call, find_evaluation(call.state, arguments.diff_with).id)
-        return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
+        return await work.run(call.client, partial(text_difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
     part = cast("Part", arguments.part)
-    read_part = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
+    read_part = partial(text_excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
     return await read_transcripts(read_part, transcript)
 
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
     """Return a part of a truncated value, read from the REPL that retains it."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
-    max_bytes = budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
+    max_bytes = default_budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
         raise _unavailable_value_error(current.id, "its REPL has been restarted or has ended")
     limits = PrintLimits(
@@ -166,7 +166,7 @@ async def _current_stacks(call: Call, current: Evaluation, arguments: GetArgumen
     if dump is None:
         raise CapabilityMissingError("stacks", "this REPL cannot report its stacks while code runs")
     start = arguments.start or 0
-    text = head(dump.whole[start : start + (arguments.length or max_bytes)], max_bytes).text
+    text = cut_to_head(dump.whole[start : start + (arguments.length or max_bytes)], max_bytes).text
     about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
     fields = {**about, "status": current.status, "part": "stacks", "text": text, "from": start}
     return Answer({**fields, "totalCharacters": len(dump.whole)})

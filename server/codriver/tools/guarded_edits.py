@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES, plain_name
+from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES, normalize_file_name
 from codriver.editing.guarded_files import guard_reason
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def refusal_reason(services: Services, who: str, change: Change) -> str:
 
 def edit_refusal(workspace: Path, settings: Settings, change: Change) -> str:
     """Return the reason why nobody may make a change, or an empty string."""
-    path, name = change.path, plain_name(change.path.name)
+    path, name = change.path, normalize_file_name(change.path.name)
     is_code = PurePath(name).suffix in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
         return "only files of Python and Lisp can be edited while evaluation is switched off"

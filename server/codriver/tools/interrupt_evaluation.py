@@ -11,7 +11,7 @@ from codriver.core.evaluations import OCCUPYING_STATUSES, TEST_JOBS_REPL, Evalua
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation
@@ -61,7 +61,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     if current.is_test_job:
         described = await describe_run(call, current, arguments)
         return replace(described, ok=current.is_finished)
-    described = await describe(call, current, arguments, notes=did)
+    described = await describe_evaluation(call, current, arguments, notes=did)
     if current.is_finished:
         answer_fields = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         if not wants_detail(call, arguments):  # the caller requested the interrupt

@@ -12,17 +12,28 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.requests import Form, Request
 from codriver.systems.file_system import with_spelling_on_disk
-from codriver.tools.acts.dependent_loads import DependentLoads, check, follow, reload_python_dependents
+from codriver.tools.acts.dependent_loads import (
+    DependentLoads,
+    check_dependent_load,
+    prune_and_load_dependents,
+    reload_python_dependents,
+)
 from codriver.tools.acts.source_files import read_source
-from codriver.tools.acts.submission import MAX_ELEMENTS, begin, default_limits
+from codriver.tools.acts.submission import MAX_ELEMENTS, print_limits_for_client, submit
 from codriver.tools.answers.drift_notes import notes_of_load
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
-from codriver.tools.calls.session_choice import check_tree, choose_session, lane_of_caller
-from codriver.tools.calls.syntax_check import check_by_repl, check_language, possible_repls, readable_forms, speaks_lisp
+from codriver.tools.calls.session_choice import caller_lane, check_working_tree, choose_session
+from codriver.tools.calls.syntax_check import (
+    check_language,
+    check_with_repl,
+    possible_repls,
+    readable_forms,
+    speaks_lisp,
+)
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.definitions import read_definitions
 
@@ -67,7 +78,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     repl = choose_session(call, arguments.repl_session_key, who, file=arguments.file_path).repl
     is_followed = arguments.dependents or arguments.prune
     if is_followed:
-        check(repl, prune=arguments.prune, is_whole=arguments.whole)
+        check_dependent_load(repl, prune=arguments.prune, is_whole=arguments.whole)
     loads = _Loads(call, who, arguments)
     current = await loads.file(path)
     repl = call.state.repls.get(repl.id, repl)
@@ -77,12 +88,12 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
         followed = await reload_python_dependents(call, repl, path, loads)
     elif current.status == "done" and is_followed:
         options = {"prune": arguments.prune, "dependents": arguments.dependents}
-        followed = await follow(call, repl, loads.namespace, loads, **options)
+        followed = await prune_and_load_dependents(call, repl, loads.namespace, loads, **options)
     described = followed.unfinished or current
     is_noted = is_followed and is_python
     stale = await notes_of_load(call, repl) if described.status == "done" and not is_noted else ()
     notes = (*followed.notes, *stale)
-    return await describe(call, described, arguments, notes=notes)
+    return await describe_evaluation(call, described, arguments, notes=notes)
 
 
 class _Loads:
@@ -108,7 +119,7 @@ class _Loads:
         readers = possible_repls(call.state, arguments.repl_session_key, target)
         lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
-            await check_by_repl(call, repl, text)
+            await check_with_repl(call, repl, text)
         forms = await readable_forms(call, readers, text, lisp=lisp)
         if arguments.prune or arguments.dependents:
             read = partial(read_definitions, text)
@@ -117,7 +128,7 @@ class _Loads:
         request = replace(request, how="whole" if arguments.whole else "")
         return await self._run(replace(request, description=f"load {path}"))
 
-    async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
+    async def evaluate_forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
         """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
         code = "\n".join([form.log_text for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
@@ -127,12 +138,12 @@ class _Loads:
         call = self._call
         given = self._arguments
         target = choose_session(call, given.repl_session_key, self._who, file=given.file_path)
-        check_tree(call, target, self._who, self._arguments.repl_session_key)
+        check_working_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
-            target = lane_of_caller(call, target, self._who)
-        limits, identity = default_limits(call, target), evaluation_queue.next_evaluation_id(call.state)
+            target = caller_lane(call, target, self._who)
+        limits, identity = print_limits_for_client(call, target), evaluation_queue.next_evaluation_id(call.state)
         request = replace(submitted, id=identity, session=target.session.name, default_limits=limits, who=self._who)
-        begin(call, target, self._who, request)
+        submit(call, target, self._who, request)
         return await wait_for_evaluation(
             call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True
         )

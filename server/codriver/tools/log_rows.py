@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from codriver.tools.answers.answer_budget import (
     FLOOD_FACTOR,
-    budget,
-    fit,
+    default_budget,
+    fit_rows,
     requested_budget,
     shorten,
     shorten_for_overview,
@@ -39,7 +39,7 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: in
     if requested_bytes:
         most = requested_budget(call, tool, requested_bytes)
         return most, most
-    least = budget(call)
+    least = default_budget(call)
     return least, requested_budget(call, tool) if "limit" in arguments.model_fields_set else least
 
 
@@ -60,13 +60,13 @@ def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes:
         return shortened, [note] if note else [], 0
     if not has_requested_bytes and _is_flood(result, least):
         least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
-    rows, note, omitted = fit(result, least, newest=True)
+    rows, note, omitted = fit_rows(result, least, newest=True)
     if note and not has_requested_bytes and len(result) >= MIN_SHORTENED_ROWS:
         result, note = shorten_for_overview(result, is_of_all=len(result) >= MIN_FULLY_SHORTENED_ROWS)
-        rows, more, omitted = fit(result, least, newest=True)
+        rows, more, omitted = fit_rows(result, least, newest=True)
         note = more or note
     if omitted and most > least:
-        rows, more, omitted = fit(result, most, newest=True)
+        rows, more, omitted = fit_rows(result, most, newest=True)
         note = more or note
     notes = [note] if note else []
     if omitted:

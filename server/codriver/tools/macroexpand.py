@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from codriver.core.profiles import LISP
-from codriver.tools.answers.answer_budget import budget, head
+from codriver.tools.answers.answer_budget import cut_to_head, default_budget
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import session_field, session_in_use
@@ -33,7 +33,7 @@ async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
-    cut = head(text, budget(call))
+    cut = cut_to_head(text, default_budget(call))
     fields: dict[str, object] = {"expansion": cut.text, **session_field(target, arguments.repl_session_key)}
     if cut.omitted:
         fields["notes"] = [f"the last {cut.omitted} characters are left out"]

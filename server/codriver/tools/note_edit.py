@@ -22,13 +22,13 @@ from pydantic import Field
 from codriver.core.actions import AddServerLine
 from codriver.core.log_facts import EDIT_KIND, edit_facts
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
-from codriver.tools.acts.affected_tests import failures
+from codriver.tools.acts.affected_tests import describe_new_failures
 from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
 from codriver.tools.answers.file_editors import record_written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.call import ClientStart
-from codriver.tools.calls.hooks import introduction, note_change, notes_of_edits
+from codriver.tools.calls.hooks import introduction_for_agent, notes_of_edits, report_file_change
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -152,18 +152,18 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     match arguments.event:
         case "started":
             start = ClientStart(call.who(arguments.who), arguments.source, arguments.wait_s)
-            context = await introduction(call, start)
+            context = await introduction_for_agent(call, start)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
             context = await _edited(call, arguments)
         case "stopping" if arguments.is_again not in (True, "true"):
-            block = await failures(call, call.who(arguments.who), wait_s=arguments.wait_s)
+            block = await describe_new_failures(call, call.who(arguments.who), wait_s=arguments.wait_s)
     answer_fields = {name: text for name, text in (("context", context), ("block", block)) if text}
     if arguments.render_for:
-        from codriver_relay.hook import render  # noqa: PLC0415  # most servers never hear of a hook
+        from codriver_relay.hook import render_answer  # noqa: PLC0415  # most servers never hear of a hook
 
-        return Answer(render(arguments.render_for, arguments.event, answer_fields), is_bare=True)
+        return Answer(render_answer(arguments.render_for, arguments.event, answer_fields), is_bare=True)
     return Answer(answer_fields)
 
 
@@ -177,8 +177,8 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
             continue
         display_path = path_for_display(services.workspace, path)
         services.ledger.edits.add(who, path)
-        note_change(call, who, path)
-        facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
+        report_file_change(call, who, path)
+        facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.redact)
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT_KIND, data=facts))
         messages += await notes_of_edits(call, [record_written_file(call, who, path, display_path)])
         messages.append(await _syntax_error(call, path, display_path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from codriver.errors import refused
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import send_line, wait_for_evaluation
@@ -36,7 +36,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
         )
     await send_line(call, current, arguments.text)
     current = await wait_for_evaluation(call, current.id, call.services.durations.settle_s, owns=False)
-    return await describe(call, current, arguments)
+    return await describe_evaluation(call, current, arguments)
 
 
 TOOL = Tool(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from codriver.repls.contract.questions import LastError
-from codriver.repls.contract.reports import fold_repeated_frames, read_frame
+from codriver.repls.contract.reports import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.tools.acts.failure_selection import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.python_tests import trace_of_tests
-from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
-from codriver.tools.acts.test_runs import report_of
-from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
+from codriver.tools.acts.test_frames import last_failed_run, no_frames_reason
+from codriver.tools.acts.test_runs import stored_report
+from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.evaluation_waits import find_evaluation
@@ -77,7 +77,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=extra_notes)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=default_budget(call), extra_notes=extra_notes)
     return Answer({**fields, **_whose(call, failed), **session})
 
 
@@ -95,7 +95,7 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         trace = _trace_of(job.failure) if job.failure is not None else None
         fields = {"frames": [], "count": 0, "notes": ["the code has not failed"]}
         if trace is not None:
-            fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call))
+            fields = trace_json(trace, whole=arguments.whole, max_bytes=default_budget(call))
         return Answer({**fields, **_whose(call, job)})
     trace = trace_of_tests(call, job.id)
     if trace is None:
@@ -104,9 +104,12 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
-    why = why_no_frames(call, job.id)
+    why = no_frames_reason(call, job.id)
     fields = trace_json(
-        trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=(*extra_notes, *([why] if why else []))
+        trace,
+        whole=arguments.whole,
+        max_bytes=default_budget(call),
+        extra_notes=(*extra_notes, *([why] if why else [])),
     )
     return Answer({**fields, **_whose(call, job)})
 
@@ -127,7 +130,7 @@ def _numbered(trace: StackTrace, *, has_live_frames: bool) -> StackTrace:
 async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
     """Return the recorded stack trace of an evaluation, or of the first failed test of a run."""
     if failed.kind == "run-tests":
-        report = await report_of(call, failed)
+        report = await stored_report(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
             kind, message = error_from_row(row)
@@ -148,7 +151,7 @@ def error_from_row(row: Json) -> tuple[str, str]:
 
 def _trace_of(failure: Failure) -> StackTrace:
     """Return the stack trace and chain of a failure."""
-    frames = tuple(read_frame(text, ()) for text in failure.trace)
+    frames = tuple(parse_frame(text, ()) for text in failure.trace)
     chain = tuple(map(_trace_of, failure.chain))
     return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes, failure.relation, chain)
 
@@ -197,15 +200,15 @@ def trace_json(
     """
     frames, count, notes = _frames_to_display(trace, whole=whole)
     notes += extra_notes
-    message, data = head(trace.message, max_bytes // 4), head(trace.data or "", max_bytes // 4)
+    message, data = cut_to_head(trace.message, max_bytes // 4), cut_to_head(trace.data or "", max_bytes // 4)
     for name, cut in (("message", message), ("data", data)):
         if cut.omitted:
             notes.append(f"the last {cut.omitted} characters of {name} are left out")
     available_bytes = max_bytes - json_bytes(message.text) - json_bytes(data.text)
-    links, shortened, left_out = fit([_link_json(link, whole=whole) for link in trace.chain], available_bytes // 2)
+    links, shortened, left_out = fit_rows([_link_json(link, whole=whole) for link in trace.chain], available_bytes // 2)
     notes += [shortened] if shortened else []
     notes += [f"{left_out} more errors of the chain are left out"] if left_out else []
-    displayed, _, _ = fit(frames, available_bytes - _bytes(links))
+    displayed, _, _ = fit_rows(frames, available_bytes - _bytes(links))
     fields: dict[str, object] = {
         "class": trace.type,
         "message": message.text,

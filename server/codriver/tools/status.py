@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from codriver.core.profiles import PYTHON
-from codriver.errors import cut, refused
+from codriver.errors import refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools import (
     complete_symbol,
@@ -25,10 +25,10 @@ from codriver.tools import (
     what_changed,
 )
 from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time, is_session_in
-from codriver.tools.answers.answer_budget import budget, fit, head
+from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
-from codriver.tools.calls.gate import run
+from codriver.tools.calls.gate import run_tool
 from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
 
@@ -117,7 +117,7 @@ def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
 async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
     """Return the answer of another tool to a call with these arguments."""
     known = {"who": arguments.who, **given}
-    return await run(STATUS_TOOLS[name], call, {key: value for key, value in known.items() if value is not None})
+    return await run_tool(STATUS_TOOLS[name], call, {key: value for key, value in known.items() if value is not None})
 
 
 async def _variables(call: Call, arguments: StatusArguments) -> Answer:
@@ -130,10 +130,10 @@ async def _variables(call: Call, arguments: StatusArguments) -> Answer:
 async def _threads(call: Call, arguments: StatusArguments) -> Answer:
     """Return the present stack of each thread and asyncio task of a REPL's process, without stopping it."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
-    dump = await call.services.repls.adapter(target.repl.id).stacks(target.session.name)
+    dump = await call.services.repls.adapter(target.repl.id).dump_threads(target.session.name)
     if dump is None:
         raise CapabilityMissingError("stacks", f"the REPL {target.key} cannot report its threads")
-    text = head(call.services.log.without_secrets(dump.whole), budget(call))
+    text = cut_to_head(call.services.log.redact(dump.whole), default_budget(call))
     fields: dict[str, object] = {"threads": text.text, "sessionKey": target.key}
     return Answer(fields | ({"notes": [f"the last {text.omitted} characters are left out"]} if text.omitted else {}))
 
@@ -159,7 +159,7 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
     jobs = [evaluation for evaluation in [*state.evaluations.values()][::-1] if matches(evaluation)]
     jobs.sort(key=lambda listed: listed.is_finished)
     limit = arguments.limit or MAX_JOBS
-    rows, note, _ = fit([_job(call, job, now_ms) for job in jobs[:limit]], budget(call))
+    rows, note, _ = fit_rows([_job(call, job, now_ms) for job in jobs[:limit]], default_budget(call))
     fields: dict[str, object] = {"jobs": rows, "count": len(rows)}
     if len(jobs) > len(rows):
         fields["omitted"] = len(jobs) - len(rows)
@@ -173,7 +173,7 @@ def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
         "status": evaluation.status,
         "who": evaluation.who,
         "session": call.state.key_of(evaluation),
-        "code": cut(evaluation.head, MAX_CODE_CHARACTERS),
+        "code": truncate(evaluation.head, MAX_CODE_CHARACTERS),
     }
     if evaluation.started_at is not None:
         row["started"] = format_time(evaluation.started_at, now_ms)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from codriver.core.profiles import PYTHON
-from codriver.errors import cut, refused
+from codriver.errors import refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
 from codriver.tools.acts.source_files import read_source
-from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
+from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.source_lines import excerpt, numbered_definition
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
@@ -87,7 +87,7 @@ async def describe_symbol(
 def _class_json(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
     """Return the description of a class: its members, and only the first paragraph of its documentation."""
     if doc := fields.get("doc"):
-        fields = {**fields, "doc": cut(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
+        fields = {**fields, "doc": truncate(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
     if not names.listed:
         return fields
     listed = _names_json(names, services, most)
@@ -129,7 +129,7 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
     # For the first line of a function return all of it, and for any other line the code near it.
     is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITION_PREFIXES)
-    most = budget(call) if is_definition else MAX_WHOLE_CHARACTERS
+    most = default_budget(call) if is_definition else MAX_WHOLE_CHARACTERS
     text = excerpt(lines, line, whole_characters=most, documented_characters=most)
     if not text:
         raise refused(
@@ -137,7 +137,11 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
             f"{file} has only {len(lines)} lines, so there is no line {line}",
             hint="Pass another line.",
         )
-    return {"file": file, "line": line, "source": head(call.services.log.without_secrets(text), budget(call)).text}
+    return {
+        "file": file,
+        "line": line,
+        "source": cut_to_head(call.services.log.redact(text), default_budget(call)).text,
+    }
 
 
 async def describe_source(
@@ -163,13 +167,13 @@ async def describe_source(
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
         return {"notes": ["its source is unknown: it is built in, or was not defined in a file"]}
-    clean = call.services.log.without_secrets(text)
+    clean = call.services.log.redact(text)
     whole = clean.count("\n") + 1
     if found is not None and found.line and _is_path(found.file):
         clean = numbered_definition(
-            clean, found.line, lambda text: json_bytes(text) <= budget(call), is_python=not is_lisp
+            clean, found.line, lambda text: json_bytes(text) <= default_budget(call), is_python=not is_lisp
         )
-    cut = head(clean, budget(call))
+    cut = cut_to_head(clean, default_budget(call))
     fields: dict[str, object] = {"source": cut.text}
     if not cut.omitted and all(line.strip() in cut.text for line in str(known.get("doc", "")).splitlines()):
         known.pop("doc", None)
@@ -242,17 +246,19 @@ def _refuse(symbol: str, where: str) -> None:
 
 def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
     """Return a symbol as answer fields, redacted and truncated. Unknown fields are omitted."""
-    clean = services.log.without_secrets
+    clean = services.log.redact
     pairs: dict[str, object] = {
         "name": symbol.name,
         "ns": symbol.namespace,
         "arglists": list(symbol.arglists) or None,
-        "doc": head(clean(symbol.doc), most).text if symbol.doc else None,
+        "doc": cut_to_head(clean(symbol.doc), most).text if symbol.doc else None,
         "macro": symbol.macro or None,
         "file": symbol.file,
         "line": symbol.line,
         "column": symbol.column,
-        "extra": {key: head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE_FIELD}
+        "extra": {
+            key: cut_to_head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE_FIELD
+        }
         or None,
         "notes": [symbol.extra[NOTE_FIELD]] if NOTE_FIELD in symbol.extra else None,
     }
@@ -261,8 +267,8 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
 
 def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
     """Return a list of names as answer fields, one line each."""
-    lines = [_line(listed, services.log.without_secrets) for listed in names.listed]
-    rows, note, left = fit(lines, most)
+    lines = [_line(listed, services.log.redact) for listed in names.listed]
+    rows, note, left = fit_rows(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
     if not rows:
         fields["notes"] = ["no loaded name matches: load or import the code first"]
@@ -275,11 +281,11 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 def _line(listed: Listed, clean: Callable[[str], str]) -> str:
     """Format a symbol as one line: name, parameters and documentation, and its kind unless it can be called."""
-    parameters = cut(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
+    parameters = truncate(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({listed.type})" if listed.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
     kind += f" :{listed.line}" if listed.line is not None else ""
-    return cut(
+    return truncate(
         clean(f"{listed.name}{blank}{parameters}{kind}{' — ' if listed.doc else ''}{listed.doc}"), MAX_LINE_CHARACTERS
     )
 
@@ -338,7 +344,7 @@ async def _in_workspace(call: Call, arguments: SymbolArguments, target: Target) 
 async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
     """Return the description of the requested symbol, with its source if requested."""
     symbol, namespace = arguments.symbol, arguments.namespace
-    known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
+    known = await describe_symbol(call.services, key, namespace, symbol, most=default_budget(call))
     if arguments.source and "*" not in symbol:
         source = await describe_source(call, key, namespace, symbol, known)
         known = _with(known, source)

@@ -59,7 +59,7 @@ class WaitArguments(Arguments):
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
     """Return the rows that a query gains as soon as there is one, or a note that there was none in time."""
     wait = _Wait(call, arguments)
-    with call.services.waits.standing(call.client), ExitStack() as following:
+    with call.services.waits.count_query(call.client), ExitStack() as following:
         for source in wait.sources.values():
             following.enter_context(source.followed_by(wait.on_growth))
         return await wait.run()

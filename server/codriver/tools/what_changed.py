@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from codriver.repls.contract.fresh_imports import finding_lines
-from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
+from codriver.tools.answers.answer_budget import default_budget, fit_rows
+from codriver.tools.answers.drift_notes import drift_lines, find_drift, fresh_finding
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import choose_session
@@ -29,7 +29,7 @@ class DriftArguments(Arguments):
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     """Return every difference between the loaded code and its files, one line for each module and object."""
     repl = choose_session(call, arguments.repl_session_key, call.who(arguments.who)).repl
-    found = await drift_of(call, repl)
+    found = await find_drift(call, repl)
     lines = drift_lines(call, repl, found)
     notes = []
     if arguments.fresh:
@@ -39,7 +39,7 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
         else:
             lines += finding_lines(finding)
             notes += [f"fresh: not compared, because {finding.why}"] if finding.why else []
-    fitted, note, omitted = fit(lines, budget(call))
+    fitted, note, omitted = fit_rows(lines, default_budget(call))
     fields: dict[str, object] = {"differences": fitted, "count": len(lines), "sessionKey": repl.key}
     if omitted:
         fields["omitted"] = omitted

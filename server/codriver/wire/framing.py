@@ -102,7 +102,7 @@ class LineDecoder:
             self._append(last)
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
-    def whole(self, data: bytes) -> bytes | None:
+    def complete_line(self, data: bytes) -> bytes | None:
         """Return the line in `data` without its ending if `data` is exactly one complete line, and None otherwise."""
         line, newline, rest = data.partition(b"\n")
         if rest or not newline or self._buffer or self.error is not None or len(line) > self._max_line_bytes:

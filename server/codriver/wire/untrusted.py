@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def as_text(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
     """Return a string, decoded bytes with invalid UTF-8 escaped, or an integer's digits.
 
     Return None for other types.
@@ -28,12 +28,12 @@ def as_text(value: object) -> str | None:
     return str(value) if isinstance(value, int) else None
 
 
-def as_strings(value: object) -> tuple[str, ...]:
+def strings_or_empty(value: object) -> tuple[str, ...]:
     """Return the non-empty strings in a list, or an empty tuple if `value` is not a list."""
-    return tuple([text for item in as_list(value) if (text := as_text(item))])
+    return tuple([text for item in list_or_empty(value) if (text := text_or_none(item))])
 
 
-def as_int(value: object) -> int | None:
+def int_or_none(value: object) -> int | None:
     """Return an integer, also from a string of digits, or None for other values, including booleans."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -42,22 +42,22 @@ def as_int(value: object) -> int | None:
     return None
 
 
-def as_map(value: object) -> Mapping[str, object]:
+def mapping_or_empty(value: object) -> Mapping[str, object]:
     """Return `value` if it is a dictionary, otherwise an empty mapping."""
     return value if isinstance(value, dict) else EMPTY_MAPPING
 
 
-def as_list(value: object) -> list[object]:
+def list_or_empty(value: object) -> list[object]:
     """Return `value` if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
-def as_maps(value: object) -> list[Mapping[str, Any]]:
+def mappings_or_empty(value: object) -> list[Mapping[str, Any]]:
     """Return the dictionaries in a list, or an empty list if `value` is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def as_number(value: object) -> float | None:
+def number_or_none(value: object) -> float | None:
     """Return `value` as a float if it is a finite number and no boolean, otherwise None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one

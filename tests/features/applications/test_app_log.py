@@ -272,8 +272,8 @@ def test_threads_recording_in_both_logs_share_no_line_number(log, app):
 
 
 def test_dropped_events_are_counted(app):
-    app.drop(37)
-    app.drop(3)
+    app.count_dropped(37)
+    app.count_dropped(3)
     assert (app.stored, app.dropped) == (0, 40)
 
 
@@ -284,7 +284,7 @@ def test_the_log_attributes_come_first_and_are_unchanged():
 
 def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
-    app = app_log_of(logbook.log, redact=logbook.log.without_secrets)
+    app = app_log_of(logbook.log, redact=logbook.log.redact)
     app.record(event(f"1 fx {SECRET}", evaluation="e1"))
     query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
     assert logbook.query(LogQuery(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
@@ -294,7 +294,7 @@ def test_application_events_are_queried_with_the_log_and_redacted(logbook, histo
 def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path):
     history = History(tmp_path / "history.json")
     log = logbook_of(history, history.load().next_line).log
-    line = app_log_of(log, follower=history.saw_line).record(event())
+    line = app_log_of(log, follower=history.record_used_line).record(event())
     history.close()
     assert History(tmp_path / "history.json").load().next_line == line + 1
 

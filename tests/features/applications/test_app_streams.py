@@ -142,7 +142,7 @@ async def test_a_stream_that_starts_after_its_client_left_is_ended(server):
 
 async def test_a_stopped_stream_is_not_renewed(server):
     server.streams.start(FIRST)
-    server.streams.forget(FIRST)
+    server.streams.remove(FIRST)
     await anyio.wait_all_tasks_blocked()
     assert server.queries == []
 

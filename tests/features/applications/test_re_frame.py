@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from codriver.features.applications import re_frame, seam_providers
-from codriver.features.applications.re_frame import BROWSER_DIALECT, closure, definitions, to_javascript_name
+from codriver.features.applications.re_frame import (
+    BROWSER_DIALECT,
+    letfn_clauses,
+    names_with_dependencies,
+    to_javascript_name,
+)
 from codriver.features.applications.seam_answers import REFUSAL_REASONS
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
@@ -22,13 +27,13 @@ def answer_of(application, accessor, **asked):
     """Return the answer to a query of an application."""
     found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
     assert len(found) == 1
-    return re_frame.read(accessor, found[0]["told"])
+    return re_frame.convert_answer(accessor, found[0]["told"])
 
 
 @pytest.mark.parametrize("application", RECORDED)
 def test_every_answer_is_complete_or_refused_with_a_known_reason(application):
     for row in RECORDED[application]:
-        answer = re_frame.read(row["accessor"], row["told"])
+        answer = re_frame.convert_answer(row["accessor"], row["told"])
         assert answer["ok"] is True or (answer["reason"] in REFUSAL_REASONS and answer["hint"].isprintable()), row
 
 
@@ -60,7 +65,7 @@ def test_an_event_without_a_handler_fails():
 @pytest.mark.parametrize(("application", "most"), [("re-frame2", 20), ("causa", 50)])
 def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, most):
     [row] = [row for row in RECORDED[application] if row["asked"].get("filter") == {"origin": "claude-1"}]
-    answer = re_frame.read("trace", row["told"])
+    answer = re_frame.convert_answer("trace", row["told"])
     assert 3 < answer["count"] <= most
     assert all(" by=claude-1/e12" in line for line in answer["lines"])
     assert {line.split()[1] for line in answer["lines"]} >= {"event", "error"}
@@ -89,7 +94,9 @@ def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
 def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
     [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
-    places = {(one["kind"], one["file"], one["line"]) for one in re_frame.read("handlers", row["told"])["handlers"]}
+    places = {
+        (one["kind"], one["file"], one["line"]) for one in re_frame.convert_answer("handlers", row["told"])["handlers"]
+    }
     assert places == {("event", "depot.clj", 4), ("sub", "depot.clj", 16)}
 
 
@@ -116,13 +123,13 @@ def test_health_names_each_missing_band_and_what_provides_it():
 def test_a_band_names_the_function_that_this_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
-    bands = re_frame.read("health", renamed)["bands"]
+    bands = re_frame.convert_answer("health", renamed)["bands"]
     assert bands[band] == f"this version has no function for {has}"
 
 
 def test_a_framework_without_debug_mode_has_no_bands():
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
-    bands = re_frame.read("health", {**row["told"], "enabled": False})["bands"]
+    bands = re_frame.convert_answer("health", {**row["told"], "enabled": False})["bands"]
     assert all("debug mode" in str(words) for words in bands.values())
 
 
@@ -141,7 +148,7 @@ def test_two_frames_are_never_silently_treated_as_one():
 
 def _all(accessor, **asked):
     rows = [row for row in RECORDED["re-frame2"] if row["accessor"] == accessor and row["asked"] == asked]
-    return [re_frame.read(accessor, row["told"]) for row in rows]
+    return [re_frame.convert_answer(accessor, row["told"]) for row in rows]
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
@@ -172,7 +179,9 @@ def test_a_restore_during_an_event_is_refused_and_works_afterwards():
     ],
 )
 def test_each_cause_of_a_refusal_maps_to_a_reason_of_the_contract(error, reason):
-    answer = re_frame.read("restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}})
+    answer = re_frame.convert_answer(
+        "restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}}
+    )
     assert answer == {"ok": False, "reason": reason, "hint": f"{error} b=1"}
     assert reason in REFUSAL_REASONS
 
@@ -194,7 +203,7 @@ def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
 def test_a_malformed_answer_is_a_refusal(data):
-    assert re_frame.read("state", data)["reason"] == "accessor-failed"
+    assert re_frame.convert_answer("state", data)["reason"] == "accessor-failed"
 
 
 # The forms
@@ -202,7 +211,7 @@ def test_a_malformed_answer_is_a_refusal(data):
 
 @pytest.mark.parametrize(("name", "dialect"), re_frame.SENTINEL_EXPRESSIONS)
 def test_a_form_contains_its_dependencies_and_only_literal_placeholders(name, dialect):
-    forms = re_frame.forms(name, dialect)
+    forms = re_frame.load_forms(name, dialect)
     assert tuple(forms) == re_frame.ACCESSOR_NAMES
     for code in forms.values():
         assert code.count("$") == code.count("$args") + code.count("$origin") == 2
@@ -214,17 +223,17 @@ def test_a_form_contains_its_dependencies_and_only_literal_placeholders(name, di
 
 def test_a_form_is_cached_in_the_process_under_a_name_of_its_content():
     names = [
-        code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.forms("re-frame2", "clojure").values()
+        code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.load_forms("re-frame2", "clojure").values()
     ]
     assert len(set(names)) == len(re_frame.ACCESSOR_NAMES)
-    assert "codriver.forms" not in re_frame.forms("causa", BROWSER_DIALECT)["state"]
+    assert "codriver.forms" not in re_frame.load_forms("causa", BROWSER_DIALECT)["state"]
 
 
 def test_definitions_omit_docstrings_and_keep_dependencies_in_order():
     text = '(ns x "words")\n\n(defn a\n  "A \\"word\\"."\n  [x] (inc x))\n;; why\n(defn b [x] (a x))\n(defn c [] 1)\n'
-    defined = definitions(text)
+    defined = letfn_clauses(text)
     assert defined == {"a": "(a [x] (inc x))", "b": "(b [x] (a x))", "c": "(c [] 1)"}
-    assert closure(defined, ["b"]) == ["a", "b"]
+    assert names_with_dependencies(defined, ["b"]) == ["a", "b"]
 
 
 def test_names_are_munged_like_the_clojurescript_compiler_does():

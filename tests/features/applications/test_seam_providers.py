@@ -6,8 +6,8 @@ import re
 import pytest
 
 from codriver.features.applications import seam_providers, sensitive_values
-from codriver.features.applications.seam_notation import data_text, edn, read_string, string_literal
-from codriver.features.applications.seam_providers import PROVIDERS, Provider, found_provider, read_answer, search_code
+from codriver.features.applications.seam_notation import encode_data, read_string, string_literal, to_edn
+from codriver.features.applications.seam_providers import PROVIDERS, Provider, read_answer, search_code, select_provider
 
 FOREIGN = Provider(
     "foreign",
@@ -36,46 +36,46 @@ def two(monkeypatch):
     ],
 )
 def test_arguments_are_written_as_clojure_data(value, text):
-    assert edn(value) == text
+    assert to_edn(value) == text
 
 
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
 def test_arguments_are_in_the_code_only_as_a_literal(dialect):
     asked = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
-    code = seam_providers.form(seam_providers.provider_of("codriver", dialect), dialect, "state", asked)
-    literal = string_literal(dialect, data_text(dialect, asked))
+    code = seam_providers.accessor_code(seam_providers.find_provider("codriver", dialect), dialect, "state", asked)
+    literal = string_literal(dialect, encode_data(dialect, asked))
     assert literal in code
-    assert read_string(dialect, literal) == data_text(dialect, asked)
+    assert read_string(dialect, literal) == encode_data(dialect, asked)
     assert "exit" not in code.replace(literal, "")
 
 
 def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
     sentinels = f"[[{PROVIDERS[0].sentinel}] [(foreign/id) (some? (resolve 'foreign/send))]]"
     assert sentinels in search_code("clojure")
-    assert found_provider("clojure", [[None], [None, False]]) is None
-    ours = found_provider("clojure", [["s1"], ["s2", True]])
+    assert select_provider("clojure", [[None], [None, False]]) is None
+    ours = select_provider("clojure", [["s1"], ["s2", True]])
     assert (ours.provider.name, ours.session_id) == ("codriver", "s1")
-    theirs = found_provider("clojure", [[None], ["s2", False]])
+    theirs = select_provider("clojure", [[None], ["s2", False]])
     assert (theirs.provider, theirs.lacking) == (FOREIGN, {"dispatch"})
 
 
 @pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
 def test_a_malformed_answer_finds_no_provider(told):
-    assert found_provider("clojure", told) is None
+    assert select_provider("clojure", told) is None
 
 
 def test_a_provider_without_a_form_refuses_as_the_contract_says():
-    refused = seam_providers.refusal(FOREIGN, "machines")
+    refused = seam_providers.refusal_for(FOREIGN, "machines")
     assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
     assert refused["hint"].endswith("dispatch, state")
-    assert seam_providers.refusal(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
-    assert seam_providers.refusal(FOREIGN, "subscribe")["reason"] == "band-missing"
-    assert seam_providers.refusal(FOREIGN, "state") is None
-    assert seam_providers.refusal(PROVIDERS[0], "whatever") is None
+    assert seam_providers.refusal_for(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
+    assert seam_providers.refusal_for(FOREIGN, "subscribe")["reason"] == "band-missing"
+    assert seam_providers.refusal_for(FOREIGN, "state") is None
+    assert seam_providers.refusal_for(PROVIDERS[0], "whatever") is None
 
 
 def test_a_form_gets_its_arguments_by_name_and_its_data_is_parsed():
-    code = seam_providers.form(FOREIGN, "clojure", "state", {"path": "[:a]"})
+    code = seam_providers.accessor_code(FOREIGN, "clojure", "state", {"path": "[:a]"})
     assert '(foreign/state nil "[:a]")' in code
     assert json.loads(read_answer(FOREIGN, "state", "[1, 2]")) == {"ok": True, "value": "state [1, 2]"}
 

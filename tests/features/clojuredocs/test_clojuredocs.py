@@ -18,9 +18,9 @@ from real_repls import repl
 from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
 
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, LookupEntry
-from codriver.features.clojuredocs.lookup import clojure_name
+from codriver.features.clojuredocs.lookup import clojuredocs_name
 from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.extras import AdapterHooks
@@ -139,7 +139,7 @@ def test_an_entry_is_returned_whole_without_any_repl(tmp_path, site):
     ],
 )
 def test_a_symbol_is_found_in_any_spelling(symbol, found):
-    assert clojure_name(symbol) == found
+    assert clojuredocs_name(symbol) == found
 
 
 def test_division_is_found_in_the_export(tmp_path, site):
@@ -262,7 +262,7 @@ def test_an_address_set_by_a_checkout_needs_the_users_permission(tmp_path, monke
     (tmp_path / "codriver.toml").write_text(
         'clojuredocsUrl = "http://192.0.2.1/export.json"\nclojuredocsMaxAgeDays = 1\n'
     )
-    loaded = load(tmp_path, environ={})
+    loaded = load_workspace_settings(tmp_path, environ={})
     assert [one.setting for one in loaded.withheld] == ["clojuredocsUrl"]
     assert loaded.settings.value_of(URL_SETTING) == URL_SETTING.default
     assert loaded.settings.value_of(MAX_AGE_DAYS_SETTING) == 1

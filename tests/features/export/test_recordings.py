@@ -8,11 +8,11 @@ from codriver.features.export.documents.recordings import (
     Recording,
     RecordingError,
     count_with_definitions,
+    encode_recording,
     evaluations_since_checkpoint,
     evaluations_with_ids,
     parse_recording,
     read_recorded_evaluations,
-    to_json_lines,
     unknown_names,
 )
 
@@ -76,7 +76,7 @@ def test_a_recording_round_trips_through_its_lines():
         "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
     )
     recording = Recording("python", "python", (evaluation, RecordedEvaluation("e-2", "x")))
-    assert parse_recording(to_json_lines(recording)) == recording
+    assert parse_recording(encode_recording(recording)) == recording
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "x", "version": 1}', "no json", '{"format": "codriver-recording", "version": 99, "dialect": "python", "repl": ""}'])  # fmt: skip  # noqa: E501
@@ -90,7 +90,7 @@ def test_any_text_survives_a_recording(text):
     told = Recording(
         "python", "python", (RecordedEvaluation("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
     )
-    assert parse_recording(to_json_lines(told).encode().decode()) == told
+    assert parse_recording(encode_recording(told).encode().decode()) == told
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_any_text_survives_a_recording(text):
      '{"id":"e","code":"1","time":[]}', "[" * 100_000, "9" * 9999, "{"],
 )  # fmt: skip
 def test_a_hostile_row_is_refused_with_its_line_number(row):
-    head = to_json_lines(Recording("python", "python", ()))
+    head = encode_recording(Recording("python", "python", ()))
     with pytest.raises(RecordingError, match="line 3 "):
         parse_recording(f"{head}\n{row}\n")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codriver.app.features import doctor_checks
-from codriver.errors import StartError, install_extra
+from codriver.errors import StartError, install_command
 from codriver.features.jupyter import doctor_checks as kernel_checks
 from codriver.setup.doctor import diagnose
 from codriver.setup.environment import Environment
@@ -53,7 +53,7 @@ def test_without_a_server_kernels_of_notebooks_are_listed_with_what_they_need(
         machine = replace(machine, variables={"JUPYTER_RUNTIME_DIR": str(path.parent)})
         (note,) = repls_of(workspace, machine)
     assert note.text == f"the kernel of {notebook} is running, found by {path}"
-    assert note.fix == ("codriver serve connects to it" if is_installed else install_extra("jupyter"))
+    assert note.fix == ("codriver serve connects to it" if is_installed else install_command("jupyter"))
 
 
 def test_the_file_of_a_kernel_that_is_gone_may_be_removed():

@@ -279,7 +279,7 @@ async def test_a_busy_kernel_with_subshells_answers_and_reports_its_stack(name):
         assert (await adapter.query(Lookup("spin"))).arglists == ("(wanted)",)
         assert "spin" in [completion.candidate for completion in await adapter.query(Complete("spi"))]
         assert (await adapter.check_syntax("a b")).line == 1
-        dump = await adapter.stacks()
+        dump = await adapter.dump_threads()
         assert "in spin\n    while wanted: pass" in dump.user
         assert "zmq" not in dump.whole
         assert (await adapter.interrupt()).outcome != "idle"
@@ -294,7 +294,7 @@ async def test_subshells_are_deleted_after_use(name):
         running(adapter, SPIN),
     ):
         await printed(events, "begun")
-        assert await adapter.stacks() is not None
+        assert await adapter.dump_threads() is not None
         await adapter.interrupt()
     async with open_kernel(partial(open_zmq, str(kernel.file)), on_foreign=lambda _message: None) as opened:
         reply = await opened.request("list_subshell_request", {}, socket="control", timeout_s=30)
@@ -351,7 +351,7 @@ async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name,
         await printed(events, "begun")
         with refused_as("repl-busy", match="xeus-python cannot answer queries in the meantime"):
             await adapter.query(Lookup("spin"))
-        assert await adapter.stacks() is None
+        assert await adapter.dump_threads() is None
         (kernel.folder / "go.on").touch()
     assert [ending.status for ending in endings] == ["done"]
 
@@ -385,4 +385,4 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_supports(ad
         with pytest.raises(CapabilityMissingError):
             await call()
     assert await adapter.query(ListNames("*")) is None
-    assert (await adapter.query(FindSource(candidate)), await adapter.stacks()) == (None, None)
+    assert (await adapter.query(FindSource(candidate)), await adapter.dump_threads()) == (None, None)

@@ -10,7 +10,7 @@ from scripted_channel import ScriptedChannel
 
 from codriver.features.jupyter.kernels.kernel import open_kernel
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries, read_completions, read_symbol
-from codriver.features.jupyter.kernels.python_queries import is_plain
+from codriver.features.jupyter.kernels.python_queries import is_plain_python
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.contract.symbols import Completion, SyntaxIssue
 
@@ -97,7 +97,7 @@ def test_an_empty_description_is_no_symbol(text):
 
 @pytest.mark.parametrize(("code", "plain"), [("x = 1", True), ("%time x", False), ("!ls", False), ("a b", False)])
 def test_plain_python_is_distinguished_from_ipython_syntax(code, plain):
-    assert is_plain(code) is plain
+    assert is_plain_python(code) is plain
 
 
 @asynccontextmanager

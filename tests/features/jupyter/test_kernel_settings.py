@@ -3,7 +3,7 @@ import json
 import pytest
 from accepted import accept
 
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load_workspace_settings
 from codriver.features.jupyter.configured_kernels import configured_kernels
 from codriver.features.jupyter.kernel_entries import UnencryptedError, check_encrypted
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, TokenSource
@@ -26,7 +26,7 @@ def user_settings(tmp_path, monkeypatch):
 
 def kernels(user_settings, text="", *, command_line=(), environ=None):
     user_settings.write_text(text)
-    loaded = load(
+    loaded = load_workspace_settings(
         user_settings.parents[2] / "ws", environ=environ or {}, overrides={"kernels": tuple(command_line) or None}
     )
     return configured_kernels(loaded.settings, environ or {})
@@ -59,7 +59,9 @@ def test_a_server_without_a_named_token_gets_the_default_token_variable(user_set
 
 
 def test_the_kernel_token_variable_is_not_an_unknown_setting(user_settings):
-    assert not load(user_settings.parents[2] / "ws", environ={"CODRIVER_KERNEL_TOKEN": SECRET}).warnings
+    assert not load_workspace_settings(
+        user_settings.parents[2] / "ws", environ={"CODRIVER_KERNEL_TOKEN": SECRET}
+    ).warnings
 
 
 @pytest.mark.parametrize("is_accepted", [False, True])
@@ -68,7 +70,7 @@ def test_kernels_in_a_workspace_file_are_ignored(user_settings, is_accepted):
     (workspace / "codriver.toml").write_text('kernels = ["https://thief/?kernel=python3"]\n')
     if is_accepted:
         accept(workspace)
-    loaded = load(workspace, environ={})
+    loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings.value_of(KERNELS_SETTING) == ()
     (warning,) = loaded.warnings
     assert "kernels is ignored in a workspace's file" in warning
@@ -99,7 +101,10 @@ def test_an_invalid_kernel_is_refused_without_showing_a_token(user_settings, tex
 def test_the_list_of_settings_shows_kernels_without_secrets(user_settings):
     user_settings.write_text('[[kernels]]\nurl = "https://h/"\nkernel = "ir"\nkey = "r"\ntokenEnv = "HUB"\n')
     rows = {
-        name: value for name, value, _ in setting_rows(load(user_settings.parents[2] / "ws", environ={"HUB": SECRET}))
+        name: value
+        for name, value, _ in setting_rows(
+            load_workspace_settings(user_settings.parents[2] / "ws", environ={"HUB": SECRET})
+        )
     }
     assert json.loads(rows["kernels"]) == ["r=https://h/?kernel=ir"]
 

@@ -186,7 +186,7 @@ def read_notebook(text, name):
 
 
 def with_outputs(text, *about):
-    return ours_of.with_outputs(text.encode("utf-8", "surrogatepass"), *about).decode()
+    return ours_of.replace_outputs(text.encode("utf-8", "surrogatepass"), *about).decode()
 
 
 def book(*cells, **more):

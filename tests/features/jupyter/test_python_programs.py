@@ -104,11 +104,11 @@ def test_lookup_names_and_completion_match_the_embedded_worker(interpreter):
 
 def test_a_file_that_is_not_a_module_runs_in_the_user_namespace(interpreter, directory):
     path = str(directory / "circle.py")
-    result = interpreter.run("eval", python_programs.load_code(path, "radius = 3\n", None, ""))
+    result = interpreter.run("eval", python_programs.loading_code(path, "radius = 3\n", None, ""))
     assert result == f"<module '__main__' from {path!r}>"
-    assert interpreter.run("eval", python_programs.load_code(path, "radius = 4\nradius + 1\n", None, "")) == "5"
+    assert interpreter.run("eval", python_programs.loading_code(path, "radius = 4\nradius + 1\n", None, "")) == "5"
     assert interpreter.run("eval", "radius") == "4"
-    interpreter.run("eval", python_programs.load_code(path, "radius = 5\nadded = 1\n", None, "batch"))
+    interpreter.run("eval", python_programs.loading_code(path, "radius = 5\nadded = 1\n", None, "batch"))
     assert interpreter.query("restore", hold="batch", keep=False)["data"]["left"] == []
     assert interpreter.run("eval", "radius, 'added' in globals()") == "(4, False)"
 
@@ -118,7 +118,7 @@ def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpre
     path.write_text("def sides():\n    return 3\n\ndef left():\n    pass\n")
     interpreter.run("exec", "import sys; sys.path.insert(0, '')\nfrom shapes import sides")
     path.write_text("def sides():\n    return 4\n")
-    result = interpreter.run("eval", python_programs.load_code(str(path), path.read_text(), None, "batch"))
+    result = interpreter.run("eval", python_programs.loading_code(str(path), path.read_text(), None, "batch"))
     assert result == f"<module 'shapes' from {str(path)!r}>"
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(4, False)"
     rows = interpreter.query("drift", root=str(directory), only="")["data"]["rows"]
@@ -132,7 +132,7 @@ def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, dire
     path = str(directory / "bad.py")
     text = "class Odd:\n    def __repr__(self):\n        raise SystemExit\n\n\n"
     text += "def boom(n, token, odd):\n    return 1 / n\n\n\nboom(0, 'hidden', Odd())\n"
-    call = python_programs.load_code(path, text, None, "")
+    call = python_programs.loading_code(path, text, None, "")
     assert interpreter.run("eval", call) == "'ZeroDivisionError'"
     data = interpreter.query("error", characters=100)["data"]
     assert data["error"]["trace"][:2] == [f"boom ({path}:7)", f"<module> ({path}:10)"]

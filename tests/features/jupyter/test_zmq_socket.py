@@ -60,7 +60,7 @@ async def test_a_flood_of_small_messages_is_received_before_anyone_reads_it():
         await has_received(socket, len(published))
         messages = [await socket.receive_next() for _ in range(count)]
         assert [message.header["msg_id"] for message in messages] == [f"s_{number}" for number in range(count)]
-        assert socket.is_read
+        assert socket.is_drained
 
 
 async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():

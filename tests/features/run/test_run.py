@@ -18,7 +18,7 @@ from live_server import CODRIVER, environ, serving, until
 
 import codriver_seam
 from codriver.features.run.doctor_checks import check_programs
-from codriver.features.run.run_directory import make_run
+from codriver.features.run.run_directory import create_run_directory
 from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 
@@ -485,7 +485,7 @@ def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypa
 
     def run():
         start.wait(60)
-        names.put(make_run(tmp_path, ["shop"], "shop").name)
+        names.put(create_run_directory(tmp_path, ["shop"], "shop").name)
         end.wait(60)
 
     processes = [forking.Process(target=run) for _ in range(8)]

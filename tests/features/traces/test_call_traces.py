@@ -162,7 +162,7 @@ async def test_a_watched_var_is_not_wrapped():
 async def test_the_programs_use_no_reflection():
     async with client() as one:
         await one.value("(remove-ns 'codriver.traces)")
-        code = json.dumps(dialects.CLOJURE.filled(PROGRAMS_BY_DIALECT["clojure"]["install"]))
+        code = json.dumps(dialects.CLOJURE.fill_program(PROGRAMS_BY_DIALECT["clojure"]["install"]))
         binding = "[*err* said *warn-on-reflection* true]"
         said = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
         assert await one.value(said) == '""'

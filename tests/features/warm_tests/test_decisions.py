@@ -56,25 +56,33 @@ def test_a_plain_run_has_its_reason(spec, project, state, reason):
 
 
 def test_a_difference_counts_after_three_observations_on_each_side():
-    found = Comparison("stamp").added({"test_a": "passed", "test_b": "passed"}, is_warm=False)
-    found = found.added({"test_a": "failed", "test_b": "passed"}, is_warm=True)
+    found = Comparison("stamp").with_outcomes({"test_a": "passed", "test_b": "passed"}, is_warm=False)
+    found = found.with_outcomes({"test_a": "failed", "test_b": "passed"}, is_warm=True)
     assert found.suspects() == ("test_a",)
     assert found.needs_plain_run()
     assert found.differences() == ()
     for _ in range(2):
-        found = found.added({"test_a": "passed"}, is_warm=False).added({"test_a": "failed"}, is_warm=True)
+        found = found.with_outcomes({"test_a": "passed"}, is_warm=False).with_outcomes(
+            {"test_a": "failed"}, is_warm=True
+        )
     assert found.differences() == ("test_a",)
 
 
 def test_a_flaky_test_is_not_a_difference():
-    found = Comparison("stamp").added({"test_a": "passed"}, is_warm=False).added({"test_a": "failed"}, is_warm=True)
-    found = found.added({"test_a": "failed"}, is_warm=False)
+    found = (
+        Comparison("stamp")
+        .with_outcomes({"test_a": "passed"}, is_warm=False)
+        .with_outcomes({"test_a": "failed"}, is_warm=True)
+    )
+    found = found.with_outcomes({"test_a": "failed"}, is_warm=False)
     assert found.suspects() == ()
     assert not found.needs_plain_run()
 
 
 def test_a_suspected_difference_makes_the_next_run_plain():
-    suspected = Comparison("stamp").added({"t": "passed"}, is_warm=False).added({"t": "failed"}, is_warm=True)
+    suspected = (
+        Comparison("stamp").with_outcomes({"t": "passed"}, is_warm=False).with_outcomes({"t": "failed"}, is_warm=True)
+    )
     assert not decide_start(SPEC, replace(PROJECT, comparison=suspected), READY).is_warm
 
 

@@ -1,11 +1,11 @@
 """Stack frames without repetition: calls on the JVM, recursion, and frames shared by a chain of errors."""
 
 from codriver.repls.contract.reports import (
-    calls,
+    call_start_indexes,
+    clojure_function_name,
     fold_repeated_frames,
-    function_of,
-    read_frame,
-    text_of,
+    format_frame,
+    parse_frame,
     unshared_frames,
 )
 from codriver.repls.contract.stack_trace_values import StackFrame
@@ -16,20 +16,24 @@ def frames(*names):
 
 
 def test_a_recursive_call_is_folded_with_its_count():
-    deep = read_frame("f (a.py:3)", ())
-    told = fold_repeated_frames([*[deep] * 987, read_frame("main (a.py:9)", ())])
-    assert [text_of(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
+    deep = parse_frame("f (a.py:3)", ())
+    told = fold_repeated_frames([*[deep] * 987, parse_frame("main (a.py:9)", ())])
+    assert [format_frame(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
     assert fold_repeated_frames([deep, deep]) == (deep, deep), "twice is no recursion to speak of"
 
 
 def test_mutually_recursive_calls_are_folded():
     told = fold_repeated_frames([*frames("even", "odd") * 40, *frames("main")])
-    assert [text_of(frame) for frame in told] == ["even (a.py:0)", "odd (a.py:1) … 40 times, these 2", "main (a.py:0)"]
+    assert [format_frame(frame) for frame in told] == [
+        "even (a.py:0)",
+        "odd (a.py:1) … 40 times, these 2",
+        "main (a.py:0)",
+    ]
 
 
 def test_a_folded_frame_is_parsed_with_its_count():
-    assert read_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3)", "a b.py", 3, "f", repeated="4 times")
-    assert read_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
+    assert parse_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3)", "a b.py", 3, "f", repeated="4 times")
+    assert parse_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
 
 
 def test_one_call_of_a_clojure_function_is_one_frame():
@@ -46,12 +50,12 @@ def test_one_call_of_a_clojure_function_is_one_frame():
         ("shop$g$fn__12", "invoke"),  # a function within, that calls itself
         ("java.lang.Thread", "run"),
     ]
-    assert calls(told) == [0, 3, 5, 6, 8, 9, 10]
+    assert call_start_indexes(told) == [0, 3, 5, 6, 8, 9, 10]
 
 
 def test_functions_have_their_source_names():
-    assert function_of("shop.big_orders$is_late_QMARK_", "invokeStatic") == "shop.big-orders/is-late?"
-    assert function_of("java.lang.Thread", "run") == "java.lang.Thread/run"
+    assert clojure_function_name("shop.big_orders$is_late_QMARK_", "invokeStatic") == "shop.big-orders/is-late?"
+    assert clojure_function_name("java.lang.Thread", "run") == "java.lang.Thread/run"
 
 
 def test_an_error_keeps_only_frames_it_does_not_share():

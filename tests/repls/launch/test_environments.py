@@ -5,7 +5,7 @@ import sys
 import pytest
 from live_server import serving
 
-from codriver.repls.launch.projects import find_projects, is_open_to_python, repls_to_start
+from codriver.repls.launch.projects import find_projects, is_python_default, repls_to_start
 from codriver.repls.launch.recipes import find_recipe
 
 
@@ -123,7 +123,7 @@ CLOSED = [
 @pytest.mark.parametrize("files", OPEN, ids=[",".join(files) or "nothing" for files in OPEN])
 def test_a_directory_without_sources_of_another_language_gets_python(workspace, files):
     write(workspace, files)
-    assert is_open_to_python(workspace)
+    assert is_python_default(workspace)
     assert repls_to_start(workspace) == ("python",)
     assert find_projects(workspace) == ()
 
@@ -131,7 +131,7 @@ def test_a_directory_without_sources_of_another_language_gets_python(workspace, 
 @pytest.mark.parametrize("files", CLOSED, ids=[",".join(files) for files in CLOSED])
 def test_a_directory_with_sources_of_another_language_does_not_get_python(workspace, files):
     write(workspace, files)
-    assert not is_open_to_python(workspace)
+    assert not is_python_default(workspace)
     assert repls_to_start(workspace) == ()
 
 

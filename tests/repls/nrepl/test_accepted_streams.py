@@ -76,7 +76,7 @@ async def test_a_connected_program_evaluates_and_leaves_no_thread_after_a_discon
             async with connect(stream, listener=listen) as adapter:
                 assert adapter.profile.process_id == process.pid
                 assert await value_of(adapter, "import os; os.getpid()", values) == str(process.pid)
-                assert await adapter.stacks() is not None  # another thread answers this
+                assert await adapter.dump_threads() is not None  # another thread answers this
         out = await anyio.to_thread.run_sync(process.stdout.read)
     assert out == "threads left: 0\n" * 3
 

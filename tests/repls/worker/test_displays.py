@@ -2,14 +2,14 @@
 
 import pytest
 
-from codriver.repls.worker.basics.displays import display_of
-from codriver.repls.worker.basics.printing import text_of
+from codriver.repls.worker.basics.displays import displayed_text
+from codriver.repls.worker.basics.printing import value_text
 
 ADDRESS = "at 0x"
 
 
 def shown(value):
-    return display_of(value, text_of(value), text_of)
+    return displayed_text(value, value_text(value), value_text)
 
 
 def make(body, name="X"):
@@ -85,6 +85,6 @@ def test_a_long_display_is_cut():
 
 def test_a_pretty_printer_is_used_within_collections_too():
     value = make("def _repr_pretty_(self, p, cycle): p.text('pretty 7')")
-    assert text_of(value) == "pretty 7"
+    assert value_text(value) == "pretty 7"
     page = make("def _repr_html_(self): return '<b>7</b>'")
-    assert ADDRESS in text_of(page)
+    assert ADDRESS in value_text(page)

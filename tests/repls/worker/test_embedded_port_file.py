@@ -245,12 +245,14 @@ def test_a_link_is_refused_on_systems_without_directory_descriptors_too(tmp_path
     monkeypatch.setattr(embedded, "HAS_OPEN_DIRECTORIES", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):
-        embedded.claim(str(folder), 4242, 0, replaces_parent=False)
+        embedded.claim_port_file(str(folder), 4242, 0, replaces_parent=False)
     assert list((tmp_path / "outside").iterdir()) == []
     (folder / ".codriver").unlink()
-    assert embedded.claim(str(folder), 4242, 0, replaces_parent=False) == str(folder / ".codriver" / "app.port")
+    assert embedded.claim_port_file(str(folder), 4242, 0, replaces_parent=False) == str(
+        folder / ".codriver" / "app.port"
+    )
     assert port_in(folder / ".codriver" / "app.port") == 4242
-    embedded.withdraw(str(folder / ".codriver" / "app.port"), 4242)
+    embedded.remove_port_file(str(folder / ".codriver" / "app.port"), 4242)
     assert list((folder / ".codriver").iterdir()) == []
 
 

@@ -36,16 +36,16 @@ FAULTS = {
     "changed code": (Followers, "begin"),
     "statement": (Followers, "follow"),
     "other modules": (Followers, "other_sources"),
-    "order of modules": (DependentModules, "importers"),
+    "order of modules": (DependentModules, "find_importers"),
     "late statements": (Followers, "follow_late"),
     "registrations": (Followers, "report_grown"),
-    "chain": (Rebuilds, "chain"),
+    "chain": (Rebuilds, "statement_chain"),
     "plan": (MinimalLoad, "_plan"),
     "chains": (MinimalLoad, "_plan_chains"),
     "steps": (MinimalLoad, "_steps"),
     "functions": (LiveCode, "renew"),
     "comparison": (minimal_load, "compare"),
-    "references": (module_loads, "renew"),
+    "references": (module_loads, "update_remaining_objects"),
     "rows": (ModuleLoad, "_report_rows"),
 }
 
@@ -65,7 +65,7 @@ def load_edit(tmp_path, monkeypatch):
         for name in ("shop_of_faults", "basket_of_faults"):
             importlib.import_module(name)
         texts.note()
-        texts.settle()
+        texts.read_recent_sources()
         text = SHOP
         for old, new in changes:
             text = text.replace(old, new)
@@ -74,7 +74,7 @@ def load_edit(tmp_path, monkeypatch):
         load.begin()
         has_failed = True
         try:
-            steps = load.steps()
+            steps = load.plan_steps()
             if steps is None:
                 exec(compile(text, str(file), "exec"), load.module.__dict__)
             for step in steps or ():

@@ -12,9 +12,17 @@ import pytest
 
 from codriver.repls.launch import recipes
 from codriver.repls.worker.fresh.code_texts import code_digest
-from codriver.repls.worker.fresh.importers import importers
-from codriver.repls.worker.fresh.leaf_rules import OTHER, PREVIOUS, UNDONE, changed, differing, outermost, stale
-from codriver.repls.worker.fresh.leaves import MAX_LEAVES_PER_NAME, UNKNOWN_TEXT, Shapes, root_of
+from codriver.repls.worker.fresh.importers import find_importers
+from codriver.repls.worker.fresh.leaf_rules import (
+    OTHER,
+    PREVIOUS,
+    UNDONE,
+    changed_leaves,
+    differing_leaves,
+    outermost_rows,
+    stale_leaves,
+)
+from codriver.repls.worker.fresh.leaves import MAX_LEAVES_PER_NAME, UNKNOWN_TEXT, Shapes, split_leaf_path
 from codriver.repls.worker.fresh.previous_code import previous_code
 
 LONG_S = 60
@@ -182,8 +190,8 @@ def test_a_definition_is_inspected_only_in_its_own_module(module, monkeypatch):
 
 
 def test_the_root_of_a_leaf_is_the_name_in_the_nearest_module():
-    assert root_of("a.b.C.x[1]", {"a": 1, "a.b": 1}) == ("a.b", "C")
-    assert root_of("a.C['x.y']", {"a": 1, "a.b": 1}) == ("a", "C")
+    assert split_leaf_path("a.b.C.x[1]", {"a": 1, "a.b": 1}) == ("a.b", "C")
+    assert split_leaf_path("a.C['x.y']", {"a": 1, "a.b": 1}) == ("a", "C")
 
 
 FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
@@ -202,19 +210,19 @@ FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
     ],
 )
 def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_reset_it(before, after, expected):
-    assert [row[:2] for row in stale(FRESH, before, after)] == expected
+    assert [row[:2] for row in stale_leaves(FRESH, before, after)] == expected
 
 
 def test_leaves_below_an_unknown_one_do_not_count():
-    assert differing({"m.A": UNKNOWN_TEXT}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
-    assert changed({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN_TEXT}) == {}
+    assert differing_leaves({"m.A": UNKNOWN_TEXT}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
+    assert changed_leaves({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN_TEXT}) == {}
 
 
 def test_only_the_outermost_of_nested_rows_is_reported():
     rows = [("m.A[0].x", PREVIOUS, "1", "2"), ("m.A", PREVIOUS, "1", "2"), ("m.AB", PREVIOUS, "1", "2")]
-    assert [row[0] for row in outermost(rows)] == ["m.A", "m.AB"]
+    assert [row[0] for row in outermost_rows(rows)] == ["m.A", "m.AB"]
     sizes = [("m.A.len", UNDONE, "2", "1"), ("m.A[1]", UNDONE, "2", None)]
-    assert [row[0] for row in outermost(sizes)] == ["m.A[1]"]
+    assert [row[0] for row in outermost_rows(sizes)] == ["m.A[1]"]
 
 
 SOURCES = {
@@ -230,11 +238,11 @@ SOURCES = {
 def test_importers_are_found_by_their_sources_nearest_first():
     modules = {name: name + ("/__init__.py" if name == "pkg" else ".py") for name in SOURCES}
     files = {file: SOURCES[name] for name, file in modules.items()}
-    found = importers(["pkg.low"], modules, files.__getitem__)
+    found = find_importers(["pkg.low"], modules, files.__getitem__)
     assert found[0] == "pkg.low"
     assert set(found) == {"pkg", "pkg.low", "pkg.mid", "pkg.high", "app"}
     assert found.index("pkg.mid") < found.index("app")
-    assert importers(["pkg.low"], modules, files.__getitem__, most=2) == found[:2]
+    assert find_importers(["pkg.low"], modules, files.__getitem__, most=2) == found[:2]
 
 
 def test_generators_threads_and_referenced_functions_of_an_old_source_are_found(tmp_path):

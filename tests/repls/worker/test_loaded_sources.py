@@ -109,7 +109,7 @@ def test_getting_code_from_a_loader_does_not_count_as_a_load(texts, tmp_path):
     file.write_bytes(b"X = 1\n")
     module = load("asked_f")
     texts.note()
-    texts.settle()
+    texts.read_recent_sources()
     file.write_bytes(b"X = 22\n")
     module.__spec__.loader.get_code("asked_f")
     texts.check()
@@ -134,7 +134,7 @@ lazy = Lazy()
     (tmp_path / "lazy_h.py").write_text(text)
     load("lazy_h")
     texts.note()
-    texts.settle()
+    texts.read_recent_sources()
 
 
 def test_sources_are_stored_compressed(texts, tmp_path):

@@ -28,7 +28,7 @@ class Project:
         importlib.invalidate_caches()
         module = importlib.import_module(name)
         self.texts.note()
-        self.texts.settle()
+        self.texts.read_recent_sources()
         return module
 
     def edit(self, name, *changes, hold="", whole=False):
@@ -44,7 +44,7 @@ class Project:
         load.begin()
         failed = True
         try:
-            steps = None if whole else load.steps()
+            steps = None if whole else load.plan_steps()
             self.ran = [step.line for step in steps or () if not step.is_conditional]
             if steps is None:
                 exec(compile(text, str(file), "exec"), load.module.__dict__)
@@ -502,7 +502,7 @@ def test_a_module_from_an_archive_is_not_reported_as_deleted(project):
     finally:
         sys.path.remove(str(archive))
     project.texts.note()
-    project.texts.settle()
+    project.texts.read_recent_sources()
     assert [row for row in project.rows() if row["kind"] == "deleted"] == []
 
 

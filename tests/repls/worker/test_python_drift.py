@@ -82,7 +82,7 @@ class Project:
         importlib.invalidate_caches()
         module = importlib.import_module(name)
         self.texts.note()
-        self.texts.settle()
+        self.texts.read_recent_sources()
         return module
 
     def rows(self, only=""):

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from codriver.repls.worker.python.renewal import PreviousClosures, renew
+from codriver.repls.worker.python.renewal import PreviousClosures, update_remaining_objects
 
 LOW = """
 import functools
@@ -45,7 +45,7 @@ def modules(request):
         new.__dict__.update(given)
         before = dict(new.__dict__)
         exec(compile(text, f"{name}.py", "exec"), new.__dict__)
-        rows = {(row["module"], row["name"], row.get("of")) for row in renew(new, before)}
+        rows = {(row["module"], row["name"], row.get("of")) for row in update_remaining_objects(new, before)}
         return new, {(one.partition("_")[0], two, three) for one, two, three in rows}
 
     yield module
@@ -151,7 +151,7 @@ def test_closures_that_cannot_be_updated_are_reported_while_they_exist(request):
         before = dict(low.__dict__)
         text = MAKERS.replace("a = 1\n    return lambda: a", "a, b = 1, 2\n    return lambda: a + b")
         exec(text.replace("def one(): return 1\n    return one", "return 1"), low.__dict__)
-        renew(low, before, closures=former)
+        update_remaining_objects(low, before, closures=former)
 
         def told():
             return {(one, count) for _, one, count in former.counts({name: (low, "low.py")})}

@@ -13,7 +13,7 @@ import anyio
 from codriver.core.records import Recent
 from codriver.features.applications.app_log import AppEvent, AppLog, shorten_paths
 from codriver.wire import untrusted
-from codriver.wire.untrusted import as_int, as_list, as_map, as_number, mapping_at
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_at, mapping_or_empty, number_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ class AppEventRecorder:
         """Record the frame that a REPL sent as JSON. Ignore invalid frames, and frames of removed REPLs."""
         repl = self._core.state.repls.get(repl_id)
         try:
-            frame = as_map(json.loads(text))
+            frame = mapping_or_empty(json.loads(text))
         except (ValueError, RecursionError):
             return
         if repl is not None and frame:
@@ -82,8 +82,8 @@ class AppEventRecorder:
             intake.has_open_window, intake.recorded = True, 0
             self._tasks.start_soon(self._close_window, repl.id)
         stream = str(frame.get("sub"))
-        intake.dropped[stream] += as_int(frame.get("dropped")) or 0
-        for row in as_list(frame.get("events")):
+        intake.dropped[stream] += int_or_none(frame.get("dropped")) or 0
+        for row in list_or_empty(frame.get("events")):
             if (event := parse_event(row, repl.key)) is not None:
                 self._record(intake, stream, replace(event, text=shorten_paths(event.text, self._workspace)))
 
@@ -107,7 +107,7 @@ class AppEventRecorder:
         last_id = next(reversed(intake.known_ids), None)
         for stream, count in dropped.items():
             if count > 0:
-                self._log.drop(count)
+                self._log.count_dropped(count)
                 text = f"{count} events of {stream} were dropped; the application's trace has the newest"
                 text += f": inspect_app trace, filter since {last_id}" if last_id is not None else ""
                 key = repl.key if repl else None
@@ -119,16 +119,16 @@ def parse_event(row: object, session_key: str) -> AppEvent | None:
     """Parse a row of a frame: see `AppEventRecorder.record_frame`. Return None if the row is invalid."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
-    origin, time_s, cause = mapping_at(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
+    origin, time_s, cause = mapping_at(row, "origin"), number_or_none(row.get("time")), row.get("dispatchId")
     return AppEvent(
         row["line"],
         round((time_s or 0) * 1000),
         op=untrusted.text_at(row, "opType") or None,
         name=untrusted.text_at(row, "operation") or None,
         frame=untrusted.text_at(row, "frame") or None,
-        cause=cause if isinstance(cause, str) else as_int(cause),
-        ms=as_number(row.get("ms")),
-        app_id=as_int(row.get("id")),
+        cause=cause if isinstance(cause, str) else int_or_none(cause),
+        ms=number_or_none(row.get("ms")),
+        app_id=int_or_none(row.get("id")),
         who=untrusted.text_at(origin, "who") or None,
         evaluation=untrusted.text_at(origin, "evaluation") or None,
         session_key=session_key,

@@ -99,14 +99,14 @@ class AppLog(EventStore):
     schema = APP_SCHEMA
 
     dropped = 0
-    """Number of events that were received too fast to be recorded: see `drop`."""
+    """Number of events that were received too fast to be recorded: see `count_dropped`."""
 
     def record(self, event: AppEvent) -> int:
         """Redact and shorten an event, store it, and return its line number."""
         event = self._clean(event)
         return self.insert(event.to_record, (event.text, event.op, event.name, event.frame))
 
-    def drop(self, count: int) -> None:
+    def count_dropped(self, count: int) -> None:
         """Count events that were received but not recorded."""
         with self._lock:
             self.dropped += count

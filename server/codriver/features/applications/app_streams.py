@@ -18,7 +18,7 @@ import anyio
 from codriver.errors import CodriverError
 from codriver.features.applications.app_log import AppEvent
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.wire.untrusted import as_list, as_map
+from codriver.wire.untrusted import list_or_empty, mapping_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ class AppStreams:
         self._streams = (*self._streams, stream)
         self._tasks.start_soon(self._renew, stream)
 
-    def forget(self, stream: AppStream) -> None:
+    def remove(self, stream: AppStream) -> None:
         """Remove a stream that has ended."""
         self._streams = tuple(other for other in self._streams if other != stream)
         if not self._streams:
@@ -103,7 +103,7 @@ class AppStreams:
             return
         for stream in self._streams:
             if stream.client not in state.clients:
-                self.forget(stream)
+                self.remove(stream)
                 self._tasks.start_soon(self._end_in_application, stream)
             elif not _is_connected(state, stream) and _is_connected(old, stream):
                 repl = state.repls.get(stream.repl)
@@ -133,7 +133,10 @@ class AppStreams:
             return False
         try:
             answer = json.loads(await self._query(stream.repl, "subscriptions", json.dumps({"renew": [stream.id]})))
-            return any(as_map(row).get("id") == stream.id for row in as_list(as_map(answer).get("subs")))
+            return any(
+                mapping_or_empty(row).get("id") == stream.id
+                for row in list_or_empty(mapping_or_empty(answer).get("subs"))
+            )
         except OpTimedOutError:
             return True  # the REPL is busy, so try again later
         except (CodriverError, ValueError) as error:
@@ -151,7 +154,7 @@ class AppStreams:
 
     def _end(self, stream: AppStream, cause: str) -> None:
         """Remove a stream and record its end as an event of its topic, so that waiting calls return."""
-        self.forget(stream)
+        self.remove(stream)
         repl = self._core.state.repls.get(stream.repl)
         text = f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once it is back"
         op = "stream" if stream.topic == "trace" else OPS_BY_TOPIC.get(stream.topic, stream.topic)

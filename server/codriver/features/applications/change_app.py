@@ -16,13 +16,13 @@ from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
 from codriver.log.transcripts import read_transcripts
-from codriver.tools.acts.submission import begin
-from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.acts.submission import submit
+from codriver.tools.answers.answer_budget import default_budget, fit_rows
+from codriver.tools.answers.evaluation_answers import describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
-from codriver.tools.calls.session_choice import Target, check_tree, lane_of_caller, resolve_session
+from codriver.tools.calls.session_choice import Target, caller_lane, check_working_tree, resolve_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -58,17 +58,17 @@ async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
     """Evaluate the change in the application, wait for it, and return the seam's answer."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
-    if refusal := seam_providers.refusal(_provider(repl), arguments.what):
+    if refusal := seam_providers.refusal_for(_provider(repl), arguments.what):
         return refusal_answer(call, refusal)
     target = resolve_session(call.state, key or repl.key)
-    check_tree(call, target, who, key)
+    check_working_tree(call, target, who, key)
     if key is None:
-        target = lane_of_caller(call, target, who)
+        target = caller_lane(call, target, who)
     request = _request(call, target, who, arguments)
-    begin(call, target, who, request)
+    submit(call, target, who, request)
     timeout_ms = call.wait_ms(arguments.timeout_ms)
     current = await wait_for_evaluation(call, request.id, timeout_ms / 1000, may_last=True)
-    described = await describe(call, current, arguments)
+    described = await describe_evaluation(call, current, arguments)
     if current.status != "done":
         return described
     seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
@@ -79,7 +79,9 @@ async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
             call, repl, replace(described, fields={**answer.fields, **evaluation_fields}, ok=False)
         )
     return with_restart_note(
-        call, repl, replace(described, fields={**_change_fields(seam_answer, budget(call)), **evaluation_fields})
+        call,
+        repl,
+        replace(described, fields={**_change_fields(seam_answer, default_budget(call)), **evaluation_fields}),
     )
 
 
@@ -89,7 +91,7 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeAppArguments
     query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=fields)
     origin = {"who": who, "evaluation": evaluation_id}
     provider, dialect = _provider(target.repl), target.repl.dialect
-    code = seam_providers.form(provider, dialect, arguments.what, query, origin)
+    code = seam_providers.accessor_code(provider, dialect, arguments.what, query, origin)
     subject = arguments.event or arguments.epoch_id or ""
     summary = f"{arguments.what} {subject}".strip()
     return Request(
@@ -100,7 +102,7 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeAppArguments
 def _provider(repl: Repl) -> Provider:
     """Return the provider of the seam in a REPL, which determines the language of its code."""
     support = repl.profile.capabilities.get(SEAM_CAPABILITY) if repl.profile else None
-    return seam_providers.provider_of(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
+    return seam_providers.find_provider(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
 
 
 async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
@@ -116,7 +118,7 @@ def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, objec
     """Return the seam's answer with changes formatted as lines."""
     fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in answer:
-        lines, note, omitted = fit([format_change(row) for row in answer["changes"]], max_bytes)
+        lines, note, omitted = fit_rows([format_change(row) for row in answer["changes"]], max_bytes)
         fields |= {"changes": lines, "count": len(answer["changes"])}
         if note or omitted:
             fields["omitted"] = omitted

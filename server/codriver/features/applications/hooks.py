@@ -9,7 +9,7 @@ from codriver.features.applications.app_event_recorder import AppEventRecorder
 from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
 from codriver.features.applications.event_frames import EVENTS_REPORT
-from codriver.features.applications.seam import CAPABILITY, SEAM_CAPABILITY, SEAM_OP, Seam, SeamSessions, seam_of
+from codriver.features.applications.seam import CAPABILITY, SEAM_CAPABILITY, SEAM_OP, Seam, SeamSessions, require_seam
 from codriver.features.applications.seam_answers import LastApplications
 from codriver.features.applications.seam_setup import is_seam_package
 from codriver.features.applications.session_rows import query_applications
@@ -29,7 +29,7 @@ EVENTS_FIELD: Final = "codriver/app-events"
 
 def _log(services: Services, _tasks: TaskGroup) -> AppLog:
     log = services.log
-    return AppLog(log.allocate_line, redact=log.without_secrets, follower=services.history.saw_line)
+    return AppLog(log.allocate_line, redact=log.redact, follower=services.history.record_used_line)
 
 
 def _recorder(services: Services, tasks: TaskGroup) -> AppEventRecorder:
@@ -38,7 +38,7 @@ def _recorder(services: Services, tasks: TaskGroup) -> AppEventRecorder:
 
 def _streams(services: Services, tasks: TaskGroup) -> AppStreams:
     async def query(repl: str, accessor: str, arguments: str) -> str:
-        return await seam_of(services.repls, repl).call(accessor, arguments)
+        return await require_seam(services.repls, repl).call(accessor, arguments)
 
     return AppStreams(services.core, services.part(AppLog), tasks, query)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.seam import SEAM_CAPABILITY, seam_of
+from codriver.features.applications.seam import SEAM_CAPABILITY, require_seam
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.settings import SENSITIVE_READS_SETTING
-from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.gate import switched_off_error
@@ -55,9 +55,9 @@ async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
     if shows_sensitive and not call.services.live.settings.value_of(SENSITIVE_READS_SETTING):
         raise switched_off_error("includeSensitive", SENSITIVE_READS_SETTING.name, call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
-    max_bytes = budget(call)
+    max_bytes = default_budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    seam = seam_of(call.services.repls, repl.id)
+    seam = require_seam(call.services.repls, repl.id)
     text = await seam.call(arguments.what, json.dumps({**query, "maxChars": max_bytes}))
     seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
     seam_answer = _ignored_path(arguments, seam_answer) or seam_answer
@@ -95,7 +95,7 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
     lines = [line_of(row) for row in rows]
     if kind in _QUERIES_WITH_LOCATIONS:
         lines = [shorten_paths(line, call.services.workspace) for line in lines]
-    fitted, note, omitted = fit(lines, max_bytes, newest=True)
+    fitted, note, omitted = fit_rows(lines, max_bytes, newest=True)
     # Fields about all rows follow the lines.
     result_fields: dict[str, object] = {"lines": fitted, "count": len(fitted)}
     result_fields |= {name: value for name, value in fields.items() if name != "count"}

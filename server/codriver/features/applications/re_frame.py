@@ -57,13 +57,13 @@ Roles = Mapping[str, tuple[Way, ...]]
 """The ways to fill each role, the preferred one first."""
 
 
-def definitions(text: str) -> dict[str, str]:
+def letfn_clauses(text: str) -> dict[str, str]:
     """Return the functions of a file by name, each as a clause of `letfn`."""
     found = (_FUNCTION_DEFINITION.match(form.strip()) for form in _TOP_LEVEL_BREAK.split(_COMMENT_LINE.sub("", text)))
     return {match[1]: _INDENTED_LINE_BREAK.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
 
 
-def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
+def names_with_dependencies(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """Return `names` and the functions that they need, directly or indirectly, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
@@ -118,7 +118,7 @@ class Forms(Mapping[str, str]):
         """
         if accessor not in self._accessors:
             raise KeyError(accessor)
-        self._defined = self._defined or definitions(
+        self._defined = self._defined or letfn_clauses(
             "\n".join([(_FORMS_DIRECTORY / file).read_text("utf-8") for file in self._files])
         )
         code = self._code(_ACCESSOR_PREFIX + accessor)
@@ -133,7 +133,9 @@ class Forms(Mapping[str, str]):
         return len(self._accessors)
 
     def _code(self, name: str) -> str:
-        clauses = [self._defined[function] for function in closure(self._defined, [name, _ENTRY_FUNCTION])]
+        clauses = [
+            self._defined[function] for function in names_with_dependencies(self._defined, [name, _ENTRY_FUNCTION])
+        ]
         roles = [f":{role} {self._role(ways)}" for role, ways in self._roles.items()]
         missing = [f":{role} {json.dumps(words)}" for role, words in self._missing.items()]
         return (
@@ -275,13 +277,13 @@ _ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] =
 }
 
 
-def forms(name: str, dialect: str) -> Forms:
+def load_forms(name: str, dialect: str) -> Forms:
     """Return the forms of a seam in a dialect."""
     roles, missing = _ROLES_AND_HINTS_BY_SEAM[name]
     return Forms(FORM_FILES, roles, missing, ACCESSOR_NAMES, dialect)
 
 
-def read(accessor: str, answer: object) -> Fields:
+def convert_answer(accessor: str, answer: object) -> Fields:
     """Convert the data that an accessor's form returned to the accessor's answer."""
     if not isinstance(answer, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
@@ -314,10 +316,10 @@ def _refusal(answer: Fields) -> Fields:
     cause = answer.get("cause")
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
-        return {**others, "hint": one_line(str(answer.get("hint", "")))}
+        return {**others, "hint": escape_invisible_characters(str(answer.get("hint", "")))}
     reason = next((reason for end, reason in REASONS_BY_ERROR.items() if cause.endswith(end)), "accessor-failed")
     details = " ".join([f"{name}={value}" for name, value in sorted((answer.get("details") or {}).items())])
-    return {"ok": False, "reason": reason, "hint": one_line(f"{cause} {details}".strip())}
+    return {"ok": False, "reason": reason, "hint": escape_invisible_characters(f"{cause} {details}".strip())}
 
 
 ROLES_BY_BAND: Final[Mapping[str, tuple[str, ...]]] = {
@@ -361,7 +363,7 @@ def _epochs(answer: Fields) -> Fields:
     return {**answer, "epochs": [{**row, "origin": row.get("origin") or "?"} for row in answer["epochs"]]}
 
 
-def one_line(text: str) -> str:
+def escape_invisible_characters(text: str) -> str:
     """Return a text with invisible characters escaped, because it may come from the application's users."""
     return (
         text
@@ -376,7 +378,7 @@ _REDUNDANT_TAGS: Final = frozenset(
 """Tags that are omitted from a line because its other parts contain the same information."""
 
 
-def line_of(row: Fields, *, with_position: bool = False) -> str:
+def format_event(row: Fields, *, with_position: bool = False) -> str:
     """Format an event as one line: id, op-type, operation, frame, event, dispatch, time, origin, failure and tags."""
     words = [row["id"], row["opType"], row["operation"]]
     if row.get("frame") or row.get("eventId"):
@@ -387,12 +389,12 @@ def line_of(row: Fields, *, with_position: bool = False) -> str:
     words += [row["failure"]] if row.get("failure") else []
     words += [f"at {row['place']}"] if with_position and row.get("place") else []
     words += [f"{name}={value}" for name, value in sorted(row["tags"].items()) if name not in _REDUNDANT_TAGS]
-    return one_line(" ".join(map(str, words)))
+    return escape_invisible_characters(" ".join(map(str, words)))
 
 
 def _trace(answer: Fields) -> Fields:
     others = {key: value for key, value in answer.items() if key != "events"}
-    return {**others, "lines": [line_of(row) for row in answer["events"]]}
+    return {**others, "lines": [format_event(row) for row in answer["events"]]}
 
 
 def _times(line: str, times: int) -> str:
@@ -411,11 +413,11 @@ def _issues(answer: Fields) -> Fields:
     errors = [row for row in answer["events"] if row["opType"] != "warning"]
     warnings = [row for row in answer["events"] if row["opType"] == "warning"]
     lines = [
-        _times(line_of(rows[-1], with_position=True), len(rows))
+        _times(format_event(rows[-1], with_position=True), len(rows))
         for rows in _grouped(errors, lambda row: (row["operation"], row["frame"], row["eventId"], row["failure"]))
     ]
     lines += [
-        _times(line_of(rows[-1], with_position=True), len(rows))
+        _times(format_event(rows[-1], with_position=True), len(rows))
         for rows in _grouped(warnings, lambda row: row["operation"])
     ]
     return {"lines": lines, "count": len(lines), "total": answer["total"], "lastId": answer["lastId"]}

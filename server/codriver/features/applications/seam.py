@@ -20,12 +20,12 @@ from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.features.applications import seam_providers
 from codriver.features.applications.event_frames import FrameReader
 from codriver.features.applications.seam_setup import SETUP_HINTS, UNSUPPORTED_LANGUAGE_HINT, seam_package_code
-from codriver.features.applications.sensitive_values import learn_sensitive
+from codriver.features.applications.sensitive_values import learn_sensitive_values
 from codriver.repls.contract.adapter import NO_ANSWER, CapabilityMissingError
 from codriver.repls.contract.capabilities import ServerCapability
 from codriver.repls.contract.companions import FollowUp
 from codriver.repls.contract.events import Output, Reported
-from codriver.wire.untrusted import as_text
+from codriver.wire.untrusted import text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ class Seam:
         """Create the companion of a connected REPL, and search for an application. Never raises."""
         seam = cls(access, steps)
         if seam._is_native:
-            seam.note_session(as_text(access.description.get(SEAM_OP)))
+            seam.note_session(text_or_none(access.description.get(SEAM_OP)))
             return seam
         steps.loads.append(seam._with_package_code)
         if seam._search is not None:
@@ -113,10 +113,10 @@ class Seam:
             await self._find_application()
         if self._found is None:
             raise self._missing()
-        if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
+        if refused := seam_providers.refusal_for(self._found.provider, accessor, self._found.lacking):
             return json.dumps(refused)
         provider, parsed = self._found.provider, json.loads(arguments)
-        code = seam_providers.form(provider, self._access.dialect, accessor, parsed)
+        code = seam_providers.accessor_code(provider, self._access.dialect, accessor, parsed)
         if accessor == "subscribe":
             return await self._subscribe(code)
         answer = seam_providers.read_answer(provider, accessor, await self._access.evaluate(code, what=CALL_SUBJECT))
@@ -150,10 +150,10 @@ class Seam:
         if self._search is None or self._access.is_busy:
             return
         answer = await self._access.evaluate(self._search, what="the search for an application")
-        self._found = seam_providers.found_provider(self._access.dialect, json.loads(answer))
+        self._found = seam_providers.select_provider(self._access.dialect, json.loads(answer))
         if self._found is None:
             return
-        if seam_providers.reports_sensitive(self._found.provider):
+        if seam_providers.reports_sensitive_values(self._found.provider):
             self._steps.before.append(self._learn_sensitive)
         self.note_session(self._found.session_id)
         self._access.listener(None, Reported(SEAM_CAPABILITY, self._found.session_id))
@@ -175,7 +175,7 @@ class Seam:
     async def _learn_sensitive(self) -> None:
         """Learn the values at sensitive paths before code that may display them. Never raises."""
         if not self._access.is_busy:
-            await learn_sensitive(self.call, self._access.listener)
+            await learn_sensitive_values(self.call, self._access.listener)
 
     def _with_package_code(self, request: Request) -> Request:
         """Replace a request to load the seam's package in a REPL that cannot load Python by the code that loads it."""
@@ -186,7 +186,7 @@ class Seam:
     def _reads_requests(self) -> bool:
         if self._found is None:
             return self._is_native
-        return self._access.dialect in _REQUEST_READING_DIALECTS and seam_providers.reports_sensitive(
+        return self._access.dialect in _REQUEST_READING_DIALECTS and seam_providers.reports_sensitive_values(
             self._found.provider
         )
 
@@ -199,7 +199,7 @@ def _origin_fields(request: Request) -> Mapping[str, Any]:
     return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if request.who else {}
 
 
-def seam_of(repls: ReplSupervisor, repl: str) -> Seam:
+def require_seam(repls: ReplSupervisor, repl: str) -> Seam:
     """Return the seam of a connected REPL.
 
     Raises:
@@ -226,7 +226,7 @@ class SeamSessions:
         if repl is None or repl.profile is None:
             return
         try:
-            seam = seam_of(self._repls, repl_id)
+            seam = require_seam(self._repls, repl_id)
         except (CapabilityMissingError, ReplDisconnectedError):
             return
         is_known = SEAM_CAPABILITY in repl.profile.capabilities and seam.session_id == session_id
@@ -237,6 +237,6 @@ class SeamSessions:
     def current(self, repl_id: str) -> str | None:
         """Return the session id of the application in a REPL, or None if there is none or the REPL is disconnected."""
         try:
-            return seam_of(self._repls, repl_id).session_id
+            return require_seam(self._repls, repl_id).session_id
         except (CapabilityMissingError, ReplDisconnectedError):
             return None

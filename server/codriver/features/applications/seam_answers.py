@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.records import Recent
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.seam import SEAM_CAPABILITY, SeamSessions, seam_of
+from codriver.features.applications.seam import SEAM_CAPABILITY, SeamSessions, require_seam
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.session_choice import resolve_session
 
@@ -78,7 +78,7 @@ class LastApplications:
 
 async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> SeamAnswer:
     """Send a query to an accessor of the seam in a REPL, and return the answer."""
-    return parse_answer(call, await seam_of(call.services.repls, repl).call(accessor, json.dumps(query)))
+    return parse_answer(call, await require_seam(call.services.repls, repl).call(accessor, json.dumps(query)))
 
 
 def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:

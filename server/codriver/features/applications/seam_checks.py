@@ -18,7 +18,7 @@ from codriver.features.applications.seam_setup import (
     SetupSteps,
 )
 from codriver.setup.doctor_checks import CapabilityRow, FeatureChecks
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import mapping_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: Cal
     symbol = _answer(
         call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
     )
-    if "arglists" not in symbol or as_map(symbol.get("extra")).get("imported") == "no":
+    if "arglists" not in symbol or mapping_or_empty(symbol.get("extra")).get("imported") == "no":
         return ""
     file = f" from {symbol['file']}" if symbol.get("file") else ""
     return f"{steps.module} was imported{file} but is not active: evaluate {steps.code}"

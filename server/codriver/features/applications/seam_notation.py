@@ -26,12 +26,12 @@ JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
 """Functions that return code for the value of an expression as a JSON string, by dialect."""
 
 
-def data_text(dialect: str, value: object) -> str:
+def encode_data(dialect: str, value: object) -> str:
     """Return data as text that code of a dialect can read: JSON for dialects that run in Python, EDN for others."""
-    return json.dumps(value, ensure_ascii=False) if dialect in PYTHON_HOSTED_DIALECTS else edn(value)
+    return json.dumps(value, ensure_ascii=False) if dialect in PYTHON_HOSTED_DIALECTS else to_edn(value)
 
 
-def edn(value: object) -> str:
+def to_edn(value: object) -> str:
     """Convert JSON data to EDN. The keys of an object become keywords.
 
     Source: https://github.com/edn-format/edn, "Built-in elements".
@@ -40,9 +40,9 @@ def edn(value: object) -> str:
         return "nil"
     if isinstance(value, Mapping):
         keys = {key: f":{key}" if _KEYWORD_NAME.fullmatch(key) else json.dumps(key) for key in value}
-        return "{" + " ".join([f"{keys[key]} {edn(item)}" for key, item in value.items()]) + "}"
+        return "{" + " ".join([f"{keys[key]} {to_edn(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list | tuple):
-        return "[" + " ".join([edn(item) for item in value]) + "]"
+        return "[" + " ".join([to_edn(item) for item in value]) + "]"
     return json.dumps(value)
 
 

@@ -18,7 +18,7 @@ from codriver.features.applications import re_frame
 from codriver.features.applications.seam_notation import (
     JSON_CODE_BY_DIALECT,
     PYTHON_HOSTED_DIALECTS,
-    data_text,
+    encode_data,
     string_literal,
 )
 
@@ -73,8 +73,8 @@ def _framework(name: str, dialect: str) -> Provider:
         name,
         frozenset({dialect}),
         re_frame.SENTINEL_EXPRESSIONS[name, dialect],
-        re_frame.forms(name, dialect),
-        read=re_frame.read,
+        re_frame.load_forms(name, dialect),
+        read=re_frame.convert_answer,
         returns_json=True,
         mentioned_by=_RE_FRAME_PATTERN,
     )
@@ -123,7 +123,7 @@ def _providers_of(dialect: str) -> tuple[Provider, ...]:
     return tuple(provider for provider in PROVIDERS if dialect in provider.dialects)
 
 
-def provider_of(name: str, dialect: str) -> Provider:
+def find_provider(name: str, dialect: str) -> Provider:
     """Return the provider called `name` for a dialect.
 
     The default is Codriver's provider for Python, which is also used for unknown REPLs.
@@ -134,7 +134,7 @@ def provider_of(name: str, dialect: str) -> Provider:
 def search_code(dialect: str) -> str | None:
     """Return the code that searches for all providers of a dialect at once, or None if it has none.
 
-    Its value is a string with JSON, which `found_provider` reads.
+    Its value is a string with JSON, which `select_provider` reads.
     """
     rows = [[provider.sentinel, *provider.conditions.values()] for provider in _providers_of(dialect)]
     separator = ", " if dialect == "python" else " "
@@ -142,7 +142,7 @@ def search_code(dialect: str) -> str | None:
     return JSON_CODE_BY_DIALECT[dialect](f"[{listed}]") if rows else None
 
 
-def found_provider(dialect: str, answer: object) -> FoundProvider | None:
+def select_provider(dialect: str, answer: object) -> FoundProvider | None:
     """Return the first provider that the value of the search reports as present."""
     for provider, row in zip(_providers_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
@@ -159,12 +159,12 @@ def may_load_application(dialect: str, code: str) -> bool:
     return bool(providers) and any(pattern is not None and pattern.search(code) for pattern in patterns)
 
 
-def reports_sensitive(provider: Provider) -> bool:
+def reports_sensitive_values(provider: Provider) -> bool:
     """Return whether a provider is Codriver's seam, which reports sensitive values to the redactor."""
     return ANY_ACCESSOR in provider.forms
 
 
-def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
+def refusal_for(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
     """Return the refusal of an accessor without a form, or None if the accessor has one.
 
     A provider that does not push events lacks the band `stream`. Its trace can be requested instead.
@@ -178,14 +178,16 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {available}"}
 
 
-def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None) -> str:
+def accessor_code(
+    provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None
+) -> str:
     """Return the code that calls an accessor. `origin` identifies the caller of a change.
 
     Raises:
-        KeyError: the provider has no form for the accessor. `refusal` describes that case.
+        KeyError: the provider has no form for the accessor. `refusal_for` describes that case.
     """
     code = provider.forms.get(accessor) or provider.forms[ANY_ACCESSOR]
-    contents = {"name": accessor, "args": data_text(dialect, arguments), "origin": data_text(dialect, origin)}
+    contents = {"name": accessor, "args": encode_data(dialect, arguments), "origin": encode_data(dialect, origin)}
     nil = "None" if dialect in PYTHON_HOSTED_DIALECTS - {"basilisp"} else "nil"
 
     def literal(match: re.Match[str]) -> str:
@@ -195,7 +197,7 @@ def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, ori
         value = arguments.get(name)
         if value is None:
             return nil
-        return string_literal(dialect, value if isinstance(value, str) else data_text(dialect, value))
+        return string_literal(dialect, value if isinstance(value, str) else encode_data(dialect, value))
 
     code = _PLACEHOLDER.sub(literal, code)
     return JSON_CODE_BY_DIALECT[dialect](code) if provider.read and not provider.returns_json else code

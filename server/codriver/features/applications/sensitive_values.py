@@ -41,7 +41,7 @@ def _starts(length: int) -> list[int]:
     return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 
-async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
+async def learn_sensitive_values(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
     """Request the values from a seam, and pass them to the redactor. Never raises; waits at most `LEARN_TIMEOUT_S`."""
     with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_TIMEOUT_S):
         answer = json.loads(await call(SENSITIVE_ACCESSOR, "{}"))

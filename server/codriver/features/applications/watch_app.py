@@ -75,7 +75,7 @@ async def _stop(call: Call, stream_id: str) -> Answer:
     for stream in [stream for stream in streams.active() if stream.id == stream_id]:
         answer = await query_seam(call, stream.repl, "unsubscribe", {"subId": stream.id})
         has_existed = has_existed or bool(answer.get("existed"))
-        streams.forget(stream)
+        streams.remove(stream)
     return Answer({"subId": stream_id, "existed": has_existed})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from codriver.repls.contract.capabilities import ServerCapability
 from codriver.repls.contract.questions import Query
 from codriver.repls.nrepl.probe import CIDER_HINT
-from codriver.wire.untrusted import as_map, as_strings, as_text
+from codriver.wire.untrusted import mapping_or_empty, strings_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,15 +55,15 @@ class LookupEntry(Query[Entry | None]):
 
     def read(self, answer: Mapping[str, object]) -> Entry | None:
         """Return the entry in the field `clojuredocs`."""
-        fields = as_map(answer.get("clojuredocs"))
+        fields = mapping_or_empty(answer.get("clojuredocs"))
         if not fields:
             return None
         return Entry(
-            name=as_text(fields.get("name")) or "?",
-            namespace=as_text(fields.get("ns")) or "?",
-            examples=as_strings(fields.get("examples")),
-            see_alsos=as_strings(fields.get("see-alsos")),
-            notes=as_strings(fields.get("notes")),
-            doc=as_text(fields.get("doc")),
-            href=as_text(fields.get("href")),
+            name=text_or_none(fields.get("name")) or "?",
+            namespace=text_or_none(fields.get("ns")) or "?",
+            examples=strings_or_empty(fields.get("examples")),
+            see_alsos=strings_or_empty(fields.get("see-alsos")),
+            notes=strings_or_empty(fields.get("notes")),
+            doc=text_or_none(fields.get("doc")),
+            href=text_or_none(fields.get("href")),
         )

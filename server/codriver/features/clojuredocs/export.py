@@ -21,7 +21,7 @@ from codriver import files
 from codriver.errors import refused
 from codriver.features.clojuredocs.entries import Entry
 from codriver.files import FileRules, Links
-from codriver.wire.untrusted import as_maps
+from codriver.wire.untrusted import mappings_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -168,15 +168,15 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
 
 def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
     """Return the parts of a var that are used in answers."""
-    also = [item["to-var"] for item in as_maps(var.get("see-alsos"))]
+    also = [item["to-var"] for item in mappings_or_empty(var.get("see-alsos"))]
     return {
         "ns": var["ns"],
         "name": var["name"],
         "doc": var.get("doc"),
         "href": var.get("href"),
-        "see-alsos": [f"{item['ns']}/{item['name']}" for item in as_maps(also)],
-        "examples": [item["body"] for item in as_maps(var.get("examples"))],
-        "notes": [item["body"] for item in as_maps(var.get("notes"))],
+        "see-alsos": [f"{item['ns']}/{item['name']}" for item in mappings_or_empty(also)],
+        "examples": [item["body"] for item in mappings_or_empty(var.get("examples"))],
+        "notes": [item["body"] for item in mappings_or_empty(var.get("notes"))],
     }
 
 

@@ -11,7 +11,7 @@ from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, Lookup
 from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.questions import Lookup
-from codriver.tools.answers.answer_budget import head
+from codriver.tools.answers.answer_budget import cut_to_head
 from codriver.tools.calls.session_choice import resolve_session
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
         RefusedError: there is no entry, or the export is not available.
     """
     target = _session(services, key)
-    qualified = clojure_name(await _qualified(services, target, symbol))
+    qualified = clojuredocs_name(await _qualified(services, target, symbol))
     settings = services.live.settings
     if target is not None and CLOJUREDOCS_CAPABILITY.name in _capabilities(target):
         with suppress(CodriverError):  # the export may have an entry that the operation lacks
@@ -63,7 +63,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
     return {**fields, "note": found.note} if found.note else fields
 
 
-def clojure_name(qualified: str) -> str:
+def clojuredocs_name(qualified: str) -> str:
     """Return the name on ClojureDocs of a symbol that a dialect of Clojure qualifies."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
@@ -85,7 +85,7 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
     omitted = 0
     for key, strings in (("examples", entry.examples), ("notes", entry.notes)):
         for text in strings:
-            fitting_text = head(text, max(0, left)).text
+            fitting_text = cut_to_head(text, max(0, left)).text
             left -= len(text.encode("utf-8", "replace"))
             if fitting_text:
                 fitting[key].append(fitting_text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from codriver.commands.call import session_option
-from codriver.commands.log import with_image_marks
+from codriver.commands.log import replace_images_with_marks
 from codriver.commands.log_follower import MAX_TEXT_BYTES, FollowError
 from codriver.commands.options import (
     STRICT_CHOICE,
@@ -35,10 +35,10 @@ from codriver.features.export.documents.recordings import (
     EvaluationsNotFoundError,
     Recording,
     count_with_definitions,
+    encode_recording,
     evaluations_since_checkpoint,
     evaluations_with_ids,
     read_recorded_evaluations,
-    to_json_lines,
     unknown_names,
 )
 from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL, KERNEL_KIND
@@ -145,7 +145,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
     form = form or FORMATS_BY_SUFFIX.get(Path(output).suffix, "test")
     if form == "recording":
-        text, summary = to_json_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
+        text, summary = encode_recording(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
         from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # not needed to copy a recording
 
@@ -266,7 +266,7 @@ def _chosen(
         )
     rows: Sequence[Mapping[str, Any]]
     if run:
-        rows, known = [with_image_marks(entry).to_json() for entry in run_entries(workspace, run)], {}
+        rows, known = [replace_images_with_marks(entry).to_json() for entry in run_entries(workspace, run)], {}
     else:
         with client.connect(workspace, name="codriver-export") as connection:
             rows, known = _entries(connection), _repls(connection)

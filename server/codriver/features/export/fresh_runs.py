@@ -101,7 +101,7 @@ class Progress:
     started: int = 0
     of: int = 0
 
-    def counted(self, evaluations: Iterable[RecordedEvaluation]) -> Iterator[RecordedEvaluation]:
+    def count_started(self, evaluations: Iterable[RecordedEvaluation]) -> Iterator[RecordedEvaluation]:
         """Yield the evaluations and count each one when it starts."""
         for evaluation in evaluations:
             self.started += 1
@@ -118,7 +118,7 @@ class OutputPrinter:
     """Prints the output of a fresh run to standard error as it arrives, without secrets."""
 
     def __init__(self, clean: Redactor) -> None:
-        self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.stream)
+        self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.new_stream_redactor)
 
     def write(self, stream: str, text: str) -> None:
         """Print the output of a stream, holding back text that may be the beginning of a secret."""
@@ -159,7 +159,7 @@ class FreshRuns:
     ) -> AbstractAsyncContextManager[FreshRepl]:
         """Start a fresh REPL for the duration of the context; `on_output` receives its output."""
         words = words or self.words
-        learn = partial(self.clean.learn_sensitive, words)
+        learn = partial(self.clean.add_sensitive_strings, words)
         how = self._recipe(words)
         return fresh_repl(how, connectors(), self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
@@ -328,7 +328,7 @@ class FreshRuns:
 @cache
 def _interpreter(workspace: Path) -> str:
     """Return the interpreter that the workspace's server uses, or the one in the settings."""
-    served = known_servers.health_of(workspace, "codriver-export").health or {}
+    served = known_servers.query_server(workspace, "codriver-export").health or {}
     return str(served.get("python") or load_settings(workspace, environ=os.environ, model=Settings).settings.python)
 
 
@@ -381,7 +381,7 @@ async def verify_in_repl(
         ReplDiedError: an evaluation ended the REPL, and no other REPL can be started for the rest.
     """
     progress = progress or Progress()
-    requests = verify_recorded(progress.counted(evaluations), dialect, delivery)
+    requests = verify_recorded(progress.count_started(evaluations), dialect, delivery)
     try:
         request = next(requests)
         while True:

@@ -68,7 +68,7 @@ class Submission:
     is_compared: bool = False
     """Whether an answer has already reported the conflicts of this code."""
 
-    def makings(self) -> tuple[NameDefinition, ...]:
+    def definitions(self) -> tuple[NameDefinition, ...]:
         """Return the definitions in the code. The first call parses it."""
         if self.found is None:
             self.found = code_names.definitions_in(self.code, self.language, self.space)
@@ -212,7 +212,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
             continue
         chains: dict[str, list[tuple[Submission, NameDefinition]]] = {}
         for other in earlier:
-            for making in other.makings() if _counts(state, other) else ():
+            for making in other.definitions() if _counts(state, other) else ():
                 if making.name == name:
                     chains.setdefault(making.space, []).append((other, making))
         for chain in chains.values():
@@ -237,7 +237,11 @@ def _conflicts_about_name(
     common = (last.evaluation, last.who, last.at_ms, _qualified(submission, made), made.text)
     conflict = partial(Conflict, *common, location=last.location)
     mine = next(
-        (making for making in reversed(submission.makings()) if (making.space, making.name) == (made.space, made.name)),
+        (
+            making
+            for making in reversed(submission.definitions())
+            if (making.space, making.name) == (made.space, made.name)
+        ),
         None,
     )
     if mine is not None:

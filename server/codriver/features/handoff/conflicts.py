@@ -258,7 +258,7 @@ async def record_original_code(call: Call, history: ReplHistory) -> None:
             if submission.language != "hy" and len(history.bases) < MAX_RECORDED_NAMESPACES:
                 history.bases |= {
                     making.space: submission
-                    for making in submission.makings()
+                    for making in submission.definitions()
                     if making.space not in {*history.bases, *SESSION_NAMESPACES}
                 }
     requested = {space: submission for space, submission in history.bases.items() if submission is not None}

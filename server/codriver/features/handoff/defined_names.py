@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from codriver.files import KIBIBYTE, MEBIBYTE, FileRules, Links, read
-from codriver.files.tree_walk import files_of
+from codriver.files.tree_walk import walk_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str]
     """
     searched, found = frozenset(names), set[str]()
     ends_at, left = time.monotonic() + search_s, MAX_SEARCHED_BYTES
-    for path in files_of(workspace, tuple(suffixes), max_entries=MAX_VISITED_ENTRIES) if searched else ():
+    for path in walk_files(workspace, tuple(suffixes), max_entries=MAX_VISITED_ENTRIES) if searched else ():
         if time.monotonic() > ends_at or left <= 0:
             return searched
         try:

@@ -11,7 +11,7 @@ from codriver.features.handoff.report import MAX_HANDOFF_BYTES
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
 from codriver.tools.calls.call import CallHooks
-from codriver.tools.calls.caller_slugs import client_slug, slug
+from codriver.tools.calls.caller_slugs import client_slug, to_slug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ async def _for_client(services: Services, client: ClientSession, given: Mapping[
     """
     who = given.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
-    reader = slug(who) or ("" if is_command else client_slug(client.name))
+    reader = to_slug(who) or ("" if is_command else client_slug(client.name))
     text = await write_handoff(
         services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=HANDOFF_TIMEOUT_S
     )

@@ -15,7 +15,7 @@ from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, rende
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.answers.drift_notes import drift_lines, drift_of
+from codriver.tools.answers.drift_notes import drift_lines, find_drift
 from codriver.tools.calls.call import ServerReplUser
 from codriver.tools.calls.caller_slugs import client_slug
 
@@ -82,7 +82,7 @@ async def _drift(asker: ServerReplUser, repl: Repl) -> list[str]:
     if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
         return []
     with suppress(CodriverError):
-        return drift_lines(asker, repl, await drift_of(asker, repl))
+        return drift_lines(asker, repl, await find_drift(asker, repl))
     return []
 
 

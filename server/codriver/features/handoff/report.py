@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.log.control_characters import escape_to_one_line
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def _age(then: int, now: int) -> str:
 
 def _short(text: str) -> str:
     """Return the text on one line, cut to `MAX_PART_CHARACTERS`."""
-    return cut(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
+    return truncate(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 
 def _bytes(text: str) -> int:

@@ -40,6 +40,6 @@ class CellOfEdit(PartArguments):
 
     cell: CellName | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
-    def part(self) -> FilePart | None:
+    def file_part(self) -> FilePart | None:
         """Return the cell to which the edit is limited, or None for the whole file."""
         return None if self.cell is None else cell_part(self.cell)

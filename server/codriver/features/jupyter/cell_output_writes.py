@@ -19,7 +19,7 @@ from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.kernels.cell_outputs import CellRuns
-from codriver.features.jupyter.notebook_files import omission_output, with_outputs
+from codriver.features.jupyter.notebook_files import omission_output, replace_outputs
 from codriver.tools.calls.call import AnswerAddition
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class CellOutputWrites:
         self.by_evaluation[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
-    async def describe(self, evaluation: Evaluation) -> tuple[str, str] | None:
+    async def describe_cell(self, evaluation: Evaluation) -> tuple[str, str] | None:
         """Describe the cell of an evaluation and its file, with a note if its outputs are not in the file.
 
         Return None if the evaluation is not a cell. If it has finished, wait for the write first.
@@ -175,7 +175,7 @@ def _with_run_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], d
     if data is None or content_digest(data) != write.stamp:
         raise FilesChangedError([write.display_path])
     outputs = [*run.outputs, *([omission_output(run.omitted)] if run.omitted else [])]
-    contents.append(with_outputs(data, write.display_path, write.index, outputs, run.execution_count))
+    contents.append(replace_outputs(data, write.display_path, write.index, outputs, run.execution_count))
     return contents[-1]
 
 
@@ -184,7 +184,7 @@ async def describe_cell(call: Call, evaluation: Evaluation) -> AnswerAddition | 
     writes: CellOutputWrites = call.services.parts[CellOutputWrites]
     if evaluation.id not in writes.by_evaluation:
         return None
-    description = await writes.describe(evaluation)
+    description = await writes.describe_cell(evaluation)
     return (
         None
         if description is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.errors import install_extra
+from codriver.errors import install_command
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernel_search import KernelSearch
 from codriver.setup.doctor_checks import Check, FeatureChecks
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver.setup.environment import Environment
 
-INSTALL_COMMAND: Final = install_extra("jupyter")
+INSTALL_COMMAND: Final = install_command("jupyter")
 
 
 def _has_jupyter() -> bool:

@@ -26,7 +26,7 @@ from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
 from codriver.tools.calls.call import CallHooks, StatusSubject
-from codriver.tools.calls.gate import run
+from codriver.tools.calls.gate import run_tool
 from codriver.tools.edit_arguments import EditArguments
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ async def answer_about_cells(call: Call, arguments: Any) -> Answer:
     addition = call.addition(StatusArguments)
     cell = None if addition is None else addition.cell
     list_arguments = {"filePath": arguments.file, "from": arguments.start, "cell": cell, "who": arguments.who}
-    return await run(
+    return await run_tool(
         list_cells.TOOL, call, {name: value for name, value in list_arguments.items() if value is not None}
     )
 

@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import install_extra
+from codriver.errors import install_command
 from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernelspecs import (
@@ -42,7 +42,7 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
         RecipeError: jupyter_client is not installed, or the kernelspec is missing or invalid.
     """
     if find_spec("jupyter_client") is None:
-        raise RecipeError(repl, f"jupyter_client is not installed; run {install_extra('jupyter')}")
+        raise RecipeError(repl, f"jupyter_client is not installed; run {install_command('jupyter')}")
     interpreter = project.interpreter()
     _, has_spec, spec_name = repl.partition(":")
     name = f"{CODRIVER_PREFIX}{os.getpid()}-{repl.replace(':', '-')}.json"

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from codriver import files
 from codriver.editing.editable_paths import NotEditableError, editable_path
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
 from codriver.features.jupyter.notebook_versions import NotebookVersions
-from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
@@ -52,7 +52,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     read = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
     call.services.part(NotebookVersions).note(call.who(arguments.who), path, stamp)
-    max_bytes = budget(call)
+    max_bytes = default_budget(call)
     if arguments.cell is not None:
         return _source(notebook.cell(arguments.cell), arguments.start, max_bytes)
     remaining = notebook.cells[arguments.start :]
@@ -60,7 +60,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     lines = [_line(cell) for cell in remaining[: max_bytes // MIN_LINE_BYTES]]
     if sum(len(cell.stored_source) for cell in remaining) <= MAX_COMPLETE_SOURCE_BYTES:
         lines = [_line(cell, is_whole=True) for cell in remaining]
-    fitting, _, _ = fit(lines, max_bytes)
+    fitting, _, _ = fit_rows(lines, max_bytes)
     omitted = len(remaining) - len(fitting)
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
     if notebook.kernel:
@@ -86,7 +86,7 @@ def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
         fitting.append(line)
     source, is_cut = "".join(fitting), False
     if len(fitting) == 1 and size > max_bytes:
-        source, is_cut = cut(source, max_bytes // 4), True
+        source, is_cut = truncate(source, max_bytes // 4), True
     fields: dict[str, object] = {"cells": [_line(cell)], "source": source}
     notes = (
         [f"{len(lines) - len(fitting)} more lines: from {start + len(fitting)}"] if len(fitting) < len(lines) else []
@@ -113,7 +113,7 @@ def _line(cell: Cell, *, is_whole: bool = False) -> str:
     starts on a line of its own if there are several.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
-    first_line = cut(first, MAX_FIRST_LINE_CHARACTERS)
+    first_line = truncate(first, MAX_FIRST_LINE_CHARACTERS)
     line_count = f" (+{len(further_lines)} line{'s' * (len(further_lines) > 1)})" if further_lines else ""
     execution = "" if cell.execution_count is None else f" [{cell.execution_count}]"
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""

@@ -11,7 +11,7 @@ from codriver.errors import RefusedError
 from codriver.features.jupyter.notebook_files import parse_notebook, with_source
 from codriver_lisp.edit import EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.splices import check_new as check_lisp
+from codriver_lisp.splices import check_balanced as check_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

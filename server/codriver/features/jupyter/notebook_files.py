@@ -195,7 +195,7 @@ def read_notebook(data: bytes, name: str) -> Notebook:
     return Notebook(name, parsed_cells, kernel if isinstance(kernel, str) else "", language)
 
 
-def with_outputs(
+def replace_outputs(
     data: bytes, name: str, index: int, outputs: Sequence[Mapping[str, Any]], execution_count: int | None
 ) -> bytes:
     """Replace the outputs and the execution count of the cell `index`, and return the bytes of the new file.

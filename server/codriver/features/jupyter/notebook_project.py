@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.files import FileRules, Links
-from codriver.files.tree_walk import files_of
+from codriver.files.tree_walk import walk_files
 from codriver.repls import kinds
-from codriver.repls.launch.projects import MAX_CHECKED_SOURCES, find_python, project_of
+from codriver.repls.launch.projects import MAX_CHECKED_SOURCES, find_python, new_project
 from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
     A directory with source files, or with a notebook in another language, does not count.
     """
     if (
-        next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=MAX_CHECKED_SOURCES), None)
+        next(walk_files(workspace, (".py", *kinds.non_python_suffixes()), max_entries=MAX_CHECKED_SOURCES), None)
         is not None
     ):
         return None
-    notebook = next(files_of(workspace, (".ipynb",), max_entries=MAX_CHECKED_SOURCES), None)
+    notebook = next(walk_files(workspace, (".ipynb",), max_entries=MAX_CHECKED_SOURCES), None)
     if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
         return None
     python = find_python(workspace, environ).path
     if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
         return None
-    return project_of(KERNEL_KIND, notebook.relative_to(workspace).as_posix())
+    return new_project(KERNEL_KIND, notebook.relative_to(workspace).as_posix())
 
 
 def _language_of(notebook: Path, workspace: Path) -> str:

@@ -18,7 +18,7 @@ from codriver.core.requests import Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.editing.file_changes import UnreadableError, read_snapshot
 from codriver.editing.vscode import find_open_editor
-from codriver.errors import RefusedError, cut, refused
+from codriver.errors import RefusedError, refused, truncate
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
 from codriver.features.jupyter.kernel_origins import KERNEL_FILE
@@ -28,14 +28,14 @@ from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_no
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.tools.acts.source_files import LOADED_FILE_RULES
-from codriver.tools.acts.submission import begin, default_limits
+from codriver.tools.acts.submission import print_limits_for_client, submit
 from codriver.tools.answers.answer_notes import with_notes
-from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe
+from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
-from codriver.tools.calls.gate import check_may_edit
-from codriver.tools.calls.session_choice import Target, check_tree, resolve_session
+from codriver.tools.calls.gate import require_editing_allowed
+from codriver.tools.calls.session_choice import Target, check_working_tree, resolve_session
 from codriver.tools.calls.tool import Tool
 from codriver.tools.restart_repl import RestartArguments, restart_repl
 
@@ -89,10 +89,10 @@ def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], de
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     """Run one cell or all cells. The outputs of a cell are written when it finishes, even after this call returned."""
-    check_may_edit("run_cell", call.services.live.settings)
+    require_editing_allowed("run_cell", call.services.live.settings)
     notebook = await _open(call, arguments)
     target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
-    check_tree(call, target, notebook.who, arguments.repl_session_key)
+    check_working_tree(call, target, notebook.who, arguments.repl_session_key)
     if arguments.cell is None:
         answer = await _run_all(call, arguments, notebook, target)
     else:
@@ -101,7 +101,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         evaluation = _begin(call, notebook, target, cell)
         timeout_ms = call.wait_ms(arguments.timeout_ms)
         current = await wait_for_evaluation(call, evaluation, timeout_ms / 1000, may_last=True)
-        answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
+        answer = await describe_evaluation(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
     return await _with_note_on_editors(call, notebook, answer)
 
 
@@ -188,10 +188,10 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
         file=str(notebook.path),
         part=cell.name,
         description=f"run cell {cell.index} of {notebook.display_path}",
-        default_limits=default_limits(call, target),
+        default_limits=print_limits_for_client(call, target),
         who=notebook.who,
     )
-    begin(call, target, notebook.who, request)
+    submit(call, target, notebook.who, request)
     write = OutputWrite(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
     call.services.part(CellOutputWrites).start(call.state.evaluations[request.id], write)
     return request.id
@@ -214,12 +214,12 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
     for number, cell in enumerate(cells):
         evaluation = _begin(call, notebook, target, cell)
         current = await wait_for_evaluation(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
-        description = await call.services.part(CellOutputWrites).describe(current)
+        description = await call.services.part(CellOutputWrites).describe_cell(current)
         location = str(description[0] if description else cell.index).partition(f", written to {notebook.display_path}")
         lines.append(f"{location[0]}: {current.status}")
         not_run = [str(cell.index) for cell in cells[number + 1 :]]
         if current.status != "done" or (description and description[1]):
-            answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
+            answer = await describe_evaluation(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
             fields |= {"cells": lines, **({"notRun": not_run} if not_run else {})}
             return replace(answer, fields={**answer.fields, **fields})
         refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
@@ -227,7 +227,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         notebook = replace(notebook, stamp=stamp)
         if not_run and (outcome := _short_outcome(call, evaluation)):
             lines[-1] = f"{location[0]}: {outcome}"
-    answer = await describe(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
+    answer = await describe_evaluation(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
     return replace(answer, fields={**answer.fields, **fields, "cells": lines})
 
 
@@ -240,10 +240,10 @@ def _short_outcome(call: Call, evaluation: str) -> str:
     beginning = transcript.chunk("result", value_start, MAX_OUTCOME_BYTES).text
     without_data = replace_image_data(beginning, lambda image: f"<{image.kind}>")
     if without_data != beginning:
-        return cut(without_data, MAX_OUTCOME_CHARACTERS)
+        return truncate(without_data, MAX_OUTCOME_CHARACTERS)
     outputs = (one.last(MAX_OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
     lines = next((one.splitlines() for one in outputs if one and one != "None"), [""])
-    return cut(lines[-1], MAX_OUTCOME_CHARACTERS)
+    return truncate(lines[-1], MAX_OUTCOME_CHARACTERS)
 
 
 async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:

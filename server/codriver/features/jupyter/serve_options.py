@@ -24,7 +24,7 @@ KERNEL_OPTION: Final = click.Option(
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver serve` with this option, listed before `--python`."""
+    """Return a copy of `codriver serve` with the option `--kernel`, listed before `--python`."""
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
     index = [parameter.name for parameter in command.params].index("python")

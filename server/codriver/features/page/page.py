@@ -52,7 +52,7 @@ class Page:
         try:
             async with self._opening:
                 page = self._page or await self._open(server)
-                page.extend()
+                page.restart_idle_timer()
                 return {"address": page.new_address(host)}
         except Exception as error:
             logger.exception("the page cannot be opened")

@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.errors import cut
+from codriver.errors import truncate
 from codriver.log.output_log import LogQuery
 
 if TYPE_CHECKING:
@@ -165,4 +165,4 @@ def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
 
 
 def _short(text: str) -> str:
-    return cut(text, MAX_TEXT_CHARACTERS)
+    return truncate(text, MAX_TEXT_CHARACTERS)

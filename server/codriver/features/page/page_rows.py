@@ -17,7 +17,7 @@ from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, TESTS_KIND, decode
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
 from codriver.log.log_entries import Entry
-from codriver.tools.answers.answer_budget import head, tail
+from codriver.tools.answers.answer_budget import cut_to_head, cut_to_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -154,7 +154,7 @@ class RowReader:
             case "evaluationResults":
                 _add_result(row, entry.text)
             case "evaluationOutput" | "evaluationErrorOutput":
-                row["said"] = tail(row.get("said", "") + entry.text, MAX_OUTPUT_BYTES).text
+                row["said"] = cut_to_tail(row.get("said", "") + entry.text, MAX_OUTPUT_BYTES).text
                 row["isError"] = entry.category == "evaluationErrorOutput"
             case _:
                 _add_report(row, entry)
@@ -233,7 +233,7 @@ def _line_of(item: Entry | Mapping[str, Any]) -> int:
 
 def _head(text: str, most: int) -> str:
     """Return the beginning of a text with at most `most` bytes, and an ellipsis if it was cut."""
-    cut = head(text, most)
+    cut = cut_to_head(text, most)
     return f"{cut.text}…" if cut.omitted else text
 
 

@@ -103,7 +103,7 @@ class PageServer:
         """
         self._files = await anyio.to_thread.run_sync(page_files)
         listeners, self._port = await listen_on_loopback()
-        self.extend()
+        self.restart_idle_timer()
         return listeners
 
     def new_address(self, host: str) -> str:
@@ -111,7 +111,7 @@ class PageServer:
         host = LOOPBACK_HOST if host == LOOPBACK_HOST else self._access.random_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
-    def extend(self) -> None:
+    def restart_idle_timer(self) -> None:
         """Restart the countdown after which an unused page is closed."""
         self._last_viewed = anyio.current_time()
 
@@ -283,7 +283,7 @@ class PageServer:
             yield
         finally:
             self._looking -= 1
-            self.extend()
+            self.restart_idle_timer()
 
     @contextlib.contextmanager
     def _human(self) -> Iterator[ClientSession]:

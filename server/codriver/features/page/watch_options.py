@@ -43,7 +43,7 @@ OPTIONS = (
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver watch` with these options, listed before `--workspace`."""
+    """Return a copy of `codriver watch` with the options that open the page, listed before `--workspace`."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # a decorated function always has one
     at = [parameter.name for parameter in command.params].index("workspace")

@@ -20,7 +20,7 @@ from codriver.errors import StartError
 from codriver.features.run.naming import program_name
 from codriver.features.run.processes import find_process
 from codriver.features.run.program_copy import prepare_program
-from codriver.features.run.run_directory import DIRECTORY_VARIABLE, make_run
+from codriver.features.run.run_directory import DIRECTORY_VARIABLE, create_run_directory
 from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 
@@ -67,7 +67,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     workspace, requested_ms = workspace.resolve(), _start_ms()
     environ = dict(os.environ)
     try:
-        run = make_run(workspace, command, name or program_name(command))
+        run = create_run_directory(workspace, command, name or program_name(command))
         copy = prepare_program()
         paths = [str(copy), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {DIRECTORY_VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}

@@ -12,7 +12,7 @@ from codriver.features.run.naming import name_processes
 from codriver.features.run.processes import find_processes, select_run_processes
 from codriver.features.run.run_directory import read_runs
 from codriver.files import FileRules, Links
-from codriver.files.tree_walk import files_of
+from codriver.files.tree_walk import walk_files
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects
 from codriver.setup.doctor_checks import Check, FeatureChecks
@@ -79,7 +79,7 @@ def find_start_commands(workspace: Path) -> list[str]:
     found: dict[str, None] = {}
     if "django" in _source(workspace / "manage.py"):
         found["python manage.py runserver"] = None
-    for file in files_of(workspace, (".py",), max_entries=MAX_SEARCHED_FILES, max_depth=MAX_DIRECTORY_DEPTH):
+    for file in walk_files(workspace, (".py",), max_entries=MAX_SEARCHED_FILES, max_depth=MAX_DIRECTORY_DEPTH):
         parts = file.relative_to(workspace).with_suffix("").parts
         parts = parts[1:] if parts[0] == "src" else parts
         if any(part.startswith("test") for part in parts):

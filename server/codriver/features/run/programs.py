@@ -19,7 +19,7 @@ import anyio
 
 from codriver.core.actions import AddRepl, DropRepl, ReplProgress
 from codriver.core.profiles import PYTHON
-from codriver.core.recent_repls import recent_repls_of
+from codriver.core.recent_repls import recent_repl_ids
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.features.run.final_output import collect_from_now, read_final_output
@@ -358,7 +358,7 @@ def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | N
         return next((repl for repl in repls if repl.key == key), None) or next(
             (repl for repl in repls if key in repl.aliases), None
         )
-    recent = recent_repls_of(call.state, call.client, call.who(arguments.who))
+    recent = recent_repl_ids(call.state, call.client, call.who(arguments.who))
     return call.state.repls.get(recent[-1]) if recent else None
 
 
@@ -377,7 +377,7 @@ def _could_refer_to_program(call: Call, arguments: Arguments, key: str | None) -
     files = arguments.session_files
     if files and not any(PYTHON in dialects_by_suffix().get(Path(file).suffix, ()) for file in files):
         return False
-    return arguments.chooses_session and not recent_repls_of(call.state, call.client, call.who(arguments.who))
+    return arguments.chooses_session and not recent_repl_ids(call.state, call.client, call.who(arguments.who))
 
 
 async def _connect(call: Call, programs: Programs, member: Member) -> None:

@@ -82,7 +82,7 @@ def check_private(directory: Path) -> None:
         )
 
 
-def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
+def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> Run:
     """Create the directory of a new run for this process.
 
     Raises:

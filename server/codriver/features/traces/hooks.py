@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
-    runs = RecordedRuns(redact=services.log.without_secrets)
+    runs = RecordedRuns(redact=services.log.redact)
     services.tests.recorded += (runs.store_test_run,)
     return runs
 
 
 def _log(services: Services, _tasks: TaskGroup) -> CallLog:
     log = services.log
-    return CallLog(log.allocate_line, redact=log.without_secrets, follower=services.history.saw_line)
+    return CallLog(log.allocate_line, redact=log.redact, follower=services.history.record_used_line)
 
 
 def _watches(services: Services, tasks: TaskGroup) -> CallWatches:

@@ -22,7 +22,7 @@ from codriver.repls.contract.events import Reported
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.programs import Programs, program
-from codriver.wire.untrusted import as_map, as_text
+from codriver.wire.untrusted import mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -91,14 +91,14 @@ class CallTraces:
             return
         identity = uuid4().hex
         started = await self._begin(identity, names)
-        if (evaluator := as_text(started.get("eval"))) is None:
+        if (evaluator := text_or_none(started.get("eval"))) is None:
             self._report(evaluation, started)
             yield None
             return
         renewing = TaskSet()
         renewing.start(self._renew(identity))
         try:
-            yield partial(_with_recording, evaluator, as_text(started.get("print")))
+            yield partial(_with_recording, evaluator, text_or_none(started.get("print")))
         finally:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
@@ -108,17 +108,17 @@ class CallTraces:
                     run = await anyio.to_thread.run_sync(
                         parse_program_data, "the recorded calls", answer, self._dialect
                     )
-                    self._report(evaluation, as_map(run))
+                    self._report(evaluation, mapping_or_empty(run))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
         """Start a run. Send the program that manages runs first if the REPL does not have it."""
         step = self._step("begin", identity, names=names)
-        started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
+        started = mapping_or_empty(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
             await self._sessions.evaluate(
-                TOOL_SESSION, self._dialect.filled(PROGRAMS_BY_DIALECT[self._dialect.name]["install"])
+                TOOL_SESSION, self._dialect.fill_program(PROGRAMS_BY_DIALECT[self._dialect.name]["install"])
             )
-            started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
+            started = mapping_or_empty(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         return started
 
     async def _renew(self, identity: str) -> None:
@@ -129,7 +129,7 @@ class CallTraces:
 
     def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
         """Return the code that performs one step of a run in the REPL."""
-        return self._dialect.filled(
+        return self._dialect.fill_program(
             PROGRAMS_BY_DIALECT[self._dialect.name]["step"],
             step=step,
             id=identity,

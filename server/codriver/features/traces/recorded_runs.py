@@ -105,7 +105,7 @@ class Function:
         """Return whether `name` is the function's qualified name or a suffix of it at a separator."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
-    def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
+    def pair_with_parameters(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
         """Pair the texts of arguments with the names of their parameters. The rest parameter of a Lisp gets a list."""
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
@@ -117,7 +117,7 @@ class Function:
         return [(f"arg{number}", text) for number, text in enumerate(arguments, 1)]
 
     @property
-    def counted(self) -> str:
+    def call_count_text(self) -> str:
         """Return the number of calls as text, followed by `+` if there were more than were recorded."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
@@ -355,7 +355,7 @@ def run_records(run: Run, first_row: int) -> Iterator[Record]:
         yield record({name: value for name, value in fields.items() if value is not None})
     row, left = first_row + len(run.calls), MAX_ENTITIES - len(run.calls)
     for call in run.calls:
-        for name, text in call.function.named(call.arguments):
+        for name, text in call.function.pair_with_parameters(call.arguments):
             if left <= 0:
                 return
             value = parse_value(text)

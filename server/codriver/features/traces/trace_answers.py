@@ -225,7 +225,7 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
         return [f"no call of {last} was recorded; there are those of {known}"]
-    counted = found[0].function.counted
+    counted = found[0].function.call_count_text
     return [
         f"{counted} calls of {found[0].function.name}",
         *_cut([format_call(call, INDENT) for call in found], most - 1),
@@ -277,7 +277,7 @@ def shorten_to_line(text: str) -> str:
 def _whole(call: CallRecord) -> str:
     """Return a call in one line with all its arguments, outcome, duration, position and caller."""
     function = call.function
-    named = [f"{name}={text}" for name, text in function.named(call.arguments)]
+    named = [f"{name}={text}" for name, text in function.pair_with_parameters(call.arguments)]
     whole = (
         f"{function.name}({', '.join(named)})" if function.arities is None else f"({' '.join([function.name, *named])})"
     )

@@ -15,7 +15,7 @@ from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import resolve_session
 from codriver.tools.calls.tool import Tool
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import mapping_or_empty
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
@@ -60,7 +60,7 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
     watches.add(watch)
     try:
         fields = {"watch": watch.id, "args": json.dumps(query)}
-        answer = as_map(json.loads(await call.services.repls.adapter(repl.id).call_op(WATCH_OP, fields)))
+        answer = mapping_or_empty(json.loads(await call.services.repls.adapter(repl.id).call_op(WATCH_OP, fields)))
     except CapabilityMissingError:
         watches.forget(watch)
         raise CapabilityMissingError("trace", message=UNSUPPORTED_MESSAGE) from None

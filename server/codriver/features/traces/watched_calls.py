@@ -17,7 +17,7 @@ from codriver.log.event_logs import EventLog
 from codriver.log.event_store import EventStore
 from codriver.log.log_entries import ENTRY_SCHEMA
 from codriver.log.query_sources import QuerySource
-from codriver.wire.untrusted import as_int, as_list, as_map, text_at
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,14 +163,14 @@ class CallWatches:
     def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
         """Record the calls that a REPL sent as JSON. Ignore invalid messages, and those of unknown watches."""
         try:
-            frame = as_map(json.loads(text))
+            frame = mapping_or_empty(json.loads(text))
         except (ValueError, RecursionError):
             return
         watch = self._watches.get(str(frame.get("watch")))
         if watch is None or watch.repl != repl_id:
             return
-        for row in as_list(frame.get("calls")):
-            self._record_call(watch, as_map(row))
+        for row in list_or_empty(frame.get("calls")):
+            self._record_call(watch, mapping_or_empty(row))
         for line in _remarks(frame):
             self._record(watch, f"{watch.function}: {line}")
         if "end" in frame:
@@ -178,9 +178,9 @@ class CallWatches:
 
     def _record_call(self, watch: CallWatch, row: Mapping[str, object]) -> None:
         function = text_at(row, "function") or watch.function
-        pairs = [as_list(pair) for pair in as_list(row.get("arguments"))]
+        pairs = [list_or_empty(pair) for pair in list_or_empty(row.get("arguments"))]
         arguments = ", ".join(f"{pair[0]}={pair[1]}" for pair in pairs if len(pair) == 2)  # a pair
-        error, result, us = text_at(row, "raised"), text_at(row, "result"), as_int(row.get("us")) or 0
+        error, result, us = text_at(row, "raised"), text_at(row, "result"), int_or_none(row.get("us")) or 0
         caller = (text_at(row, "caller") or "").replace(f"{self._workspace}/", "")
         outcome = f"raised {error}" if error else f"returned {result}"
         origin = f", called at {caller}" if caller else ""
@@ -219,11 +219,11 @@ class CallWatches:
 def _remarks(frame: Mapping[str, object]) -> list[str]:
     """Return the sentences about the calls that were not recorded, and about the end of a watch."""
     found = []
-    if omitted := as_int(frame.get("omitted")):
+    if omitted := int_or_none(frame.get("omitted")):
         found.append(f"{omitted} matching calls were left out, because more were made in a second than are recorded")
-    if failed := as_int(frame.get("failed")):
+    if failed := int_or_none(frame.get("failed")):
         found.append(f"the condition failed for {failed} calls, first with {frame.get('why')}")
-    if unsent := as_int(frame.get("unsent")):
+    if unsent := int_or_none(frame.get("unsent")):
         found.append(f"{unsent} calls were lost, because the connection was too slow")
     if "end" in frame:
         reason = {"limit": "it reached its limit", "stopped": "it was stopped"}.get(str(frame["end"]), frame["end"])

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.core.records import dataclass
-from codriver.errors import cut, refused
+from codriver.errors import refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose, chosen_tests, run_paths
 from codriver.tools.acts.edit_verdict import failed_tests_in, unfinished_in
 from codriver.tools.acts.failure_groups import FailureGroup
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import location_of_run
+from codriver.tools.acts.test_runs import choose_test_location
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     else:
         runs = [TestsRun("", name) for name in trial.tests]
     given = TestArguments.model_validate(
-        {"paths": paths_of(runs), "replSessionKey": trial.session_key, "who": trial.given_who}
+        {"paths": run_paths(runs), "replSessionKey": trial.session_key, "who": trial.given_who}
     )
-    location = await location_of_run(call, given, who)
+    location = await choose_test_location(call, given, who)
     if not isinstance(location, TestEnvironment):
         raise CapabilityMissingError(
             "test", message=(f"{location.repl.key} runs its tests in another process: no candidate was tested")
@@ -154,7 +154,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(FailureGroup(first), call.services.workspace)
-        words = cut(str(row.get("message", "")), MAX_MESSAGE_CHARACTERS)
+        words = truncate(str(row.get("message", "")), MAX_MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
         return CandidateResult(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
     if unfinished or job_report.limit_passed:
@@ -164,7 +164,9 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
         }
         return CandidateResult(label, "undecided", outcomes, fields)
     if report.error is not None:
-        return CandidateResult(label, "failed", outcomes, {"error": cut(report.error.message, MAX_MESSAGE_CHARACTERS)})
+        return CandidateResult(
+            label, "failed", outcomes, {"error": truncate(report.error.message, MAX_MESSAGE_CHARACTERS)}
+        )
     if report.exit_status == NO_TESTS_STATUS or not outcomes:
         return CandidateResult(label, "failed", outcomes, {"error": "no test was found"})
     return CandidateResult(label, "passed", outcomes, {})

@@ -20,7 +20,7 @@ from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Given
-from codriver.tools.calls.gate import check_may_edit
+from codriver.tools.calls.gate import require_editing_allowed
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import EditArguments
 from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditFilesArguments, dry_edit, edit_files
@@ -110,7 +110,7 @@ async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
     """Test each candidate, and apply the one to keep."""
     who = call.who(arguments.who)
     if arguments.keep is not None:
-        check_may_edit("keep", call.services.live.settings)
+        require_editing_allowed("keep", call.services.live.settings)
     outcomes, tried = await _plan_candidates(call, arguments)
     names, limit_s = tuple(arguments.test), arguments.tests_ms / 1000
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)

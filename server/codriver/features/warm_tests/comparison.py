@@ -38,7 +38,7 @@ class Comparison:
     plain: Mapping[str, Outcomes] = field(default_factory=dict)
     warm: Mapping[str, Outcomes] = field(default_factory=dict)
 
-    def added(self, found: Mapping[str, str], *, is_warm: bool) -> Comparison:
+    def with_outcomes(self, found: Mapping[str, str], *, is_warm: bool) -> Comparison:
         """Add the outcomes of a run."""
         side = dict(self.warm if is_warm else self.plain)
         for test, outcome in found.items():

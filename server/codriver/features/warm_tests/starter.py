@@ -362,7 +362,7 @@ class WarmTests:
         comparison = entry.project.comparison
         if comparison is None or comparison.stamp != stamp:
             comparison = Comparison(stamp)
-        comparison = comparison.added(outcomes_by_test(report), is_warm=is_warm)
+        comparison = comparison.with_outcomes(outcomes_by_test(report), is_warm=is_warm)
         entry.project = replace(entry.project, comparison=comparison)
         if differences := comparison.differences():
             entry.differences = differences

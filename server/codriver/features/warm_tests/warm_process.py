@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from codriver.errors import CodriverError, cut
+from codriver.errors import CodriverError, truncate
 from codriver.features.warm_tests.decisions import WarmState
 from codriver.systems.other_processes import ProcessTree
 from codriver.testing.program_bundle import script_command
@@ -50,10 +50,10 @@ class WarmChild:
     async def wait(self) -> int:
         """Wait for the child to exit."""
         await self._exited.wait()
-        assert self.returncode is not None  # noqa: S101  # `finish` sets both
+        assert self.returncode is not None  # noqa: S101  # `record_exit` sets both
         return self.returncode
 
-    def finish(self, status: int) -> None:
+    def record_exit(self, status: int) -> None:
         """Record the exit of the child."""
         if self.returncode is None:
             self.returncode = status
@@ -190,7 +190,7 @@ class WarmProcess:
                 if "status" in line:
                     self.used_at = time.monotonic()
                     if (child := self._children.pop(pid, None)) is not None:
-                        child.finish(int(line["status"]))
+                        child.record_exit(int(line["status"]))
                     if not self._children:
                         self._idle.set()
                 else:
@@ -205,7 +205,7 @@ class WarmProcess:
                     self._forked.notify_all()
             for child in self._children.values():
                 child.kill()
-                child.finish(-signal.SIGKILL)
+                child.record_exit(-signal.SIGKILL)
             self._children.clear()
             self._idle.set()
 
@@ -225,7 +225,7 @@ class WarmProcess:
         except (ValueError, SyntaxError):
             found = None
         if not isinstance(found, dict):
-            raise WarmProcessError(f"Python prints something whenever it starts: {cut(text, 100)!r}")
+            raise WarmProcessError(f"Python prints something whenever it starts: {truncate(text, 100)!r}")
         return found
 
     async def aclose(self) -> None:

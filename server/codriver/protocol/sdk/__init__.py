@@ -39,7 +39,7 @@ class _RunPackage(_DeferredPackage):
     """A deferred package once its `__init__` has started. A missing name is an error."""
 
 
-def defer(*names: str) -> None:
+def defer_init(*names: str) -> None:
     """Defer the `__init__` of packages that are not imported yet, each after its parent package."""
     for name in names:
         if name in sys.modules or (spec := find_spec(name)) is None:
@@ -52,4 +52,4 @@ def defer(*names: str) -> None:
             setattr(sys.modules[parent], last, package)
 
 
-defer("mcp", "mcp.server")
+defer_init("mcp", "mcp.server")

@@ -228,7 +228,7 @@ class EvaluationTasks:
             (list(self._tasks.values()), MAX_TASKS_OF_ALL_CLIENTS),
         ):
             if len(tasks) >= most:
-                oldest = next((task.id for task in tasks if task.is_over), None)
+                oldest = next((task.id for task in tasks if task.is_final), None)
                 if oldest is None:
                     return False
                 del self._tasks[oldest]
@@ -298,7 +298,7 @@ class EvaluationTasks:
 
     async def _cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
         task = self._known(params.task_id)
-        if not task.is_over:
+        if not task.is_final:
             task.cancel()
             self._running.start(self._stop(task, "its client cancelled the task"))
         elif ctx.protocol_version == OLDER:
@@ -309,7 +309,7 @@ class EvaluationTasks:
         """Wait for the call's answer, and ask the client for any input that the code needs until then."""
         task = self._known(params.task_id)
         last_request = 0
-        while not task.is_over:
+        while not task.is_final:
             if task.status == "input_required" and task.request_number != last_request:
                 last_request = task.request_number
                 await self._request_input(ctx, task)
@@ -346,7 +346,7 @@ class EvaluationTasks:
     def _sweep(self) -> None:
         """Discard finished tasks that have expired, and tasks whose evaluation has been forgotten."""
         now, known = self._services.now(), self._services.core.state.evaluations
-        for task in [task for task in self._tasks.values() if task.is_over and task.is_answered]:
+        for task in [task for task in self._tasks.values() if task.is_final and task.is_answered]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
                 del self._tasks[task.id]
         by_client: dict[ClientSession, list[Task]] = {}
@@ -499,7 +499,7 @@ class Task:
         self.created_ms = self.updated_ms = self.now()
 
     @property
-    def is_over(self) -> bool:
+    def is_final(self) -> bool:
         """Return whether the task's status is final."""
         return self.status in ("completed", "failed", "cancelled")
 
@@ -526,7 +526,7 @@ class Task:
     def note(self, evaluation: Evaluation) -> None:
         """Follow the evaluation that the call waits for."""
         self.evaluation = evaluation.id
-        if self.is_over:
+        if self.is_final:
             return
         if evaluation.status == "needs-input" and self.accepts_input:
             if self.status != "input_required":
@@ -544,7 +544,7 @@ class Task:
     def end(self, answered: ToolAnswer) -> None:
         """Store the call's answer, and finish the task."""
         self.answered = answered
-        if not self.is_over:
+        if not self.is_final:
             is_failed = self.fails and not answered.ok
             self._become("failed" if is_failed else "completed", "" if answered.ok else _reason(answered))
         self._wake()
@@ -552,7 +552,7 @@ class Task:
     def fail(self, error: dict[str, Any]) -> None:
         """Finish the task as failed, because of an internal error or because it was abandoned."""
         self.error = error
-        if not self.is_over:
+        if not self.is_final:
             self._become("failed", str(error["message"]))
         self._wake()
 
@@ -576,7 +576,7 @@ class Task:
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_INTERVAL_MS}
 
     def newer(self) -> dict[str, Any]:
-        """Return the task in the form of the tasks extension, without the members that `newer_in_detail` adds."""
+        """Return the task in the form of the tasks extension, without the members that `to_detailed_extension` adds."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_INTERVAL_MS}
 
     def newer_in_detail(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:

@@ -54,7 +54,7 @@ from codriver.protocol.error_messages import (
     RequestRefusedError,
     client_description,
     is_stateless,
-    refusal_of_line,
+    refuse_invalid_line,
     request_meta,
 )
 from codriver.protocol.plain_requests import METHODS
@@ -228,7 +228,7 @@ class SdkServer:
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         requested = params.notifications.model_dump(by_alias=True, exclude_none=True)
         tasks = self._tasks.followed_task_ids(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
-        self._results.listen(ctx.lifespan_context, ctx.request_id, requested, tasks)
+        self._results.open_stream(ctx.lifespan_context, ctx.request_id, requested, tasks)
         try:
             while True:
                 await anyio.sleep_forever()
@@ -238,7 +238,7 @@ class SdkServer:
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
-        filled = await self._prompts.filled(ctx.lifespan_context, params.name, given)
+        filled = await self._prompts.fill_prompt(ctx.lifespan_context, params.name, given)
         return self._results.in_version(ctx.protocol_version, filled, NO_CACHING)
 
     def _introduce(self, ctx: Context) -> None:
@@ -381,7 +381,7 @@ class SdkConnection:
         for to_sdk, _ in (self._session_era, self._stateless_era):
             to_sdk.close()
 
-    def drop(self) -> None:
+    def discard_messages(self) -> None:
         """Discard the messages passed on, if no loop runs that would read them."""
         self.end()
         for _, messages in (self._session_era, self._stateless_era):
@@ -421,7 +421,7 @@ class SdkConnection:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
-            if (refused := refusal_of_line(line)) is not None:
+            if (refused := refuse_invalid_line(line)) is not None:
                 self._replies.refuse(refused)
             return None
         if isinstance(message, JSONRPCRequest):

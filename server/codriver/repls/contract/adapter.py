@@ -33,7 +33,7 @@ import anyio
 
 from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits, ValuePart
 from codriver.core.requests import MAIN_SESSION, Request
-from codriver.errors import RefusedError, StartError, install_extra, refused
+from codriver.errors import RefusedError, StartError, install_command, refused
 from codriver.net.kernel_sockets import connection_objection
 
 if TYPE_CHECKING:
@@ -109,12 +109,12 @@ class PackageMissingError(StartError):
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
             f"cannot connect to the REPL at {address}, because {missing} is not installed in Codriver's environment: "
-            f"{install_extra(extra)}, and restart the server"
+            f"{install_command(extra)}, and restart the server"
         )
         self.extra = extra
 
 
-def unsafe_request_refusal(cause: str, *, hint: str) -> RefusedError:
+def unsafe_request_error(cause: str, *, hint: str) -> RefusedError:
     """Return the refusal of a request that was not sent because it would break this server."""
     return refused("request-unsafe", f"the code was not sent: {cause}", hint=hint)
 
@@ -151,7 +151,7 @@ class EvaluationFailedError(RefusedError):
         self.error = error
 
 
-def missing_namespace_refusal(namespace: str) -> RefusedError:
+def missing_namespace_error(namespace: str) -> RefusedError:
     """Return the refusal for a namespace that is neither loaded nor in a file on the REPL's path."""
     return refused(
         "unknown-namespace",
@@ -274,7 +274,7 @@ class Adapter(SharedReplOperations, Protocol):
             _refuse(self.profile, query.capability)
         return query.read({})
 
-    async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
+    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """Return the namespaces that were loaded from files below `root` and have changed.
 
         `known` maps the name of each namespace from an earlier answer to its mark and to whether it belongs to a file
@@ -337,7 +337,7 @@ class Adapter(SharedReplOperations, Protocol):
         del evaluation
         return None
 
-    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+    async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """Return the current stacks of the threads of `session`, or None if the REPL cannot report them.
 
         Never raises.

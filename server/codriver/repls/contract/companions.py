@@ -96,7 +96,7 @@ class EvaluationSteps:
         """Return whether a step follows this evaluation."""
         return any(step.applies_to(request) for step in self.after)
 
-    async def follow(self, request: Request) -> None:
+    async def run_follow_ups(self, request: Request) -> None:
         """Run the steps that follow an evaluation."""
         for step in self.after:
             if step.applies_to(request):

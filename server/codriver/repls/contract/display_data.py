@@ -66,12 +66,12 @@ def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bund
     page = bundle.get(HTML_TYPE)
     from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and the parser delays each start
 
-    if isinstance(page, str) and (text := html_text.text_of(page)):
+    if isinstance(page, str) and (text := html_text.html_to_text(page)):
         return f"<{bare['name'].rpartition('.')[2]}: {text}>"
-    return data_of(bundle, JSON_TYPE) if bundle.get(JSON_TYPE) is not None else bare[0]
+    return media_type_text(bundle, JSON_TYPE) if bundle.get(JSON_TYPE) is not None else bare[0]
 
 
-def data_of(bundle: Bundle, name: str) -> str:
+def media_type_text(bundle: Bundle, name: str) -> str:
     """Return the data of one media type as text, encoding JSON objects."""
     data = bundle[name]
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)

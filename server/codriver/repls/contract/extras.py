@@ -94,7 +94,7 @@ class Programs:
     around: Mapping[type, Around]
 
     @asynccontextmanager
-    async def running(self, evaluation: str, extras: Sequence[Extra]) -> AsyncIterator[Rewrite | None]:
+    async def run_programs(self, evaluation: str, extras: Sequence[Extra]) -> AsyncIterator[Rewrite | None]:
         """Run the programs that an evaluation's extras need. Yield a function that changes its requests, or None."""
         async with AsyncExitStack() as stack:
             rewrites: list[Rewrite] = []

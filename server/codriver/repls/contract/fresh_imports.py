@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from codriver.repls.contract.questions import Query
-from codriver.wire.untrusted import as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,17 +86,17 @@ class FreshImport(Query[FreshFinding | None]):
 
     def read(self, answer: Mapping[str, object]) -> FreshFinding | None:
         """Parse the finding, which is JSON."""
-        return read_finding(as_text(answer.get("finding")))
+        return read_finding(text_or_none(answer.get("finding")))
 
 
 def read_finding(text: str | None) -> FreshFinding | None:
     """Parse a finding from a worker's JSON, or return None if there is none."""
     try:
-        data = as_map(json.loads(text or "null"))
+        data = mapping_or_empty(json.loads(text or "null"))
     except (ValueError, RecursionError):
         return None
-    rows = tuple(row for item in as_list(data.get("rows")) if (row := _row(as_map(item))) is not None)
-    return FreshFinding(rows, as_int(data.get("more")) or 0, as_text(data.get("why")) or "") if data else None
+    rows = tuple(row for item in list_or_empty(data.get("rows")) if (row := _row(mapping_or_empty(item))) is not None)
+    return FreshFinding(rows, int_or_none(data.get("more")) or 0, text_or_none(data.get("why")) or "") if data else None
 
 
 def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
@@ -109,12 +109,12 @@ def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
 
 def _row(answer: Mapping[str, object]) -> FreshRow | None:
     kind = next((known for known in DIFFERENCE_KINDS if known == answer.get("kind")), None)
-    name = as_text(answer.get("name"))
+    name = text_or_none(answer.get("name"))
     if kind is None or not name:
         return None
-    why, of = (as_text(answer.get(key)) or "" for key in ("why", "of"))
-    count = int(as_text(answer.get("count")) or 0)
-    fresh, live = (as_text(answer.get(key)) for key in ("fresh", "live"))
+    why, of = (text_or_none(answer.get(key)) or "" for key in ("why", "of"))
+    count = int(text_or_none(answer.get("count")) or 0)
+    fresh, live = (text_or_none(answer.get(key)) for key in ("fresh", "live"))
     return FreshRow(kind, name, why, fresh, live, of, count)
 
 

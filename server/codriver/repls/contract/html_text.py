@@ -35,7 +35,7 @@ class _TextParser(HTMLParser):
             self.chunks.append(data)
 
 
-def text_of(page: str) -> str:
+def html_to_text(page: str) -> str:
     """Return the displayed text of a page on one line."""
     parser = _TextParser()
     parser.feed(page[:MAX_PARSED_CHARS])

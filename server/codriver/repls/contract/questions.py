@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, ge
 from codriver.core.requests import MAIN_SESSION
 from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.repls.contract.symbols import Completion, Listed, Names, Source, Symbol
-from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
+from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, strings_or_empty, text_or_none
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
@@ -181,17 +181,17 @@ class Complete(Query[tuple[Completion, ...]]):
     def read(self, answer: Mapping[str, object]) -> tuple[Completion, ...]:
         """Parse `completions`, a list of maps or strings."""
         found = []
-        for item in as_list(answer.get("completions")):
-            fields = as_map(item)
-            if candidate := candidate_of(item):
-                kind, namespace = as_text(fields.get("type")), as_text(fields.get("ns"))
+        for item in list_or_empty(answer.get("completions")):
+            fields = mapping_or_empty(item)
+            if candidate := completion_text(item):
+                kind, namespace = text_or_none(fields.get("type")), text_or_none(fields.get("ns"))
                 found.append(Completion(candidate, kind or None, namespace or None))
         return tuple(found)
 
 
-def candidate_of(item: object) -> str:
+def completion_text(item: object) -> str:
     """Return the text of a completion, which is a map or a string, or "" for any other value."""
-    return as_text(item) or as_text(as_map(item).get("candidate")) or ""
+    return text_or_none(item) or text_or_none(mapping_or_empty(item).get("candidate")) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,21 +211,25 @@ class Lookup(Query[Symbol | None]):
 
         Unknown fields are collected in `extra`.
         """
-        printed = as_text(answer.get("arglists-str")) or as_text(answer.get("arglists")) or ""
+        printed = text_or_none(answer.get("arglists-str")) or text_or_none(answer.get("arglists")) or ""
         symbol = Symbol(
-            name=as_text(answer.get("name")) or self.symbol,
-            namespace=as_text(answer.get("ns")) or None,
-            doc=as_text(answer.get("doc")) or as_text(answer.get("docstring")) or None,
-            arglists=as_strings(answer.get("arglists")) or tuple(filter(None, _arities(printed))),
-            file=read_file(as_text(answer.get("file"))),
-            line=as_int(answer.get("line")),
-            column=as_int(answer.get("column")),
-            macro=as_text(answer.get("macro")) in {"true", "True", "1"},
+            name=text_or_none(answer.get("name")) or self.symbol,
+            namespace=text_or_none(answer.get("ns")) or None,
+            doc=text_or_none(answer.get("doc")) or text_or_none(answer.get("docstring")) or None,
+            arglists=strings_or_empty(answer.get("arglists")) or tuple(filter(None, _arities(printed))),
+            file=path_or_none(text_or_none(answer.get("file"))),
+            line=int_or_none(answer.get("line")),
+            column=int_or_none(answer.get("column")),
+            macro=text_or_none(answer.get("macro")) in {"true", "True", "1"},
             extra={
-                key: text for key, value in answer.items() if key not in _KNOWN_SYMBOL_KEYS and (text := as_text(value))
+                key: text
+                for key, value in answer.items()
+                if key not in _KNOWN_SYMBOL_KEYS and (text := text_or_none(value))
             },
         )
-        is_known = as_text(answer.get("name")) or as_text(answer.get("class")) or symbol.doc or symbol.arglists
+        is_known = (
+            text_or_none(answer.get("name")) or text_or_none(answer.get("class")) or symbol.doc or symbol.arglists
+        )
         return symbol if is_known else None
 
 
@@ -258,19 +262,19 @@ class ListNames(Query[Names | None]):
         """Parse `rows`, and the numbers of names left out."""
         if "rows" not in answer:
             return None
-        rows = [as_map(item) for item in as_list(answer["rows"])]
+        rows = [mapping_or_empty(item) for item in list_or_empty(answer["rows"])]
         listed = [
             Listed(
                 name,
-                as_text(row.get("type")),
-                as_text(row.get("args")) or "",
-                as_text(row.get("doc")) or "",
-                as_int(row.get("line")),
+                text_or_none(row.get("type")),
+                text_or_none(row.get("args")) or "",
+                text_or_none(row.get("doc")) or "",
+                int_or_none(row.get("line")),
             )
             for row in rows
-            if (name := as_text(row.get("name")))
+            if (name := text_or_none(row.get("name")))
         ]
-        return Names(tuple(listed), as_int(answer.get("omitted")) or 0, as_int(answer.get("private")) or 0)
+        return Names(tuple(listed), int_or_none(answer.get("omitted")) or 0, int_or_none(answer.get("private")) or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +293,12 @@ class FindSource(Query[Source | None]):
 
     def read(self, answer: Mapping[str, object]) -> Source | None:
         """Parse `text` with its file and line."""
-        text = as_text(answer.get("text"))
-        return Source(text, read_file(as_text(answer.get("file"))), as_int(answer.get("line"))) if text else None
+        text = text_or_none(answer.get("text"))
+        return (
+            Source(text, path_or_none(text_or_none(answer.get("file"))), int_or_none(answer.get("line")))
+            if text
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +322,12 @@ class Drift(Query[tuple[Difference, ...]]):
     def read(self, answer: Mapping[str, object]) -> tuple[Difference, ...]:
         """Parse `rows`, leaving out differences of unknown kinds."""
         found = []
-        for row in map(as_map, as_list(answer.get("rows"))):
-            module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
+        for row in map(mapping_or_empty, list_or_empty(answer.get("rows"))):
+            module, name, kind = (text_or_none(row.get(key)) or "" for key in ("module", "name", "kind"))
             if module and name and kind in DRIFT_KINDS:
-                source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
-                path = as_text(row.get("path")) or ""
-                is_evaluated, holders = source.startswith("<eval"), as_text(row.get("held")) or ""
+                source, of = text_or_none(row.get("file")) or "", text_or_none(row.get("of")) or ""
+                path = text_or_none(row.get("path")) or ""
+                is_evaluated, holders = source.startswith("<eval"), text_or_none(row.get("held")) or ""
                 found.append(Difference(module, name, DRIFT_KINDS[kind], is_evaluated, of, path=path, holders=holders))
         return tuple(found)
 
@@ -340,7 +348,8 @@ class Dependents(Query[tuple[tuple[str, str], ...]]):
     def read(self, answer: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         """Parse the names of the modules and their files."""
         rows = [
-            (as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(answer.get("rows")))
+            (text_or_none(row.get("name")), text_or_none(row.get("file")))
+            for row in map(mapping_or_empty, list_or_empty(answer.get("rows")))
         ]
         return tuple((name, file) for name, file in rows if name and file)
 
@@ -365,7 +374,7 @@ class Restore(Query[tuple[str, ...]]):
 
     def read(self, answer: Mapping[str, object]) -> tuple[str, ...]:
         """Parse the names in `left`."""
-        return as_strings(answer.get("left"))
+        return strings_or_empty(answer.get("left"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +400,7 @@ class LastError(Query[StackTrace | None]):
         return trace if isinstance(trace, StackTrace) else None
 
 
-def read_file(name: str | None) -> str | None:
+def path_or_none(name: str | None) -> str | None:
     """Return the path of a file, or None for a name that REPLs use for code without a file. Handles `file:` URLs."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None

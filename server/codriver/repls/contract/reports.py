@@ -16,7 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import cut, few
+from codriver.errors import join_first, truncate
 from codriver.repls.contract.stack_trace_values import StackFrame
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 
@@ -32,7 +32,7 @@ UNKNOWN_TEST_TEXT = "an unknown test"
 """Text in place of a test's location if a run was stopped while the REPL did not know of a running test."""
 
 
-def report_text(run: TestRun) -> str:
+def encode_report(run: TestRun) -> str:
     """Format a run as JSON: the counts, the results with failures first, and the test that was interrupted.
 
     `times` has the namespace, name and seconds of each finished test.
@@ -56,11 +56,11 @@ def report_text(run: TestRun) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def words_of(run: TestRun) -> str:
+def summarize_run(run: TestRun) -> str:
     """Summarize a run in one line: its counts, and the names of tests that failed."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = failed_test_names(run)
-    failed = f": {few(names, MAX_NAMED_FAILURES)}" if names else ""
+    failed = f": {join_first(names, MAX_NAMED_FAILURES)}" if names else ""
     return (
         counts + failed + (f"; stopped in {stopped_test_name(run.stopped) or UNKNOWN_TEST_TEXT}" if run.stopped else "")
     )
@@ -95,7 +95,7 @@ def _row(result: TestResult) -> dict[str, object]:
         "frames": [_frame(frame) for frame in result.frames] or None,
     }
     for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
-        pairs[name] = cut(text, MAX_TEXT_CHARS) if text else None
+        pairs[name] = truncate(text, MAX_TEXT_CHARS) if text else None
     return {key: value for key, value in pairs.items() if value is not None}
 
 
@@ -190,7 +190,7 @@ MAX_CYCLE_FUNCTIONS: Final = 8
 MIN_FOLDED_REPETITIONS: Final = 3
 """Minimum number of consecutive repetitions that are folded."""
 FRAME_PATTERN: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
-"""Matches a frame as Codriver's worker and `text_of` format it."""
+"""Matches a frame as Codriver's worker and `format_frame` format it."""
 CALL_METHODS: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
 """The methods through which the JVM calls a Clojure function. Their frames surround `invokeStatic` or one another."""
 FORWARDING_CLASSES: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
@@ -206,7 +206,7 @@ _MUNGED_CHARACTERS: Final = {
 }
 
 
-def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
+def parse_frame(text: str, tooling: Sequence[str]) -> StackFrame:
     """Parse a frame from one line. `tooling` has substrings that identify files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME_PATTERN.match(text)) is None:
@@ -215,7 +215,7 @@ def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
     return StackFrame(alone, match["file"], int(match["line"]), match["function"], is_tooling, match["repeated"] or "")
 
 
-def text_of(frame: StackFrame) -> str:
+def format_frame(frame: StackFrame) -> str:
     """Format a frame as one line."""
     return f"{frame.text} … {frame.repeated}" if frame.repeated else frame.text
 
@@ -248,7 +248,7 @@ def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
     return 1, 1
 
 
-def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
+def call_start_indexes(frames: Sequence[tuple[str, str]]) -> list[int]:
     """Return the indexes of the frames that begin a call. A frame is a class and a method, innermost first.
 
     Only the innermost frame of a call has the current line. The others have the line where the function starts.
@@ -265,7 +265,7 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
     return starts
 
 
-def function_of(name: str, method: str) -> str:
+def clojure_function_name(name: str, method: str) -> str:
     """Return the Clojure name `ns/name` of a compiled function, or the class and name of any other method."""
     namespace, _, rest = name.partition("$")
     if not rest or (method != "invokeStatic" and method not in CALL_METHODS):

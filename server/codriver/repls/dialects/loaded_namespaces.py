@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.repls.programs import GeneratedCode, program
-from codriver.wire.untrusted import as_list
+from codriver.wire.untrusted import list_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +42,13 @@ CACHE_LOADED_CODE: Final = GeneratedCode(
 def parse_loaded_code(data: Mapping[str, object]) -> Loaded:
     """Parse the reply of the program that lists loaded code."""
     started = str(data.get("began") or "0")
-    spaces = (_namespace(item) for item in as_list(data.get("spaces")) if isinstance(item, dict))
+    spaces = (_namespace(item) for item in list_or_empty(data.get("spaces")) if isinstance(item, dict))
     lists = [
-        [str(word) for word in item] for item in as_list(data.get("old")) if isinstance(item, list) and len(item) == 4
+        [str(word) for word in item]
+        for item in list_or_empty(data.get("old"))
+        if isinstance(item, list) and len(item) == 4
     ]
-    counted = [item for item in as_list(data.get("instances")) if isinstance(item, list) and len(item) == 3]
+    counted = [item for item in list_or_empty(data.get("instances")) if isinstance(item, list) and len(item) == 3]
     old = [SurvivingObject(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
     old += [SurvivingObject(str(home), str(name), "instances", str(count)) for home, name, count in counted]
     return Loaded(
@@ -58,8 +60,8 @@ def parse_loaded_code(data: Mapping[str, object]) -> Loaded:
 
 
 def _namespace(described: Mapping[str, object]) -> LoadedNamespace:
-    found = [_var(row) for row in as_list(described.get("vars")) if isinstance(row, list) and len(row) == 5]
-    files = tuple(str(file) for file in as_list(described.get("files")))
+    found = [_var(row) for row in list_or_empty(described.get("vars")) if isinstance(row, list) and len(row) == 5]
+    files = tuple(str(file) for file in list_or_empty(described.get("files")))
     return LoadedNamespace(str(described.get("ns")), str(described.get("mark")), files, tuple(found))
 
 

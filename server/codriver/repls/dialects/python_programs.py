@@ -77,7 +77,7 @@ HY_EXPRESSIONS: Final = Programs(
     {
         "test": GeneratedCode(_test_hy),
         "names": GeneratedCode(_hy_names_expression('((get space "answer") $name $pattern $session)')),
-        "glimpse": GeneratedCode(_hy_names_expression('((get space "glimpse") $name $session)')),
+        "glimpse": GeneratedCode(_hy_names_expression('((get space "describe_value") $name $session)')),
     }
 )
 """The programs for each capability. See `Dialect.expressions`."""

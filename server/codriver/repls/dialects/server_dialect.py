@@ -168,9 +168,9 @@ class Dialect:
         code = self.expressions[capability]
         if capability in self.cached:
             code = self._call(code)
-        return self.filled(code, before=self.before.get(capability, ""), **names)
+        return self.fill_program(code, before=self.before.get(capability, ""), **names)
 
-    def filled(self, code: str, /, *, before: str = "", **names: Words) -> str:
+    def fill_program(self, code: str, /, *, before: str = "", **names: Words) -> str:
         """Return code for the value of a program as a JSON string, with `names` as literals."""
         literals = {name: self._literal(words) for name, words in names.items()}
         if isinstance(expand := names.get("expand"), str):

@@ -59,8 +59,8 @@ def parse_python_dump(text: str) -> tuple[Thread, ...]:
 
 def _without_thread_start(frames: list[str]) -> list[str]:
     """Return the frames, outermost first, from the one that the thread was started for. All if there is no other."""
-    own = next((at for at, frame in enumerate(frames) if not _THREAD_START_PATTERN.match(frame)), 0)
-    return frames[own:]
+    first = next((at for at, frame in enumerate(frames) if not _THREAD_START_PATTERN.match(frame)), 0)
+    return frames[first:]
 
 
 def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:

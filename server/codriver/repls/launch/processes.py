@@ -369,7 +369,7 @@ def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
         return None
     try:
         data, status = read_port_file(path, path.parent)
-        return files.stamp_of(status), data.decode("utf-8", "replace")[:64]
+        return files.stamp_from_status(status), data.decode("utf-8", "replace")[:64]
     except OSError:
         return None
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.files import FileRules, Links, toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.files.tree_walk import files_of
+from codriver.files.tree_walk import walk_files
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.kinds import PYTHON_KIND
@@ -82,10 +82,10 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
     of_marks = {mark: kind for kind in reversed(kinds.REPL_KINDS) for mark in kind.marks}
     at_root = {kind.repl for kind in kinds.REPL_KINDS for _ in _by_marks(kind, workspace)}
     found: dict[str, Project] = {}
-    for file in files_of(workspace, tuple(of_marks), max_entries=MAX_CHECKED_SOURCES, max_depth=MAX_PROJECT_DEPTH):
+    for file in walk_files(workspace, tuple(of_marks), max_entries=MAX_CHECKED_SOURCES, max_depth=MAX_PROJECT_DEPTH):
         kind = of_marks.get(file.name)
         if kind is not None and file.parent != workspace and kind.repl not in at_root:
-            found.setdefault(kind.repl, project_of(kind, file.relative_to(workspace).as_posix()))
+            found.setdefault(kind.repl, new_project(kind, file.relative_to(workspace).as_posix()))
     return tuple(found.values())
 
 
@@ -104,7 +104,7 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
         OSError: the directory cannot be read.
     """
     found = [project.repl for project in find_projects(workspace)]
-    if not found and is_open_to_python(workspace):
+    if not found and is_python_default(workspace):
         return (kinds.PYTHON_KIND.repl,)
     has_clojure = any(kind.dialect == CLOJURE_DIALECT for kind in kinds.REPL_KINDS if kind.repl in found)
     return tuple(dict.fromkeys([*found, *([BASILISP_SETTING] if has_clojure else [])]))
@@ -119,7 +119,7 @@ def is_empty(workspace: Path) -> bool:
     return not _names_at_top(workspace)
 
 
-def is_open_to_python(workspace: Path) -> bool:
+def is_python_default(workspace: Path) -> bool:
     """Return whether a directory has no project or source file in a language other than Python.
 
     Raises:
@@ -129,7 +129,7 @@ def is_open_to_python(workspace: Path) -> bool:
         return True
     if any(is_file(workspace / name) for name in (*kinds.project_file_names(), *kinds.OTHER_LANGUAGE_PROJECT_FILES)):
         return False
-    return next(files_of(workspace, kinds.non_python_suffixes(), max_entries=MAX_CHECKED_SOURCES), None) is None
+    return next(walk_files(workspace, kinds.non_python_suffixes(), max_entries=MAX_CHECKED_SOURCES), None) is None
 
 
 def _names_at_top(workspace: Path) -> list[str]:
@@ -166,7 +166,7 @@ def _find(workspace: Path) -> Iterator[Project]:
 
 
 def _by_marks(kind: kinds.ReplKind, workspace: Path) -> Iterator[Project]:
-    yield from (project_of(kind, name) for name in kind.marks if is_file(workspace / name))
+    yield from (new_project(kind, name) for name in kind.marks if is_file(workspace / name))
 
 
 def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: bool = False) -> Iterator[Project]:
@@ -175,16 +175,16 @@ def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: b
     for kind in some:
         for file, package in kind.needed_packages:
             if package in needs.get(file, ()):
-                yield project_of(kind, f"{file} requires {package}")
+                yield new_project(kind, f"{file} requires {package}")
 
 
 def _by_source(kind: kinds.ReplKind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
     if kind.distinctive_suffixes:
         found = next(
-            files_of(workspace, kind.distinctive_suffixes, max_entries=MAX_CHECKED_SOURCES, max_depth=max_depth), None
+            walk_files(workspace, kind.distinctive_suffixes, max_entries=MAX_CHECKED_SOURCES, max_depth=max_depth), None
         )
         if found is not None:
-            yield project_of(kind, found.relative_to(workspace).as_posix())
+            yield new_project(kind, found.relative_to(workspace).as_posix())
 
 
 def is_file(path: Path) -> bool:
@@ -192,7 +192,7 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises for such files
 
 
-def project_of(kind: kinds.ReplKind, evidence: str) -> Project:
+def new_project(kind: kinds.ReplKind, evidence: str) -> Project:
     """Return the project of a kind, with what identifies it."""
     return Project(kind.title, evidence, kind.repl, kind.programs, kind.by_hand)
 
@@ -213,7 +213,7 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
     build.
     """
     try:
-        document = toml_file.read(workspace / "pyproject.toml", root=workspace)
+        document = toml_file.read_toml(workspace / "pyproject.toml", root=workspace)
     except TomlFileError:
         return frozenset()
     project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))

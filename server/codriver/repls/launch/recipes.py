@@ -45,7 +45,7 @@ from codriver.repls.launch.projects import (
     find_safe_python,
     is_inside,
 )
-from codriver.systems.programs import is_path, passes_arguments_unchanged, program_in, split_command
+from codriver.systems.programs import find_program, is_path, passes_arguments_unchanged, split_command
 from codriver_lisp.reader import top_level_forms
 from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
@@ -395,7 +395,7 @@ def _recipe_of(
 def _program_next_to_python(name: str, project: Project) -> str | None:
     """Return a console script from the project's environment, from Codriver's, or from PATH."""
     python = project.interpreter().path
-    candidates = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
+    candidates = (find_program(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
     return next(filter(None, candidates), None) or _which(name, project)
 
 

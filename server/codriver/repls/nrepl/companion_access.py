@@ -11,7 +11,7 @@ from codriver.core.requests import MAIN_SESSION
 from codriver.repls.contract.adapter import EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.events import Output
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import check_no_failure
+from codriver.repls.nrepl.responses import require_success
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -77,7 +77,7 @@ class NreplAccess:
         return await self._call_op(op, fields)
 
     def _read_string(self, answer: Sequence[Message], what: str) -> str:
-        check_no_failure(what, answer, self._dialect)
+        require_success(what, answer, self._dialect)
         printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
         try:
             return self._dialect.read_string(printed)
@@ -114,7 +114,7 @@ class _Stream:
     def end(self) -> None:
         """Treat later messages like those of any finished evaluation."""
         self._connection.end(self._exchange)
-        self._connection.forget(self._exchange)
+        self._connection.release(self._exchange)
 
     def _receive(self, message: Message) -> None:
         """Pass on output. All other messages are replies to the expression."""

@@ -32,11 +32,11 @@ from codriver.repls.contract.adapter import (
     OpTimedOutError,
     ReplUnreachableError,
     check_listener,
-    unsafe_request_refusal,
+    unsafe_request_error,
 )
 from codriver.repls.contract.endpoints import AcceptedStream
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
-from codriver.wire.untrusted import EMPTY_MAPPING, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +88,7 @@ class Message:
     def text(self, key: str) -> str | None:
         """Return the text of a field, or None if it is missing, nil, or not text."""
         value = self.fields.get(key)
-        return value if value is None or type(value) is str else as_text(value)
+        return value if value is None or type(value) is str else text_or_none(value)
 
 
 def parse_message(value: Value) -> Message:
@@ -102,9 +102,9 @@ def parse_message(value: Value) -> Message:
     status = _status(value["status"]) if "status" in value else EMPTY_STATUS
     name, session = value.get("id"), value.get("session")
     if type(name) is not str:
-        name = as_text(name)
+        name = text_or_none(name)
     if type(session) is not str:
-        session = as_text(session)
+        session = text_or_none(session)
     return Message(name or None, session or None, status, value)
 
 
@@ -300,7 +300,7 @@ class NreplConnection:
             end = start + max(DECODED_SLICE_BYTES, self._decoder.missing_bytes)
             values += self._decode(data[start:end], before=values)
             start = end
-            if turns.is_over:
+            if turns.is_turn_over:
                 self._file_all(values)
                 values = []
                 await turns.leave_off()
@@ -356,14 +356,14 @@ class NreplConnection:
             self._decided.pop(0)()
 
     def retain(self, exchange: Exchange) -> None:
-        """Deliver messages of an ended exchange until `forget` is called, regardless of `MAX_LINGERING_REQUESTS`."""
+        """Deliver messages of an ended exchange until `release` is called, regardless of `MAX_LINGERING_REQUESTS`."""
         self._retained[exchange.id] = exchange
 
-    def forget(self, exchange: Exchange) -> None:
+    def release(self, exchange: Exchange) -> None:
         """Undo `retain`. Harmless if repeated."""
         self._retained.pop(exchange.id, None)
 
-    async def settle(self, exchange: Exchange, *, after_failure_s: float) -> bool:
+    async def wait_settled(self, exchange: Exchange, *, after_failure_s: float) -> bool:
         """Wait until `exchange` has finished.
 
         Return False if it failed and no `done` followed within `after_failure_s`.
@@ -520,7 +520,7 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
         reason = (
             f"it contains half of a surrogate pair ({found}) at position {error.start}, which UTF-8 cannot represent"
         )
-        raise unsafe_request_refusal(reason, hint="write the whole character, or its escape sequence") from error
+        raise unsafe_request_error(reason, hint="write the whole character, or its escape sequence") from error
 
 
 def _answers(message: Message) -> bool:

@@ -228,7 +228,7 @@ class Evaluation:
                 await shared.sessions.renew(session)
                 await shared.steps.prepare()
             ending = await self._explain(await self._holding(self._with_extras(act)))
-            await shared.steps.follow(request)
+            await shared.steps.run_follow_ups(request)
         except ReplDisconnectedError as error:
             self._leave()
             if session.connection is not shared.main_connection:
@@ -261,7 +261,7 @@ class Evaluation:
 
     async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Run `act` together with the programs of the request's extras, and return its ending."""
-        async with self._shared.programs.running(self._request.id, self._request.extras) as self._rewrite:
+        async with self._shared.programs.run_programs(self._request.id, self._request.extras) as self._rewrite:
             return await act
 
     async def _evaluate_forms(self) -> Ending:
@@ -377,7 +377,7 @@ class Evaluation:
     async def _settle(self, sent: SentRequest) -> Reply:
         """Wait for the reply to a request, and return it."""
         try:
-            await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_TIMEOUT_S)
+            await sent.connection.wait_settled(sent.exchange, after_failure_s=AFTER_FAILURE_TIMEOUT_S)
         finally:
             self._finish(sent)
         self._note_facts(sent)

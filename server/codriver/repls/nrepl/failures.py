@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.evaluations import Failure
-from codriver.repls.contract.reports import fold_repeated_frames, read_frame, text_of, unshared_frames
+from codriver.repls.contract.reports import fold_repeated_frames, format_frame, parse_frame, unshared_frames
 from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, WRAPPER_RELATION, StackFrame, StackTrace
 from codriver.repls.stack_traces import (
     MAX_TRACE_FRAMES,
-    find_calls,
+    call_start_frames,
     parse_failure_fields,
     parse_frame_maps,
     parse_trace_fields,
@@ -29,7 +29,7 @@ from codriver.repls.stack_traces import (
     trace_with_chain,
     trace_without_chain,
 )
-from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, list_or_empty, mapping_or_empty, text_or_none
 from codriver_lisp.reader import read_forms, top_level_forms
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         file=real_file_name(innermost.file) if innermost else None,
         line=line,
         column=column,
-        trace=tuple(text_of(frame) for frame in fold_repeated_frames(user_frames)[:MAX_TRACE_FRAMES]),
+        trace=tuple(format_frame(frame) for frame in fold_repeated_frames(user_frames)[:MAX_TRACE_FRAMES]),
     )
 
 
@@ -312,7 +312,7 @@ def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
         for _, text in reversed(split_tracebacks(failure.traceback))
     ]
     chain = [trace_without_chain(link, frames) for link, frames in zip(error.chain, traces[1:], strict=False)]
-    frames = traces[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
+    frames = traces[0] or tuple(parse_frame(text, dialect.tooling) for text in error.trace)
     return trace_with_chain(error, frames, chain)
 
 
@@ -322,7 +322,7 @@ def failure_from_trace(trace: StackTrace) -> Failure:
     return Failure(
         type=trace.type,
         message=shorten_message(trace.message),
-        trace=tuple(text_of(frame) for frame in user_frames),
+        trace=tuple(format_frame(frame) for frame in user_frames),
         data=trace.data,
         notes=trace.notes,
         relation=trace.relation,
@@ -337,8 +337,10 @@ def parse_cider_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
 
 def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | None:
     """Parse the reply of Codriver's stacktrace program, outermost error first, or return None."""
-    links = as_list(as_map(data).get("links"))
-    return _chained([_trace(as_map(link), parse_frame_maps(as_map(link), dialect)) for link in links])
+    links = list_or_empty(mapping_or_empty(data).get("links"))
+    return _chained(
+        [_trace(mapping_or_empty(link), parse_frame_maps(mapping_or_empty(link), dialect)) for link in links]
+    )
 
 
 def _chained(traces: list[StackTrace]) -> StackTrace | None:
@@ -358,20 +360,20 @@ def _chained(traces: list[StackTrace]) -> StackTrace | None:
 
 def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackTrace:
     return StackTrace(
-        type=as_text(fields.get("type")) or as_text(fields.get("class")) or "error",
-        message=as_text(fields.get("message")) or "",
+        type=text_or_none(fields.get("type")) or text_or_none(fields.get("class")) or "error",
+        message=text_or_none(fields.get("message")) or "",
         frames=tuple(frames),
-        data=as_text(fields.get("data")) or None,
+        data=text_or_none(fields.get("data")) or None,
     )
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
     """Parse an error in cider-nrepl's format, which names functions and flags frames of tools."""
     frames: list[StackFrame] = []
-    for frame, owner, method in find_calls(fields.get("stacktrace")):
-        name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"
-        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
-        flags = {as_text(flag) for flag in as_list(frame.get("flags"))}
+    for frame, owner, method in call_start_frames(fields.get("stacktrace")):
+        name = text_or_none(frame.get("var")) or text_or_none(frame.get("name")) or f"{owner}/{method}"
+        file, line = text_or_none(frame.get("file")), int_or_none(frame.get("line"))
+        flags = {text_or_none(flag) for flag in list_or_empty(frame.get("flags"))}
         is_tooling = not _TOOLING_FLAGS.isdisjoint(flags)
         frames.append(StackFrame(f"{name} ({file}:{line})", file, line, name, is_tooling))
     return _trace(fields, frames)

@@ -26,7 +26,7 @@ from codriver.repls.contract.questions import (
     Lookup,
     Query,
     Restore,
-    candidate_of,
+    completion_text,
 )
 from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.dialects.loaded_namespaces import parse_loaded_code
@@ -40,9 +40,9 @@ from codriver.repls.nrepl.failures import (
     parse_program_stacktrace,
     parse_sent_trace,
 )
-from codriver.repls.nrepl.responses import check_no_failure, parse_program_data, require_capability
+from codriver.repls.nrepl.responses import parse_program_data, require_capability, require_success
 from codriver.repls.stack_traces import add_locals, mark_user_frames
-from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -131,25 +131,27 @@ class Introspection:
             return {"completions": await self._evaluate("complete", name=prefix, ns=where)}
         # nREPL reads `prefix` and older versions of cider-nrepl read `symbol`. Each ignores the other field.
         answer = await self._send(support.op, target, **query.request_fields(where), symbol=prefix)
-        found = [row for message in answer for row in as_list(message.fields.get("completions"))]
+        found = [row for message in answer for row in list_or_empty(message.fields.get("completions"))]
         if self._dialect.completes_within:
-            found = [row for row in found if candidate_of(row).startswith(prefix) and candidate_of(row) != f"{owner}/"]
+            found = [
+                row for row in found if completion_text(row).startswith(prefix) and completion_text(row) != f"{owner}/"
+            ]
         return {"completions": found}
 
     async def _symbol(self, query: Lookup, target: NreplSession, where: str) -> Fields:
         support, symbol = require_capability(self._profile, "lookup"), query.symbol
         if support.adapted:
-            answer = as_map(await self._evaluate("lookup", name=symbol, ns=where))
+            answer = mapping_or_empty(await self._evaluate("lookup", name=symbol, ns=where))
         else:
             answer = responses.parse_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
-        if self._dialect.columns_from_zero and (column := as_int(answer.get("column"))) is not None:
+        if self._dialect.columns_from_zero and (column := int_or_none(answer.get("column"))) is not None:
             answer = {**answer, "column": column + 1}
         found = query.read(answer)
         is_complete = found is None or found.arglists or found.macro or "class" in found.extra
         if is_complete or "glimpse" not in self._dialect.expressions:
             return answer
         with suppress(CodriverError):
-            glimpse = as_map(await self._evaluate("glimpse", name=symbol, ns=where, session=target.names_id))
+            glimpse = mapping_or_empty(await self._evaluate("glimpse", name=symbol, ns=where, session=target.names_id))
             return {**answer, **glimpse}
         return answer
 
@@ -158,17 +160,17 @@ class Introspection:
             return await self._query_by_op(query, target, where)
         pattern = _expression_of(query.pattern) if "*" in query.pattern else ""
         fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.names_id}
-        return as_map(await self._evaluate("names", **fields))
+        return mapping_or_empty(await self._evaluate("names", **fields))
 
     async def _source(self, query: FindSource, target: NreplSession, where: str) -> Fields:
         if f"{WORKER_OP_PREFIX}source" in self._ops or "source" not in self._dialect.expressions:
             return await self._query_by_op(query, target, where)
-        return as_map(await self._evaluate("source", name=query.symbol, ns=where))
+        return mapping_or_empty(await self._evaluate("source", name=query.symbol, ns=where))
 
     async def _restored(self, query: Restore, target: NreplSession, where: str) -> Fields:
         if not require_capability(self._profile, "restore").adapted:
             return await self._query_by_op(query, target, where)
-        return {"left": await self._undo_records.put_back(query.undo_id, is_final=query.is_final)}
+        return {"left": await self._undo_records.restore(query.undo_id, is_final=query.is_final)}
 
     async def _query_by_op(self, query: Query[Any], target: NreplSession, where: str) -> Fields:
         """Send a query as an op of the same name to Codriver's worker.
@@ -185,11 +187,11 @@ class Introspection:
         timeout_s = max(self._op_timeout_s, query.timeout_s)
         fields = {**target.address(), **query.request_fields(where)}
         answer = await target.connection.request(op, timeout_s=timeout_s, **fields)
-        check_no_failure(f"the query {query.name}", answer, self._dialect)
+        require_success(f"the query {query.name}", answer, self._dialect)
         return answer[0].fields
 
-    async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """Return the namespaces that were loaded from files below `root`. See `Adapter.loaded`."""
+    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
+        """Return the namespaces that were loaded from files below `root`. See `Adapter.changed_namespaces`."""
         support = require_capability(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -197,10 +199,10 @@ class Introspection:
             return parse_loaded_code(answer.fields)
         if not support.adapted:
             return None
-        found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
+        found = mapping_or_empty(await self._evaluate("drift", known=lines, root=str(root)))
         if "absent" in found:
             await self._evaluate("drift-keep")
-            found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
+            found = mapping_or_empty(await self._evaluate("drift", known=lines, root=str(root)))
         return parse_loaded_code(found)
 
     async def macroexpand(
@@ -215,7 +217,7 @@ class Introspection:
             return str(await self._evaluate("macroexpand", expand=expander, code=code, ns=where))
         expander = "macroexpand-all" if full else "macroexpand-1"
         answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
-        check_no_failure("the expansion", answer, self._dialect)
+        require_success("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
 
     async def _last_error(self, query: LastError, target: NreplSession, where: str) -> Fields:
@@ -225,7 +227,9 @@ class Introspection:
             trace = parse_sent_trace(target.failure, self._dialect) if target.failure else None
             if trace and query.local_characters and LOCALS_OP in self._ops:
                 answer = await self._send(LOCALS_OP, target, characters=query.local_characters)
-                trace = add_locals(trace, [row for message in answer for row in as_list(message.fields.get("locals"))])
+                trace = add_locals(
+                    trace, [row for message in answer for row in list_or_empty(message.fields.get("locals"))]
+                )
         elif support.adapted:
             data = await self._evaluate("stacktrace", session=target.id or "")
             trace = parse_program_stacktrace(data, self._dialect)
@@ -249,7 +253,7 @@ class Introspection:
                 return replace(error, type=kind, data=trace.data, chain=chain)
         return error
 
-    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+    async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """Return the current stacks of the threads of `session`, or None if the REPL cannot report them."""
         op = "codriver/stacks"
         try:
@@ -264,7 +268,7 @@ class Introspection:
         except CodriverError:
             # The stacks are requested before an interrupt, and must never delay it.
             return None
-        threads = [_thread(as_map(item)) for item in as_list(data)]
+        threads = [_thread(mapping_or_empty(item)) for item in list_or_empty(data)]
         return build_thread_dump(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> events.Value | str:
@@ -281,7 +285,7 @@ class Introspection:
         connection = tool.connection
         fields |= tool.address()
         answer = await connection.request(responses.STORED_VALUE_OP, timeout_s=self._op_timeout_s, **fields)
-        check_no_failure("the value", answer, self._dialect)
+        require_success("the value", answer, self._dialect)
         return responses.parse_value_part(answer)
 
     async def store(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
@@ -294,7 +298,7 @@ class Introspection:
         target = self._sessions.get(session)
         with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
             data = await self._evaluate("keep", evaluation=evaluation, number=str(number), session=target.id or "")
-            return responses.describe_stored_cuts(as_map(data), seen, limits)
+            return responses.describe_stored_cuts(mapping_or_empty(data), seen, limits)
         return None
 
     async def _read_stored(self, evaluation: str, part: ValuePart) -> events.Value | str:
@@ -308,7 +312,7 @@ class Introspection:
         fields = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
         where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
         data = await self._evaluate("kept", **where, **fields)
-        return responses.parse_stored_part(as_map(data), part)
+        return responses.parse_stored_part(mapping_or_empty(data), part)
 
     async def tidy(self, session: str) -> None:
         """Clean up after the evaluations in `session`, for servers that are known to leak."""
@@ -354,5 +358,5 @@ def _is_of(trace: StackTrace, error: Failure) -> bool:
 
 
 def _thread(fields: Mapping[str, object]) -> Thread:
-    frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
-    return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)
+    frames = tuple(f"    at {text_or_none(frame)}" for frame in list_or_empty(fields.get("frames")))
+    return Thread(f"{text_or_none(fields.get('name'))} ({text_or_none(fields.get('state'))})", frames)

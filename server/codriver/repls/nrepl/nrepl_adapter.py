@@ -40,8 +40,8 @@ from codriver.repls.nrepl.responses import (
     SENSITIVE_OP,
     STORED_VALUE_OP,
     Reply,
-    check_no_failure,
     parse_sensitive_values,
+    require_success,
 )
 from codriver.repls.nrepl.session_pool import SessionPool
 from codriver.repls.nrepl.test_runner import TestRunner
@@ -182,7 +182,7 @@ async def _shake_hands(
         answer = await connection.request("describe", timeout_s=DESCRIBE_TIMEOUT_S)
         ops = parse_ops(answer)
         if "eval" not in ops:
-            raise sessions.refuse("its answer to `describe` does not include the op `eval`")
+            raise sessions.not_a_repl_error("its answer to `describe` does not include the op `eval`")
         if STORED_VALUE_OP in ops:  # Codriver's worker sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
@@ -200,9 +200,11 @@ async def _shake_hands(
         if "clone" in ops:
             main.id = await sessions.clone(main.connection)
     except ReplDisconnectedError as error:
-        raise sessions.refuse(error.cause) from error
+        raise sessions.not_a_repl_error(error.cause) from error
     except OpTimedOutError as error:
-        raise sessions.refuse(f"it accepted the connection but did not answer {error.op!r} in time") from error
+        raise sessions.not_a_repl_error(
+            f"it accepted the connection but did not answer {error.op!r} in time"
+        ) from error
     return probed
 
 
@@ -234,12 +236,12 @@ class NreplAdapter(SharedReplOperations):
         programs = Programs(tuple(hooks.reply_fields.items()), made)
         introspection = Introspection(sessions, probed, undo_records, op_timeout_s=op_timeout_s, workspace=workspace)
         self.query = introspection.query
-        self.loaded = introspection.loaded
+        self.changed_namespaces = introspection.changed_namespaces
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, programs, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
         self.tests_so_far = self._tests.so_far
-        self.stacks = introspection.stacks
+        self.dump_threads = introspection.dump_threads
         self.read_value = introspection.read_value
         self._evaluator = Evaluator(
             sessions,
@@ -346,7 +348,7 @@ class NreplAdapter(SharedReplOperations):
             raise CapabilityMissingError(op)
         main = self._main
         answer = await main.connection.request(op, timeout_s=self._op_timeout_s, **{**fields, **main.address()})
-        check_no_failure(op, answer, self._probed.dialect)
+        require_success(op, answer, self._probed.dialect)
         for message in answer:
             Reply(None, self._listener, reports=tuple(self._hooks.reply_fields.items())).receive(message)
         return next((text for message in answer if (text := message.text("answer"))), NO_ANSWER)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.print_limits import PrintLimits
 from codriver.core.profiles import Capability, Profile
-from codriver.errors import few
+from codriver.errors import join_first
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, OUTPUT_OPS, STORED_VALUE_OP
-from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,8 +147,8 @@ def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
     """Return the versions that the server reports, by name. They are only displayed."""
     versions: dict[str, str] = {}
     for message in answer:
-        for name, version in as_map(message.fields.get("versions")).items():
-            text = as_text(as_map(version).get("version-string")) or as_text(version)
+        for name, version in mapping_or_empty(message.fields.get("versions")).items():
+            text = text_or_none(mapping_or_empty(version).get("version-string")) or text_or_none(version)
             if text:
                 versions[name] = text
     return versions
@@ -162,10 +162,10 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
     """Describe the packages that the worker found outside the project's working tree, or return None."""
     found: dict[str, object] = {}
     for message in answer:
-        found.update(as_map(message.fields.get("codriver/outside")))
+        found.update(mapping_or_empty(message.fields.get("codriver/outside")))
     if not found:
         return None
-    named = few([f"{name} ({as_text(path)})" for name, path in found.items()], MAX_NAMED_PACKAGES)
+    named = join_first([f"{name} ({text_or_none(path)})" for name, path in found.items()], MAX_NAMED_PACKAGES)
     return (
         f"imported from outside of this working tree: {named}. Edits in this working tree have no effect on it: "
         "install the project into an environment of this working tree"
@@ -193,10 +193,12 @@ class HostApplication:
 def parse_application(answer: Sequence[Message]) -> HostApplication | None:
     """Return the application in which the worker runs, or None if the REPL is a process of its own."""
     for message in answer:
-        app = as_map(message.fields.get("codriver/app"))
+        app = mapping_or_empty(message.fields.get("codriver/app"))
         if app:
-            program = as_text(app.get("program")) or "python"
-            return HostApplication(as_text(app.get("name")) or PurePath(program).stem, program, as_int(app.get("pid")))
+            program = text_or_none(app.get("program")) or "python"
+            return HostApplication(
+                text_or_none(app.get("name")) or PurePath(program).stem, program, int_or_none(app.get("pid"))
+            )
     return None
 
 
@@ -319,10 +321,10 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
 
 async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
     """Return the id of the server's process from its facts or by evaluating the dialect's expression."""
-    process_id = as_int(facts.get("pid"))
+    process_id = int_or_none(facts.get("pid"))
     if process_id is None and dialect.process_id:
         with suppress(OpTimedOutError):
-            process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
+            process_id = int_or_none(await _evaluate(connection, dialect, dialect.process_id))
     return process_id
 
 
@@ -420,7 +422,7 @@ def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: b
 
 
 def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) -> tuple[str, ...]:
-    java = as_int(facts.get("java"))
+    java = int_or_none(facts.get("java"))
     if java is None or java < MIN_JAVA_NEEDING_ATTACH or "interrupt" not in support or facts.get("attach"):
         return ()
     note = (

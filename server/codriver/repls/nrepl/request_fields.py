@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter import unsafe_request_refusal
+from codriver.repls.contract.adapter import unsafe_request_error
 from codriver.repls.nrepl.responses import STORED_VALUE_OP
-from codriver_lisp.requirements import namespace_of, ns_form
+from codriver_lisp.requirements import declared_namespace, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def defines_its_namespace(request: Request, dialect: Dialect) -> bool:
         return False
     document = Document(first)
     header = ns_form(document)
-    if header is None or namespace_of(document) != request.namespace:
+    if header is None or declared_namespace(document) != request.namespace:
         return False
     return dialect.namespace_by != "ns" or NS_FORM_PATTERN.match(first, header.start) is not None
 
@@ -66,7 +66,7 @@ class RequestFields:
         if limit is None or code.isascii():
             return
         if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
-            raise unsafe_request_refusal(
+            raise unsafe_request_error(
                 f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
                 f"than {limit} bytes, and this one has {size}",
                 hint="put the code in a file and load it with short code, or send it in smaller parts",
@@ -143,7 +143,7 @@ class RequestFields:
         if request.is_partial:
             fields["codriver/partial"] = 1
         if request.undo_id:
-            fields |= self._undo_records.fields(request.undo_id)
+            fields |= self._undo_records.load_fields(request.undo_id)
         if self._steps.fields:
             fields |= self._steps.fields_of(request)
         return fields

@@ -21,7 +21,7 @@ from codriver.repls.nrepl.connection import FAILED_STATUSES, Message
 from codriver.repls.nrepl.failures import SentFailure, parse_failure
 from codriver.repls.test_results import build_test_run, parse_test_result
 from codriver.wire.bencode import TruncatedText
-from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ class Reply:
         self._finding = read_finding(finding) if finding else self._finding
         self._is_declined |= "codriver/declined" in message.fields
         if "codriver/error" in message.fields:
-            self._parts = as_map(message.fields["codriver/error"]) or self._parts
+            self._parts = mapping_or_empty(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
         # The reply to an interrupt may have `error` next to `done`. `interrupted` then decides the outcome.
         self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED_STATUSES & message.status)
@@ -181,8 +181,10 @@ class Reply:
 
 def parse_sensitive_values(message: Message) -> SensitiveSeen:
     """Return the values that a worker reports as sensitive."""
-    rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
-    return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
+    rows = map(list_or_empty, list_or_empty(message.fields[SENSITIVE_OP]))
+    return SensitiveSeen(
+        tuple([(text_or_none(row[0]) or "", text_or_none(row[1]) or "") for row in rows if len(row) == 2])
+    )
 
 
 def describe_cuts(text: str, limits: PrintLimits) -> str:
@@ -221,24 +223,26 @@ def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
 
 def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.Value | str:
     """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
-    text = as_text(fields.get("text"))
+    text = text_or_none(fields.get("text"))
     if text is None:
-        return as_text(fields.get("missing")) or "it was not told"
-    is_cut = (as_int(fields.get("size")) or 0) > len(text)
-    cut = describe_cut_elements(as_int(fields.get("count")), describe_cuts(text, part.limits), part.limits, part.start)
+        return text_or_none(fields.get("missing")) or "it was not told"
+    is_cut = (int_or_none(fields.get("size")) or 0) > len(text)
+    cut = describe_cut_elements(
+        int_or_none(fields.get("count")), describe_cuts(text, part.limits), part.limits, part.start
+    )
     return events.Value(text, truncated=is_cut, cut=cut, is_stored=True)
 
 
 def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
     """Describe what was cut from a stored value. The reply contains limits that the user set in the REPL."""
-    length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
+    length, depth = int_or_none(fields.get("length")), int_or_none(fields.get("level"))
     result = replace(
         limits,
         max_length=limits.max_length if limits.is_length_explicit or length is None else length,
         max_depth=limits.max_depth if limits.is_depth_explicit or depth is None else depth,
     )
     seen = f"levels below {result.max_depth}" if seen.startswith("levels") else f"more than {result.max_length}"
-    return describe_cut_elements(as_int(fields.get("count")), seen, result)
+    return describe_cut_elements(int_or_none(fields.get("count")), seen, result)
 
 
 def describe_cut_elements(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
@@ -254,7 +258,7 @@ def parse_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
     """Return the fields of the symbol in a reply to `lookup` or `info`. They have no name if the symbol is unknown."""
     fields: dict[str, object] = {}
     for message in answer:
-        fields.update(as_map(message.fields.get("info")) or message.fields)
+        fields.update(mapping_or_empty(message.fields.get("info")) or message.fields)
     return fields
 
 
@@ -264,15 +268,15 @@ def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []
     for message in answer:
-        summary = as_map(message.fields.get("summary")) or summary
-        for tests in as_map(message.fields.get("results")).values():
-            for assertions in as_map(tests).values():
-                results += [parse_test_result(as_map(item), dialect) for item in as_list(assertions)]
-        for namespace, elapsed_ms in as_map(message.fields.get("var-elapsed-time")).items():
-            for test, elapsed in as_map(elapsed_ms).items():
-                ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
+        summary = mapping_or_empty(message.fields.get("summary")) or summary
+        for tests in mapping_or_empty(message.fields.get("results")).values():
+            for assertions in mapping_or_empty(tests).values():
+                results += [parse_test_result(mapping_or_empty(item), dialect) for item in list_or_empty(assertions)]
+        for namespace, elapsed_ms in mapping_or_empty(message.fields.get("var-elapsed-time")).items():
+            for test, elapsed in mapping_or_empty(elapsed_ms).items():
+                ms = int_or_none(mapping_or_empty(mapping_or_empty(elapsed).get("elapsed-time")).get("ms"))
                 times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
-    return replace(build_test_run(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
+    return replace(build_test_run(results, tests=int_or_none(summary.get("var")), output=""), times=tuple(times))
 
 
 def require_capability(profile: Profile, capability: str) -> Capability:
@@ -292,7 +296,7 @@ def parse_program_data(what: str, answer: Sequence[Message], dialect: Dialect) -
     Raises:
         EvaluationFailedError: the program failed, or its value is not valid data.
     """
-    check_no_failure(what, answer, dialect)
+    require_success(what, answer, dialect)
     printed = [value for message in answer if (value := message.text("value")) is not None]
     try:
         return dialect.read(printed[-1]) if printed else None
@@ -302,7 +306,7 @@ def parse_program_data(what: str, answer: Sequence[Message], dialect: Dialect) -
         raise EvaluationFailedError(what, failure) from error
 
 
-def check_no_failure(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
+def require_success(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
     """Check that a reply reports no failure.
 
     Raises:

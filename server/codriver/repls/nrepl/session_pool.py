@@ -271,6 +271,6 @@ class SessionPool:
             finally:
                 self._reading.discard(scope)
 
-    def refuse(self, cause: str) -> NotAReplError:
+    def not_a_repl_error(self, cause: str) -> NotAReplError:
         """Return the error for a peer that does not behave like an nREPL server."""
         return NotAReplError(self._endpoint, cause)

@@ -19,7 +19,7 @@ from codriver.core.images import DATA_URL_PATTERN
 from codriver.core.requests import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import tree_walk
-from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_refusal
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_error
 from codriver.repls.contract.display_data import Display
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Listener, OnEnd, Output
 from codriver.repls.contract.reports import TestProgress
@@ -27,11 +27,11 @@ from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResul
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import Reply, check_no_failure, parse_program_data, require_capability
+from codriver.repls.nrepl.responses import Reply, parse_program_data, require_capability, require_success
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
 from codriver.repls.test_runs import TestEvaluations, parse_selection
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import mapping_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -161,8 +161,8 @@ class TestRunner:
         tool = await self._sessions.open(TEST_SESSION)
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
         if selection.namespace and any(NAMESPACE_MISSING_TYPE in message.status for message in answer):
-            raise missing_namespace_refusal(selection.namespace)
-        check_no_failure("the test run", answer, self._dialect)
+            raise missing_namespace_error(selection.namespace)
+        require_success("the test run", answer, self._dialect)
         return responses.parse_cider_tests(answer, self._dialect)
 
     async def _by_evaluation(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
@@ -176,16 +176,16 @@ class TestRunner:
             fields: dict[str, bencode.Value] = {"code": code}
             for extra in selection.extras:
                 fields |= extra.fields
-            async with self._programs.running(evaluation or "", selection.extras if evaluation else ()) as rewrite:
+            async with self._programs.run_programs(evaluation or "", selection.extras if evaluation else ()) as rewrite:
                 fields = rewrite(fields) if rewrite is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
-            data = as_map(parse_program_data("the test run", answer, self._dialect))
+            data = mapping_or_empty(parse_program_data("the test run", answer, self._dialect))
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
-            raise missing_namespace_refusal(selection.namespace or "")
+            raise missing_namespace_error(selection.namespace or "")
         return _with(unread, parse_test_run(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
@@ -203,7 +203,7 @@ class TestRunner:
                 continue
             fields = {"file": text, "file-path": file, "file-name": file.rpartition("/")[2]}
             try:
-                check_no_failure("the load", await self._answer(tool, "load-file", None, **fields), self._dialect)
+                require_success("the load", await self._answer(tool, "load-file", None, **fields), self._dialect)
             except EvaluationFailedError as error:
                 words = f"{error.error.type}: {error.error.message}"
                 unread.append(TestResult("(load)", name, "error", actual=words, file=file))
@@ -219,7 +219,7 @@ class TestRunner:
             while True:
                 rest = await self._evaluate("test-rest")
                 answer += rest
-                data = as_map(parse_program_data("the test run", rest, self._dialect))
+                data = mapping_or_empty(parse_program_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
                     return parse_test_run(data, self._dialect, output=_printed(answer))
                 with anyio.move_on_after(POLL_INTERVAL_S):
@@ -304,7 +304,7 @@ class TestRunner:
                 )
         names |= {"files": found, "spaces": [space for space, _ in found] if is_path else []}
         if is_path and not found:
-            raise missing_namespace_refusal(namespace)
+            raise missing_namespace_error(namespace)
         if is_path and test:
             return {**names, "ns": "", "name": "", "only": [(space, test) for space, _ in found]}
         return {**names, "ns": "" if is_path else namespace, "name": test}
@@ -368,7 +368,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     if directory.is_file():
         yield str(directory)
         return
-    yield from map(str, tree_walk.files_of(directory, suffixes, max_entries=MAX_SCANNED_ENTRIES))
+    yield from map(str, tree_walk.walk_files(directory, suffixes, max_entries=MAX_SCANNED_ENTRIES))
 
 
 def with_file_paths(run: TestRun, workspace: Path | None) -> TestRun:

@@ -30,7 +30,7 @@ class UndoRecords:
         self._is_prepared = False
         """Whether the program that keeps the records has been loaded into the REPL."""
 
-    def fields(self, undo_id: str) -> dict[str, Value]:
+    def load_fields(self, undo_id: str) -> dict[str, Value]:
         """Return the fields that make the worker record a load, or none if the REPL does not support it."""
         return {UNDO_FIELD: undo_id} if undo_id and RESTORE_OP in self._ops else {}
 
@@ -42,7 +42,7 @@ class UndoRecords:
         if undo_id and "restore" in self._dialect.expressions:
             await self._restore(undo_id, step)
 
-    async def put_back(self, undo_id: str, *, is_final: bool) -> object:
+    async def restore(self, undo_id: str, *, is_final: bool) -> object:
         """Restore the definitions of an undo record, or with `is_final` discard the record.
 
         Return the names that could not be restored.

@@ -90,7 +90,7 @@ def compile_all(directory: str) -> None:
                 Loader(module, os.path.join(parent, file)).get_code(module)
 
 
-def load(directory: str, name: str) -> types.ModuleType:
+def load_package(directory: str, name: str) -> types.ModuleType:
     """Load the package in `directory` under a private name, without changing how other modules are found.
 
     Raises:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def compiled(sources: str) -> "list[tuple[str, CodeType]]":
+def load_compiled(sources: str) -> "list[tuple[str, CodeType]]":
     """Return the name and code of each program, from a cache next to the sources if it has them."""
     loaded: dict[str, Any] = sys.modules
     marshal, external = loaded["marshal"], loaded["_frozen_importlib_external"]
@@ -43,28 +43,28 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
     return codes
 
 
-def first(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
+def run_first_program(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
     """Run the first program, which loads the others, and return its namespace and the code of the others."""
-    codes = compiled(sources)
+    codes = load_compiled(sources)
     space: dict[str, Any] = {"__name__": codes[0][0]}
     exec(codes[0][1], space)
     return space, codes[1:]
 
 
-def started() -> "Callable[[], object]":
+def prepare_run() -> "Callable[[], object]":
     """Prepare the process, and return the function that runs the tests.
 
     A program that runs this script may define `before_retention` in its namespace, which is called before the process
     of a failed run is retained.
     """
-    space, codes = first(sys.argv[1])
+    space, codes = run_first_program(sys.argv[1])
     run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__, globals().get("before_retention"))
     return run
 
 
 def attach(sources: str, request: str) -> None:
     """Attach the programs to a worker process of pytest-xdist, before pytest is configured in it."""
-    space, codes = first(sources)
+    space, codes = run_first_program(sources)
     space["attach"](codes, request)
 
 
@@ -79,7 +79,7 @@ def hide_program_frames(error: BaseException) -> None:
 
 if __name__ == "__main__":
     try:
-        started()()
+        prepare_run()()
     except BaseException as _error:
         hide_program_frames(_error)
         raise

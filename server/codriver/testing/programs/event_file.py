@@ -18,7 +18,7 @@ OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0
 """Flags with which the file is opened."""
 
 
-def encoded(value: Any) -> str:
+def encode_json(value: Any) -> str:
     """Encode plain values as JSON: maps with names as keys, lists, strings, numbers, booleans and None."""
     kind = type(value)
     if kind is str:
@@ -30,9 +30,9 @@ def encoded(value: Any) -> str:
     if kind is float:
         return repr(value) if value - value == 0 else "null"
     if kind is dict:
-        return "{" + ",".join([encoded(str(key)) + ":" + encoded(item) for key, item in value.items()]) + "}"
+        return "{" + ",".join([encode_json(str(key)) + ":" + encode_json(item) for key, item in value.items()]) + "}"
     if kind is list or kind is tuple:
-        return "[" + ",".join([encoded(item) for item in value]) + "]"
+        return "[" + ",".join([encode_json(item) for item in value]) + "]"
     if isinstance(value, str):
         return encode_basestring_ascii(str.__str__(value))
     return encode_basestring_ascii(kind.__name__)
@@ -48,7 +48,7 @@ class EventFile:
 
     def add(self, event: str, **fields: Any) -> None:
         """Add an event. It is written together with the next event that is written."""
-        self.add_encoded(encoded(dict(fields, event=event)))
+        self.add_encoded(encode_json(dict(fields, event=event)))
 
     def add_encoded(self, text: str) -> None:
         """Add an event that is encoded already, since most events are about passed tests."""

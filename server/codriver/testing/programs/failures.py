@@ -43,7 +43,7 @@ PSEUDO_FILE_PREFIXES = ("<_codriver", "<frozen ")
 """Prefixes of the names of code that has no file: Codriver's programs and Python's frozen modules."""
 
 
-def cut(text: str, most: int = MAX_FAILURE_CHARACTERS) -> str:
+def shorten_middle(text: str, most: int = MAX_FAILURE_CHARACTERS) -> str:
     """Return the beginning and the end of a long text."""
     if len(text) <= most:
         return text
@@ -57,15 +57,15 @@ def class_name(kind: type) -> str:
     return name if module in ("builtins", "__main__", None) else str(module) + "." + name
 
 
-def message_of(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the message of an error."""
     try:
-        return cut(str(error))
+        return shorten_middle(str(error))
     except BaseException as failure:
         return "its message cannot be displayed: " + type(failure).__name__
 
 
-def described(
+def describe_error(
     error: BaseException,
     trace: TracebackType | None,
     executed: Sequence[CodeType] | None = None,
@@ -76,14 +76,14 @@ def described(
     `executed` has the functions that the test executed, last returned first, if they were recorded. `parsed` stores the
     syntax trees of files for later failures.
     """
-    frames = frames_of(trace)
+    frames = frame_values(trace)
     if isinstance(error, SyntaxError) and error.filename:
         frames.insert(0, {"file": error.filename, "line": error.lineno or 1, "function": "<module>"})
     chain = []
     for relation, other in _linked(error):
-        inner = frames_of(other.__traceback__)
+        inner = frame_values(other.__traceback__)
         chain.append(
-            {"relation": relation, "type": class_name(type(other)), "message": message_of(other), "frames": inner}
+            {"relation": relation, "type": class_name(type(other)), "message": error_message(other), "frames": inner}
         )
         if len(chain) == MAX_CHAINED_ERRORS:
             break
@@ -104,24 +104,29 @@ def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence
 
 def _assigned(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:
     """Return the methods of the project that assign the attribute that is missing or None."""
-    frames = entries(trace)
+    frames = test_frames(trace)
     if not isinstance(error, AttributeError) or not frames:
         return []
     try:
-        return assigning_methods(error, *frames[0], lambda file: not is_library(file) and not is_runner(file), parsed)
+        return assigning_methods(
+            error, *frames[0], lambda file: not is_library_file(file) and not is_runner_file(file), parsed
+        )
     except Exception:  # a failure is reported even if its objects cannot be inspected
         return []
 
 
 def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> list[Values]:
     """Return the functions of the project that the innermost statement in the tests or the project called."""
-    frames = [entry for entry in entries(trace) if not is_library(entry[0].f_code.co_filename)]
+    frames = [entry for entry in test_frames(trace) if not is_library_file(entry[0].f_code.co_filename)]
     if not frames:
         return []
     files = {frame.f_code.co_filename for frame, _ in (frames[0], frames[-1])}
     try:
         return called_function_locations(
-            frames, lambda file: file not in files and not is_library(file) and not is_runner(file), executed, parsed
+            frames,
+            lambda file: file not in files and not is_library_file(file) and not is_runner_file(file),
+            executed,
+            parsed,
         )
     except Exception:  # a failure is reported even if its module cannot be inspected
         return []
@@ -147,48 +152,48 @@ def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
                 yield relation, other
 
 
-def is_runner(file: str) -> bool:
+def is_runner_file(file: str) -> bool:
     """Return whether a file belongs to a test runner or to Codriver."""
     return file.startswith(PSEUDO_FILE_PREFIXES) or any(name in file for name in RUNNER_DIRECTORIES)
 
 
-def is_library(file: str) -> bool:
+def is_library_file(file: str) -> bool:
     """Return whether a file belongs to the standard library or an installed package."""
     return file.startswith((STDLIB_PREFIX, "<frozen")) or "-packages" + os.sep in file
 
 
-def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
+def test_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     """Return the frames of a traceback with their lines, innermost first, without those of the test runner."""
     found: list[tuple[FrameType, int]] = []
     while trace is not None:
         frame = trace.tb_frame
-        if not is_runner(frame.f_code.co_filename) and frame.f_locals.get("__tracebackhide__") is not True:
+        if not is_runner_file(frame.f_code.co_filename) and frame.f_locals.get("__tracebackhide__") is not True:
             found.append((frame, trace.tb_lineno))
         trace = trace.tb_next
     # Callers of the project's code, such as an event loop or the import system, do not belong to the failure.
     while (
         found
-        and is_library(found[0][0].f_code.co_filename)
-        and not all(is_library(frame.f_code.co_filename) for frame, _ in found)
+        and is_library_file(found[0][0].f_code.co_filename)
+        and not all(is_library_file(frame.f_code.co_filename) for frame, _ in found)
     ):
         del found[0]
     found.reverse()
     return found if len(found) <= MAX_FRAMES else found[: MAX_FRAMES // 2] + found[-MAX_FRAMES // 2 :]
 
 
-def frames_of(trace: TracebackType | None) -> list[Values]:
+def frame_values(trace: TracebackType | None) -> list[Values]:
     """Return the frames of a traceback as values, innermost first."""
     values: list[Values] = []
-    for index, (frame, line) in enumerate(entries(trace)):
+    for index, (frame, line) in enumerate(test_frames(trace)):
         file = frame.f_code.co_filename
         described: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
-        if index < MAX_FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
-            described["locals"] = locals_of(frame)
+        if index < MAX_FRAMES_WITH_LOCALS and not is_library_file(file) and frame.f_locals is not frame.f_globals:
+            described["locals"] = local_variables(frame)
         values.append(described)
     return values
 
 
-def locals_of(frame: FrameType) -> dict[str, str]:
+def local_variables(frame: FrameType) -> dict[str, str]:
     """Return short representations of the variables of a frame."""
     found: dict[str, str] = {}
     values = frame.f_locals

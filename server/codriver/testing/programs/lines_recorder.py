@@ -77,7 +77,7 @@ class LinesRecorder:
             self._tool = -1
         data = {}
         for path, some in self._lines.items():
-            requested = lines_of_functions(path)
+            requested = function_lines(path)
             requested = requested if some is None else requested & some
             data[path] = {"lines": sorted(requested), "ran": sorted(requested & self._seen.get(path, set()))}
         return {"data": data, "problem": self._error}
@@ -98,7 +98,7 @@ class LinesRecorder:
         return self._monitoring.DISABLE
 
 
-def lines_of_functions(path: str) -> set[int]:
+def function_lines(path: str) -> set[int]:
     """Return the lines of a file's functions that a call may run, or none if the file cannot be read."""
     try:
         with open(path, "rb") as file:

@@ -41,7 +41,7 @@ def _is_ignored(number: int) -> bool:
         return False
 
 
-def prepared(
+def prepare_process(
     request: Mapping[str, Any], import_error: BaseException | None, modules: Mapping[str, Any]
 ) -> Callable[[], object]:
     """Prepare the process, and return the function that runs the tests."""
@@ -66,7 +66,7 @@ def prepared(
         if missing:
             message = request["package"] + " is not installed in " + sys.prefix
         events.write("problem", kind=kind, message=message)
-    run = runs(request)
+    run = make_run(request)
     if isinstance(import_error, Exception) and hasattr(os, "fork") and not request["has_sources"]:
         # A second import would go another way than the first. To replace a process is safe where there is `fork`.
         command = request["orig_argv"]
@@ -95,7 +95,7 @@ def attach_to_worker(request: Mapping[str, Any], modules: Mapping[str, Any]) -> 
     modules[request["plugin"]].attach(EventFile(request["events"]), request, modules, is_worker=True)
 
 
-def runs(request: Mapping[str, Any]) -> Callable[[], object]:
+def make_run(request: Mapping[str, Any]) -> Callable[[], object]:
     """Return the function that runs the tests as Python does with `-m`, or with a script."""
     script = request["script"]
     if not script:

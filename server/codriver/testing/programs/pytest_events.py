@@ -13,8 +13,8 @@ import sys
 import pytest
 
 from .bytecode import ignore_unsettled_rewrites
-from .event_file import encoded
-from .failures import class_name, cut, described, executed_functions_getter, frames_of, message_of
+from .event_file import encode_json
+from .failures import class_name, describe_error, error_message, executed_functions_getter, frame_values, shorten_middle
 from .parsed_files import ParsedFiles
 from .secret_values import SecretValues
 
@@ -138,13 +138,13 @@ class FailurePlugin:
         if report.failed or getattr(report, "outcome", "") == "rerun":
             self.describe(report, call.excinfo)
             if self.keeper is not None:
-                self.keeper.note(printed_id(item.config, item.nodeid), call.excinfo.tb)
+                self.keeper.note(display_test_id(item.config, item.nodeid), call.excinfo.tb)
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
         """Discard the failure of a test that runs again."""
         if self.keeper is not None and report.outcome == "rerun":
-            self.keeper.forget(printed_id(self.config, report.nodeid))
+            self.keeper.discard(display_test_id(self.config, report.nodeid))
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
@@ -171,20 +171,22 @@ class FailurePlugin:
         if self.count > MAX_DESCRIBED_FAILURES:
             return
         try:
-            setattr(report, DESCRIPTION_ATTRIBUTE, description_of(excinfo, self.executed(), self.parsed))
+            setattr(report, DESCRIPTION_ATTRIBUTE, describe_exception(excinfo, self.executed(), self.parsed))
         except Exception as failure:  # attributes of an error may be anything
             setattr(report, DESCRIPTION_ATTRIBUTE, {"type": class_name(excinfo.type), "frames": [], "chain": [],
                                           "problem": type(failure).__name__})  # fmt: skip
 
 
-def description_of(excinfo: Any, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> Values:
+def describe_exception(excinfo: Any, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> Values:
     """Return the description of an exception, or of the one for which pytest raised it."""
     error = excinfo.value
     kind = type(error).__name__
     inner = error.__cause__ if kind == "CollectError" else error.cause if kind == "ConftestImportFailure" else None
     if not isinstance(inner, BaseException):
-        return described(error, excinfo.tb, executed, parsed)
-    return dict(described(inner, inner.__traceback__), message=class_name(type(inner)) + ": " + message_of(inner))
+        return describe_error(error, excinfo.tb, executed, parsed)
+    return dict(
+        describe_error(inner, inner.__traceback__), message=class_name(type(inner)) + ": " + error_message(inner)
+    )
 
 
 class Test:
@@ -254,8 +256,8 @@ class EventsPlugin:
         elif type(error).__name__ == "ConftestImportFailure":
             cause = getattr(error, "cause", None)
             cause = cause if isinstance(cause, BaseException) else error.excinfo[1]
-            message = class_name(type(cause)) + ": " + message_of(cause)
-            failure = dict(described(cause, cause.__traceback__), phase="collect", message=message)
+            message = class_name(type(cause)) + ": " + error_message(cause)
+            failure = dict(describe_error(cause, cause.__traceback__), phase="collect", message=message)
             self.events.write("problem", kind="usage", message=str(error.path) + ": " + message, failure=failure)
 
     @early
@@ -266,7 +268,7 @@ class EventsPlugin:
     @early
     def pytest_internalerror(self, excinfo: Any) -> None:
         """Write the error of a plugin, or of pytest."""
-        failure = dict(described(excinfo.value, excinfo.tb), phase="call", message=excinfo.exconly(tryshort=True))
+        failure = dict(describe_error(excinfo.value, excinfo.tb), phase="call", message=excinfo.exconly(tryshort=True))
         self.events.write("problem", kind="internal", message=excinfo.exconly(), failure=failure)
 
     @early
@@ -274,7 +276,7 @@ class EventsPlugin:
         """Write where the run was interrupted."""
         running = next(reversed(self.tests), "") if self.tests else ""
         if excinfo.type is KeyboardInterrupt:
-            frames = frames_of(excinfo.tb)
+            frames = frame_values(excinfo.tb)
             self.events.write("interrupted", nodeid=self.name_of(running) if running else "", frames=frames, reason="")
         elif not issubclass(excinfo.type, KeyboardInterrupt):
             self.events.write("interrupted", nodeid=running, frames=[], reason=str(excinfo.value))
@@ -286,7 +288,9 @@ class EventsPlugin:
         if len(self.warnings) < MAX_WARNINGS:
             text = class_name(warning_message.category) + ": " + str(warning_message.message)
             warning_location = str(warning_message.filename) + ":" + str(warning_message.lineno)
-            self.warnings.append(cut((nodeid + ": " if nodeid else "") + text + " (" + warning_location + ")", 500))
+            self.warnings.append(
+                shorten_middle((nodeid + ": " if nodeid else "") + text + " (" + warning_location + ")", 500)
+            )
 
     @early
     def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> None:
@@ -466,23 +470,23 @@ class EventsPlugin:
             parts += [',"line":', str(line + 1)]
         rest = {
             "failures": test.failures,
-            "reason": cut(test.reason, 1000),
+            "reason": shorten_middle(test.reason, 1000),
             "worker": test.worker,
             "reruns": test.reruns,
         }
         for name, value in rest.items():
             if value:
-                parts += [',"', name, '":', encoded(value)]
+                parts += [',"', name, '":', encode_json(value)]
         parts.append("}")
         self.events.add_encoded("".join(parts))
 
     def encode_id(self, nodeid: str) -> str:
         """Return a test's id as pytest prints it, encoded as JSON."""
-        return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encoded(self.name_of(nodeid)))
+        return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encode_json(self.name_of(nodeid)))
 
     def encode_path(self, path: str) -> str:
         """Return the absolute path of a test's file, encoded as JSON."""
-        found = self.paths[path] = encoded(os.path.normpath(os.path.join(str(self.root()), path)))
+        found = self.paths[path] = encode_json(os.path.normpath(os.path.join(str(self.root()), path)))
         return found
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
@@ -496,10 +500,12 @@ class EventsPlugin:
             text = "the failure cannot be displayed: " + type(failure).__name__
         plain = longrepr if isinstance(longrepr, str) else getattr(longrepr, "errorstring", None)
         message = found.get("message") or crash or plain or text
-        sections = [[title, cut(content, 4000)] for title, content in getattr(report, "sections", ()) if content]
+        sections = [
+            [title, shorten_middle(content, 4000)] for title, content in getattr(report, "sections", ()) if content
+        ]
         return dict(
-            found, phase=phase if phase != "???" else "call", message=cut(str(message)), text=cut(text),
-            sections=sections, part=part,
+            found, phase=phase if phase != "???" else "call", message=shorten_middle(str(message)),
+            text=shorten_middle(text), sections=sections, part=part,
         )  # fmt: skip
 
     def count(self, outcome: str) -> None:
@@ -511,7 +517,7 @@ class EventsPlugin:
         """Return a test's id as pytest prints it, relative to the directory in which pytest was started."""
         printed = self.printed.get(nodeid)
         if printed is None:
-            printed = self.printed[nodeid] = printed_id(self.config, nodeid)
+            printed = self.printed[nodeid] = display_test_id(self.config, nodeid)
         return printed
 
     def root(self) -> object:
@@ -532,7 +538,7 @@ class ChosenPlugin:
         chosen: dict[str, tuple[int, Item]] = {}
         left: list[Item] = []
         for item in items:
-            name = printed_id(config, item.nodeid)
+            name = display_test_id(config, item.nodeid)
             rank = self.ranks.get(name.partition("[")[0])
             if rank is None and name.partition("::")[0] not in self.files:
                 left.append(item)
@@ -556,7 +562,7 @@ def insert_program(source: Any, program: str) -> Any:
     return before + start + "    exec(" + repr(program) + ")\n" + after if start else source
 
 
-def printed_id(config: Any, nodeid: str) -> str:
+def display_test_id(config: Any, nodeid: str) -> str:
     """Return a test's id as pytest prints it, relative to where pytest was started and not to the root."""
     nodeid = str(nodeid)
     root, start = str(config.rootpath), str(config.invocation_params.dir)
@@ -623,7 +629,7 @@ class RecorderPlugin:
         named = {os.path.realpath(os.path.join(start, argument)) for argument in in_part}
         names: dict[str, set[str]] = {}
         for item in items:
-            names.setdefault(file_of(item), set()).add(item.nodeid)
+            names.setdefault(real_file(item), set()).add(item.nodeid)
         counts = {file: len(found) for file, found in names.items() if file not in named}
         for recorder in self.recorders:
             if hasattr(recorder, "collect"):
@@ -633,16 +639,16 @@ class RecorderPlugin:
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
         """Record the import of a file for all of its tests."""
         if isinstance(collector, pytest.Module):
-            self.enter("module", file_of(collector))
+            self.enter("module", real_file(collector))
         yield
 
     @early_wrapper
     def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
         """Record a test from the start of its fixtures to their end."""
         shared = [fixture for fixture in getattr(item, "fixturenames", ()) if isinstance(fixture, str)]
-        nodeid = printed_id(item.config, item.nodeid)
+        nodeid = display_test_id(item.config, item.nodeid)
         for recorder in self.recorders:
-            recorder.uses(nodeid, file_of(item), shared)
+            recorder.uses(nodeid, real_file(item), shared)
         self.enter("test", nodeid)
         yield
         self.enter("", "")
@@ -664,6 +670,6 @@ class RecorderPlugin:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
 
 
-def file_of(node: Any) -> str:
+def real_file(node: Any) -> str:
     """Return the real path of a test's or collector's file."""
     return os.path.realpath(str(getattr(node, "path", None) or node.fspath))

@@ -177,7 +177,7 @@ class Contents:
         )
 
 
-def show(contents: Contents) -> None:
+def replace_files(contents: Contents) -> None:
     """Replace the content of files from now on."""
     external: Any = sys.modules["_frozen_importlib_external"]
     loader, plain_path_stats = external.SourceFileLoader, external.SourceFileLoader.path_stats
@@ -221,5 +221,5 @@ def run_project_sitecustomize(directory: str) -> None:
 
 if __name__ == "sitecustomize":
     with open(os.path.join(os.path.dirname(__file__), TABLE_FILE_NAME), encoding="utf-8") as file:
-        show(Contents(eval(file.read(), {})))
+        replace_files(Contents(eval(file.read(), {})))
     run_project_sitecustomize(os.path.dirname(__file__))

@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from ...repls.worker.basics.frame_spaces import FrameSpaces, check
-from .failures import class_name, cut, entries, frames_of, message_of
+from ...repls.worker.basics.frame_spaces import FrameSpaces, check_frame_code
+from .failures import class_name, error_message, frame_values, shorten_middle, test_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,17 +50,17 @@ class FailureKeeper:
         """Store the frames of a failure, if it is the first one."""
         if not self._frames:
             self._nodeid = nodeid
-            self._frames = [frame for frame, _ in entries(trace)]
-            self._frame_values = frames_of(trace)
+            self._frames = [frame for frame, _ in test_frames(trace)]
+            self._frame_values = frame_values(trace)
 
-    def forget(self, nodeid: str) -> None:
+    def discard(self, nodeid: str) -> None:
         """Discard a failure, because the test runs again."""
         if self._nodeid == nodeid:
             self._nodeid, self._frames, self._frame_values = "", [], []
 
     def wait(self) -> None:
         """Answer requests until the server ends the process, or no longer needs it."""
-        obstacle = self.obstacle or ("" if self._frames else NO_FRAMES_MESSAGE) or obstacle_in(os.getpid())
+        obstacle = self.obstacle or ("" if self._frames else NO_FRAMES_MESSAGE) or stop_obstacle(os.getpid())
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
             return
@@ -104,16 +104,16 @@ class FailureKeeper:
         try:
             answer = self._evaluated(number, code)
         except BaseException as error:
-            answer = {"type": class_name(type(error)), "error": message_of(error)}
+            answer = {"type": class_name(type(error)), "error": error_message(error)}
         finally:
             sys.stdout, sys.stderr = streams
-        return {key: cut(text) for key, text in dict(answer, output=output.getvalue()).items()}
+        return {key: shorten_middle(text) for key, text in dict(answer, output=output.getvalue()).items()}
 
     def _evaluated(self, number: int, code: str) -> dict[str, str]:
         """Return the value of code in a frame as text, which is empty for None."""
         space = self._spaces.at(number, self._frames)
         tree = ast.parse(code, "<frame>")
-        check(tree)
+        check_frame_code(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         codes: list[Any] = [compile(tree, "<frame>", "exec", dont_inherit=True)]
         if isinstance(last, ast.Expr):
@@ -127,7 +127,7 @@ class FailureKeeper:
         return {"value": "" if value is None else repr(value)}
 
 
-def obstacle_in(pid: int) -> str:
+def stop_obstacle(pid: int) -> str:
     """Return which resource of a process prevents stopping it, or an empty string."""
     proc = "/proc/" + str(pid)
     try:

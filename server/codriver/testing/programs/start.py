@@ -75,7 +75,7 @@ def prepare(
     if import_error is not None:
         codes = [code for code in codes if code[0] in request["without_runner"]]
     modules = load_programs(codes)
-    run: Callable[[], object] = modules["process"].prepared(request, import_error, modules)
+    run: Callable[[], object] = modules["process"].prepare_process(request, import_error, modules)
     return run
 
 

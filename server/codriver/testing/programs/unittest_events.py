@@ -12,7 +12,7 @@ import time
 import traceback
 import unittest
 
-from .failures import cut, described, executed_functions_getter, frames_of
+from .failures import describe_error, executed_functions_getter, frame_values, shorten_middle
 from .parsed_files import ParsedFiles
 from .secret_values import SecretValues
 
@@ -50,7 +50,7 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
         if listener.is_running:
             return plain_run(self, test)
         listener.is_running = True
-        listener.collected(test)
+        listener.write_collected(test)
         try:
             return plain_run(self, test)
         except KeyboardInterrupt as error:
@@ -115,10 +115,10 @@ class Listener:
         self.reason = ""
         self.started = 0.0
 
-    def collected(self, suite: Any) -> None:
+    def write_collected(self, suite: Any) -> None:
         """Write the tests that will run."""
         self.secrets.report_all()
-        names = [name_of(test) for test in tests_in_suite(suite)]
+        names = [test_name(test) for test in tests_in_suite(suite)]
         self.count = len(names)
         self.events.write("collected", count=self.count, deselected=0, nodeids=names)
         for recorder in self.recorders:
@@ -132,17 +132,17 @@ class Listener:
 
     def interrupted(self, error: BaseException) -> None:
         """Write where the run was interrupted."""
-        nodeid = name_of(self.running) if self.running is not None else ""
-        self.events.write("interrupted", nodeid=nodeid, frames=frames_of(error.__traceback__), reason="")
+        nodeid = test_name(self.running) if self.running is not None else ""
+        self.events.write("interrupted", nodeid=nodeid, frames=frame_values(error.__traceback__), reason="")
 
     def startTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
         """Write the start of a test."""
         self.running, self.outcome, self.failures, self.reason = test, "passed", [], ""
         self.started = time.perf_counter()
-        name = name_of(test)
+        name = test_name(test)
         self.events.write("started", nodeid=name)
         for recorder in self.recorders:
-            recorder.uses(name, location_of(test)[0] or "", ())
+            recorder.uses(name, test_location(test)[0] or "", ())
             recorder.enter("test", name)
 
     def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
@@ -158,14 +158,14 @@ class Listener:
         """Write the outcome of a test, or of the setup of a class or module."""
         name = {"error": "errors"}.get(self.outcome, self.outcome)
         self.counts[name] = self.counts.get(name, 0) + 1
-        file, line = location_of(test)
+        file, line = test_location(test)
         self.events.add(
             "test",
-            nodeid=name_of(test),
+            nodeid=test_name(test),
             outcome=self.outcome,
             seconds=round(seconds, 6),
             failures=self.failures,
-            reason=cut(self.reason, 1000),
+            reason=shorten_middle(self.reason, 1000),
             file=file,
             line=line,
             collector=is_collector,
@@ -176,12 +176,12 @@ class Listener:
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
-            failure = described(value, trace, self.executed(), self.parsed)
+            failure = describe_error(value, trace, self.executed(), self.parsed)
             if self.keeper is not None:
-                self.keeper.note(name_of(test), trace)
+                self.keeper.note(test_name(test), trace)
         message = "".join(traceback.format_exception_only(kind, value)).strip()
         text = "".join(traceback.format_exception(kind, value, trace)) if trace is not None else message
-        failure.update(phase="call", message=cut(message), text=cut(text), sections=[], part=part)
+        failure.update(phase="call", message=shorten_middle(message), text=shorten_middle(text), sections=[], part=part)
         is_test = self.running is not None
         if not is_test:
             self.outcome, self.failures, self.reason = outcome, [failure], ""
@@ -224,13 +224,13 @@ class Listener:
             self.bad(test, "failed" if is_failure else "error", err, subtest._subDescription())
 
 
-def name_of(test: Case) -> str:
+def test_name(test: Case) -> str:
     """Return the name by which a test can be run again."""
     identity: Callable[[], object] = getattr(test, "id", lambda: str(test))
     return str(identity())
 
 
-def location_of(test: Case) -> tuple[str | None, int | None]:
+def test_location(test: Case) -> tuple[str | None, int | None]:
     """Return the file and the first line of a test."""
     method = getattr(test, getattr(test, "_testMethodName", ""), None)
     while hasattr(method, "__wrapped__"):

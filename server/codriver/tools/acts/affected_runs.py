@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.records import dataclass
 from codriver.editing import FileResult
 from codriver.editing.file_changes import MISSING, Change, Snapshot
-from codriver.errors import RefusedError, few, refused
+from codriver.errors import RefusedError, join_first, refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import changed_files
 from codriver.testing.changed_lines import uncommitted_files
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, AFFECTED_TIME_LIMIT_S, choose, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, AFFECTED_TIME_LIMIT_S, choose, chosen_tests, run_paths
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import compared, location_of_run, merged, run_tests
+from codriver.tools.acts.test_runs import choose_test_location, merge_answers, run_tests, with_comparison
 from codriver.tools.calls.session_choice import find_serving_repl
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Changed:
     @property
     def names(self) -> str:
         """Return the names of the files, for a message."""
-        return few([file.display_path for file in self.files], MAX_NAMED_FILES)
+        return join_first([file.display_path for file in self.files], MAX_NAMED_FILES)
 
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -63,7 +63,8 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     if others:
         raise refused(
             "bad-arguments",
-            f"affected tests are chosen from all tests, so {few(others, MAX_NAMED_FILES)} cannot be named as well",
+            "affected tests are chosen from all tests, so "
+            f"{join_first(others, MAX_NAMED_FILES)} cannot be named as well",
             hint='Pass only paths: ["affected"], only affectedBy, or the names of tests.',
         )
     changed = await _changed(call, arguments)
@@ -76,30 +77,30 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     if of_python:
         answers.append(await _run_python(call, plain, of_python, is_all=changed.is_all))
     for key in dict.fromkeys(run.repl for run in choice.runs if run not in of_python):
-        update: dict[str, object] = {"paths": paths_of([run for run in choice.runs if run.repl == key])}
+        update: dict[str, object] = {"paths": run_paths([run for run in choice.runs if run.repl == key])}
         if arguments.repl_session_key is None:
             update["repl_session_key"] = key
         answers.append(await run_tests(call, plain.model_copy(update=update)))
-    return _described(merged(answers) if len(answers) > 1 else answers[0], choice, changed)
+    return _described(merge_answers(answers) if len(answers) > 1 else answers[0], choice, changed)
 
 
 async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[TestsRun], *, is_all: bool) -> Answer:
     """Run the chosen Python tests in one process, each once, and stop the run at its time limit."""
     who = call.who(arguments.who)
-    paths = paths_of(runs)
+    paths = run_paths(runs)
     keys = [run.repl for run in runs if run.repl]
     update: dict[str, object] = {"paths": paths}
     if arguments.repl_session_key is None and keys:
         update["repl_session_key"] = keys[0]
     chosen = arguments.model_copy(update=update)
-    location = await location_of_run(call, chosen, who)
+    location = await choose_test_location(call, chosen, who)
     if not isinstance(location, TestEnvironment):
         return await run_tests(call, chosen)
     job = await make_job(call, chosen, location)
     selection = chosen_tests(runs, call.services.workspace, job.spec.directory)
     limit_s = job.limit_s if job.limit_s is not None else AFFECTED_TIME_LIMIT_S
     job = replace(job, spec=replace(job.spec, chosen=selection), limit_s=limit_s, is_complete=is_all)
-    return compared(call, await run_job(call, chosen, who, job, caution=location.caution))
+    return with_comparison(call, await run_job(call, chosen, who, job, caution=location.caution))
 
 
 def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:

@@ -21,8 +21,8 @@ import anyio
 from codriver.editing import HY
 from codriver.editing.code_names import CONFTEST_STEM, LISP_SUFFIXES
 from codriver.editing.import_graph import PYTHON_SUFFIX
-from codriver.errors import RefusedError, ReplDisconnectedError, few
-from codriver.files.tree_walk import files_of
+from codriver.errors import RefusedError, ReplDisconnectedError, join_first
+from codriver.files.tree_walk import walk_files
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import without_parameters
@@ -32,7 +32,7 @@ from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
 from codriver.tools.calls.session_choice import find_serving_repl
-from codriver_lisp.requirements import namespace_of
+from codriver_lisp.requirements import declared_namespace
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class TestsRun:
         files = [name for name, test in self.only if test == COLLECTION_TEST]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
-        return few(files, MAX_NAMED_FILES)
+        return join_first(files, MAX_NAMED_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ async def choose(
     return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else ())
 
 
-def paths_of(runs: Sequence[TestsRun]) -> list[str]:
+def run_paths(runs: Sequence[TestsRun]) -> list[str]:
     """Return the paths of runs: files that run whole, then files of which only some tests run."""
     found = [run.namespace for run in runs if run.namespace]
     found += [name for run in runs for name, test in run.only if test == COLLECTION_TEST]
@@ -180,17 +180,17 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
     requires = False
     python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
     if python:
-        files = list(files_of(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
+        files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_tests_among(graph.importers(python, files, workspace), files))
-    named = targets_of(workspace, changed)
+    named = test_targets(workspace, changed)
     lisp = {name: path for path, name in named if path.suffix != PYTHON_SUFFIX}
     for path in changed:
         if path.suffix in LISP_SUFFIXES:
-            files = list(files_of(workspace, tuple(LISP_SUFFIXES), max_entries=MAX_SCANNED_ENTRIES))
+            files = list(walk_files(workspace, tuple(LISP_SUFFIXES), max_entries=MAX_SCANNED_ENTRIES))
             reached = graph.importers([path], files, workspace)
             for file in sorted(reached, key=lambda candidate: (reached[candidate], candidate)):
                 is_other = file != path and _share_dialect(file, path)
-                tests = name_in_lisp(workspace, file) if is_other else None
+                tests = lisp_test_name(workspace, file) if is_other else None
                 if tests is not None:
                     lisp.setdefault(tests, path)
                     requires = True
@@ -216,7 +216,7 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
                 if candidate.is_relative_to(file.parent):
                     distances.setdefault(candidate, distance + 1)
     yield from sorted(
-        (file for file in distances if is_test(file)), key=lambda candidate: (distances[candidate], candidate)
+        (file for file in distances if is_test_file(file)), key=lambda candidate: (distances[candidate], candidate)
     )
 
 
@@ -333,7 +333,7 @@ async def _failed_in(call: Call, repl: Repl) -> list[str]:
 
 
 def _name_of(row: Json, workspace: Path) -> str:
-    """Return the name by which the test of a result row can be run. See `name_in_lisp`."""
+    """Return the name by which the test of a result row can be run. See `lisp_test_name`."""
     file = Path(str(row.get("file") or ""))
     is_by_file = file.suffix == BASILISP_SUFFIX and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
@@ -396,7 +396,7 @@ Target = tuple["Path", str]
 """A changed file, and a namespace, module or file that tests it."""
 
 
-async def failures(call: Call, who: str, *, wait_s: float) -> str:
+async def describe_new_failures(call: Call, who: str, *, wait_s: float) -> str:
     """Run the tests of files that `who` changed since those tests last ran, and describe the failures.
 
     The text is empty if no test failed or no test can run. Tests are stopped after `wait_s` in total. No test runs
@@ -406,7 +406,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     changed, settings = services.ledger.edits.pop(who), services.live.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
-    targets = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))
+    targets = await services.work.files.run(call.client, partial(test_targets, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
     lines: list[str] = []
     for path, namespace in targets:
@@ -446,7 +446,7 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
         return None
 
 
-def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
+def test_targets(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
     """Return the tests of changed files, found by the names of files and namespaces. Blocks."""
     found = {name: path for path in changed for name in _targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
@@ -460,7 +460,7 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
     files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP_SUFFIX else {}
     namespace = _namespace(read_edited_lisp(workspace, path))
     if namespace is not None:
-        names = [namespace] if is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
+        names = [namespace] if is_test_file(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
         yield from (files.pop(name, name) for name in names)
     yield from files.values()
 
@@ -477,11 +477,11 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
             yield namespace, str(file.relative_to(workspace)) if DEFTEST_MARKER in (text or "") else namespace
 
 
-def name_in_lisp(workspace: Path, file: Path) -> str | None:
+def lisp_test_name(workspace: Path, file: Path) -> str | None:
     """Return the name by which the tests of a Lisp file can be run, or None if it has no tests. Blocks."""
     text = read_edited_lisp(workspace, file)
     namespace = _namespace(text)
-    if namespace is None or not (is_test(file) or namespace.endswith("test")):
+    if namespace is None or not (is_test_file(file) or namespace.endswith("test")):
         return None
     is_by_file = file.suffix == BASILISP_SUFFIX and DEFTEST_MARKER in (text or "")
     return str(file.relative_to(workspace)) if is_by_file else namespace
@@ -489,7 +489,7 @@ def name_in_lisp(workspace: Path, file: Path) -> str | None:
 
 def _namespace(text: str | None) -> str | None:
     """Return the namespace that Lisp code declares, or None."""
-    return None if text is None else namespace_of(Document(text))
+    return None if text is None else declared_namespace(Document(text))
 
 
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
@@ -498,7 +498,7 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
     The name of an `__init__.py` is that of its directory. A distribution's top package is also searched for under the
     name of the distribution's directory, and only in that directory.
     """
-    if is_test(path):
+    if is_test_file(path):
         yield path
         return
     is_package = path.stem == "__init__"
@@ -516,7 +516,7 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
 def _tests_named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
     """Yield the files below a directory that are named as tests of `name`."""
     names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
-    found = files_of(directory, names, max_entries=MAX_SCANNED_ENTRIES)
+    found = walk_files(directory, names, max_entries=MAX_SCANNED_ENTRIES)
     yield from (file for file in found if file.name in names and file.is_file())
 
 
@@ -524,7 +524,7 @@ def _is_distribution(directory: Path) -> bool:
     return any((directory / name).is_file() for name in DISTRIBUTION_FILE_NAMES)
 
 
-def is_test(path: Path) -> bool:
+def is_test_file(path: Path) -> bool:
     """Return whether a file is named like a test file."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 

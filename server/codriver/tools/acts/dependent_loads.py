@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from codriver.core.requests import Form
-from codriver.errors import few, refused
+from codriver.errors import join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Dependents
 from codriver.repls.dialects.removal import removal_code
-from codriver.tools.answers.drift_notes import drift_of, notes_of_load
+from codriver.tools.answers.drift_notes import find_drift, notes_of_load
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
@@ -30,7 +30,7 @@ class FileLoader(Protocol):
         """Load a file, and return the evaluation when it finishes or its time is up."""
         ...
 
-    async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
+    async def evaluate_forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
         """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
         ...
 
@@ -43,7 +43,7 @@ class DependentLoads:
     unfinished: Evaluation | None = None
 
 
-def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
+def check_dependent_load(repl: Repl, *, prune: bool, is_whole: bool) -> None:
     """Check that a REPL can load dependents, and that the arguments fit its language.
 
     Raises:
@@ -75,21 +75,21 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
     for number, (name, path) in enumerate(waiting):
         evaluation = await loads.file(Path(path))
         if evaluation.status != "done":
-            notes.update(dict.fromkeys([f"loaded, too: {few(done)}"] if done else []))
+            notes.update(dict.fromkeys([f"loaded, too: {join_first(done)}"] if done else []))
             notes[f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded"] = None
             left = [module for module, _ in waiting[number + 1 :]]
-            notes.update(dict.fromkeys([f"not loaded: {few(left)}"] if left else []))
+            notes.update(dict.fromkeys([f"not loaded: {join_first(left)}"] if left else []))
             return DependentLoads(tuple(notes), evaluation)
         done.append(name)
         notes.update(dict.fromkeys(await notes_of_load(call, repl)))
-    return DependentLoads((*([f"loaded, too: {few(done, len(done))}"] if done else []), *notes))
+    return DependentLoads((*([f"loaded, too: {join_first(done, len(done))}"] if done else []), *notes))
 
 
-async def follow(
+async def prune_and_load_dependents(
     call: Call, repl: Repl, namespace: str, loads: FileLoader, *, prune: bool, dependents: bool
 ) -> DependentLoads:
     """Remove the names that the file of `namespace` no longer defines, then load its dependents, as requested."""
-    found = await drift_of(call, repl)
+    found = await find_drift(call, repl)
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []
     if prune:
@@ -101,10 +101,10 @@ async def follow(
         codes = filter(None, (removal_code(repl.dialect, namespace, name, namespace) for name in gone))
         forms = tuple(Form(code, 1, 1, description) for code, description in codes)
         if forms:
-            evaluation = await loads.forms(namespace, forms)
+            evaluation = await loads.evaluate_forms(namespace, forms)
             if evaluation.status != "done":
-                return DependentLoads((f"not all were removed from {namespace}: {few(gone)}",), evaluation)
-            notes.append(f"removed, because the file no longer defines it: {few(gone)}")
+                return DependentLoads((f"not all were removed from {namespace}: {join_first(gone)}",), evaluation)
+            notes.append(f"removed, because the file no longer defines it: {join_first(gone)}")
     if dependents and drift is not None:
         waiting = drift.dependents(namespace)
         for number, (name, file) in enumerate(waiting):
@@ -112,9 +112,9 @@ async def follow(
             if evaluation.status != "done":
                 before = [module for module, _ in waiting[:number]]
                 after = [module for module, _ in waiting[number + 1 :]]
-                notes += [f"loaded, too: {few(before)}"] if before else []
+                notes += [f"loaded, too: {join_first(before)}"] if before else []
                 notes.append(f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded")
-                notes += [f"not loaded: {few(after)}"] if after else []
+                notes += [f"not loaded: {join_first(after)}"] if after else []
                 return DependentLoads(tuple(notes), evaluation)
-        notes += [f"loaded, too: {few([name for name, _ in waiting], len(waiting))}"] if waiting else []
+        notes += [f"loaded, too: {join_first([name for name, _ in waiting], len(waiting))}"] if waiting else []
     return DependentLoads(tuple(notes))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.requests import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few, refused
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
@@ -27,37 +27,37 @@ from codriver.tools.acts.affected_tests import (
     TestsRun,
     choose,
     chosen_tests,
-    paths_of,
+    run_paths,
 )
 from codriver.tools.acts.edit_loads import EditLoads, hide_save_from_watchers
 from codriver.tools.acts.edit_verdict import (
     EXPECTED_OUTCOMES,
     Verdict,
-    checks,
     failed_tests_in,
-    files_of,
     outcomes_in,
     previous_sources,
+    test_files,
     unfinished_in,
+    verification_jobs,
 )
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
 from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
-from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_arguments import TestArguments, path_of
+from codriver.tools.acts.submission import check_not_blocked
+from codriver.tools.acts.test_arguments import TestArguments, pytest_path
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
+from codriver.tools.acts.test_runs import choose_test_location, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import (
     Target,
     await_serving_repl,
+    caller_lane,
     check_serving_repl,
-    lane_of_caller,
     repl_for_file,
 )
-from codriver.wire.untrusted import as_int, as_maps
+from codriver.wire.untrusted import int_or_none, mappings_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -172,7 +172,7 @@ class LiveSteps:
             if not isinstance(repl, str):
                 if self._is_loaded:
                     shared = Target(repl, repl.sessions[MAIN_SESSION])
-                    check_free(self._call, lane_of_caller(self._call, shared, self._who), self._who)
+                    check_not_blocked(self._call, caller_lane(self._call, shared, self._who), self._who)
                 needed = [*(["restore"] if self._undo_id else []), *(["test"] if self._tests and not is_python else [])]
                 for capability in needed:
                     _require(repl, capability)
@@ -184,7 +184,7 @@ class LiveSteps:
                 )
         if self._tests and (of_python := [file for file in files if file.endswith(PYTHON_SUFFIX)]):
             arguments = TestArguments(paths=of_python[:1], who=self._given_who)
-            location = await location_of_run(self._call, arguments, self._who)
+            location = await choose_test_location(self._call, arguments, self._who)
             if isinstance(location, TestEnvironment) and len(of_python) == len(files):
                 await self._check_tests(location, files)
         if self._tests and self._restores:
@@ -202,7 +202,7 @@ class LiveSteps:
         if missing := await services.work.files.run(self._call.client, find):
             raise refused(
                 "no-tests",
-                f"{few(missing)} in test does not exist, so nothing was written",
+                f"{join_first(missing)} in test does not exist, so nothing was written",
                 hint='Correct the path, or pass test: ["affected"].',
             )
 
@@ -294,7 +294,7 @@ class LiveSteps:
         for key, names in (("failedBefore", verdict.failed_before), ("flaky", verdict.flaky)):
             answer_fields |= {key: _first(names)} if names else {}
         if verdict.unfinished:
-            answer_fields["notFinished"] = _first(files_of(verdict.unfinished))
+            answer_fields["notFinished"] = _first(test_files(verdict.unfinished))
         if verdict.failing and "reason" not in self.fields:
             answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
@@ -305,11 +305,11 @@ class LiveSteps:
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a separate process. Repeat failed ones, and run them with the previous files."""
-        paths = paths_of(runs)
+        paths = run_paths(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
         arguments = TestArguments.model_validate(given)
         try:
-            location = await location_of_run(self._call, arguments, self._who)
+            location = await choose_test_location(self._call, arguments, self._who)
             if not isinstance(location, TestEnvironment):
                 if self._is_loaded:
                     await self._loaded.wait()
@@ -385,7 +385,7 @@ class LiveSteps:
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
     ) -> dict[str, str]:
         """Run tests, with the given contents of files if any, and return their outcomes."""
-        for check in checks(job, names, sources):
+        for check in verification_jobs(job, names, sources):
             _, job_report = await self._run_job(check)
             if job_report is None:
                 return {}
@@ -418,7 +418,7 @@ class LiveSteps:
                 if not self._selects_affected:
                     self.fields = {**found, **self.fields}
                 continue
-            rows = [row for row in as_maps(found.get("results")) if row.get("outcome") != "pass"]
+            rows = [row for row in mappings_or_empty(found.get("results")) if row.get("outcome") != "pass"]
             failed = tuple(dict.fromkeys(_qualified_test_name(row) for row in rows))
             is_late = found.get("reason") == "timed-out"
             if not failed and not is_late and "message" in found:
@@ -428,10 +428,10 @@ class LiveSteps:
                 }
                 continue
             again = await self._run_in_repl(run, left_s) if failed and self._restores and not is_late else {}
-            again_rows = as_maps(again.get("results"))
+            again_rows = mappings_or_empty(again.get("results"))
             verdict = self._verdict
             self._verdict = Verdict(
-                verdict.passed + (as_int(found.get("passed")) or 0),
+                verdict.passed + (int_or_none(found.get("passed")) or 0),
                 (*verdict.failed, *failed),
                 (*verdict.unfinished, *([run.label] if is_late else [])),
                 {**verdict.before, **{name: before.get(name, "passed") for name in failed}},
@@ -548,7 +548,7 @@ def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Seq
     created = {os.path.normpath(workspace / file) for file in edited}
     found = []
     for name in names:
-        path = directory / path_of(name, workspace, directory).partition("::")[0]
+        path = directory / pytest_path(name, workspace, directory).partition("::")[0]
         if not path.exists() and os.path.normpath(path) not in created:
             found.append(name)
     return found
@@ -584,7 +584,7 @@ def restored_fields(put_back: PutBack) -> dict[str, object]:
     return fields
 
 
-async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
+async def restore_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
     """Restore the files of a batch, unnoticed by file watchers, and return the files that were not restored."""
     services = call.services
     with services.ledger.saves.writing():

@@ -22,10 +22,10 @@ from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.acts.submission import begin
-from codriver.tools.answers.answer_budget import budget
+from codriver.tools.acts.submission import submit
+from codriver.tools.answers.answer_budget import default_budget
 from codriver.tools.answers.drift_notes import notes_of_load
-from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.answers.evaluation_answers import describe_evaluation
 from codriver.tools.calls.evaluation_waits import (
     describe_how_to_stop,
     describe_queue,
@@ -34,9 +34,9 @@ from codriver.tools.calls.evaluation_waits import (
     wait_for_evaluation,
 )
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_serving_repl, lane_of_caller, repl_for_file
+from codriver.tools.calls.session_choice import Target, await_serving_repl, caller_lane, repl_for_file
 from codriver_lisp.reader import top_level_forms
-from codriver_lisp.requirements import namespace_of, ns_form
+from codriver_lisp.requirements import declared_namespace, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ class EditLoads:
         )
         self.repls[repl.id] = repl.key, repl.generation
         try:
-            target = lane_of_caller(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
-            begin(call, target, self._who, replace(request, session=target.session.name))
+            target = caller_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
+            submit(call, target, self._who, replace(request, session=target.session.name))
             current = await wait_for_evaluation(call, request.id, max(0.0, ends_at - anyio.current_time()))
             if self._undo_id and not current.is_finished:
                 self.failure = self._timeout_failure(current, file.name)
@@ -161,7 +161,9 @@ class EditLoads:
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
         stale = await notes_of_load(call, repl, is_edit=True) if current.status == "done" else ()
-        described = await describe(call, current, self._arguments, max_bytes=budget(call) // 2, notes=stale)
+        described = await describe_evaluation(
+            call, current, self._arguments, max_bytes=default_budget(call) // 2, notes=stale
+        )
         self.rows[file.index] = {
             "load": {key: value for key, value in described.fields.items() if key not in FAILURE_FIELDS}
         }
@@ -184,7 +186,7 @@ class EditLoads:
         }
 
 
-async def edit_unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
+async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """Make an edit whose files are loaded afterwards, without file watchers loading them as well."""
     saves = call.services.ledger.saves
     with saves.writing():
@@ -232,7 +234,9 @@ def _changed(index: int, result: FileResult) -> ChangedCode:
     reason = None if forms else "no form that can be evaluated changed"
     if document.bracket_error is not None:
         reason = f"its brackets do not balance: {document.bracket_error}"
-    return ChangedCode(index, result.display_path, text, namespace_of(document), header_text, tuple(forms), reason)
+    return ChangedCode(
+        index, result.display_path, text, declared_namespace(document), header_text, tuple(forms), reason
+    )
 
 
 def _changed_python_code(index: int, result: FileResult) -> ChangedCode:

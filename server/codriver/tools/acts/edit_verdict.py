@@ -101,7 +101,7 @@ def _of_file(name: str, found: Mapping[str, str]) -> str:
     return "passed" if any(nodeid.startswith(f"{name}::") for nodeid in found) else ""
 
 
-def files_of(names: Sequence[str]) -> tuple[str, ...]:
+def test_files(names: Sequence[str]) -> tuple[str, ...]:
     """Return the files of tests, without duplicates."""
     return tuple(dict.fromkeys(name.partition("::")[0] for name in names))
 
@@ -111,13 +111,15 @@ def previous_sources(outcome: Outcome) -> dict[str, bytes | None]:
     return {str(file.change.path): file.change.before.data for file in outcome.files}
 
 
-def checks(job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None) -> Iterator[TestJob]:
+def verification_jobs(
+    job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
+) -> Iterator[TestJob]:
     """Yield the jobs that run tests of a job again, with the given contents of files if any, until one has results.
 
     pytest runs nothing if one of the names does not exist, such as a test that the edit adds. In that case the test
     files run whole.
     """
-    for paths in (names, files_of(names)):
+    for paths in (names, test_files(names)):
         spec = replace(
             job.spec,
             arguments=tuple(paths),

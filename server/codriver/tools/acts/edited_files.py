@@ -12,7 +12,7 @@ from codriver.editing.file_changes import MAX_FILE_BYTES
 from codriver.files import FileRules, Links
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver_lisp.errors import TooManyFormsError
-from codriver_lisp.parinfer import balance
+from codriver_lisp.parinfer import balance_by_indentation
 from codriver_lisp.reader import describe_imbalance, read_forms
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def describe_syntax_error(name: str, text: str, most: int) -> str:
 
 def _suggested_lines(text: str, most: int) -> str:
     """Return the lines that balancing by indentation would change, as many as fit into `most` characters."""
-    balanced = balance(text)
+    balanced = balance_by_indentation(text)
     if balanced.error is not None or not balanced.changed:
         return ""
     introduction = (

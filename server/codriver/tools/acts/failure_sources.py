@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.edited_lines import Edit
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
-from codriver.tools.answers.source_lines import MAX_LINE_CHARACTERS, excerpt, function_of, without_numbers
+from codriver.tools.answers.source_lines import MAX_LINE_CHARACTERS, excerpt, function_excerpt, without_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ class _Sources:
 
     def __init__(self, call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit) -> None:
         self._workspace = call.services.workspace
-        self._without_secrets = call.services.log.without_secrets
+        self._without_secrets = call.services.log.redact
         self._changed = set(job_report.changed_files)
         self._suspects = job_report.suspects
         self._edit = edit
@@ -139,7 +139,7 @@ class _Sources:
             function = suspect.function
             line = self._edit.line_now(function.file, function.line)
             words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
-            text = function_of(self._edit.lines_now(function.file), line)
+            text = function_excerpt(self._edit.lines_now(function.file), line)
             if self._is_displayed(function.file, text):
                 continue
             most = MAX_FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left

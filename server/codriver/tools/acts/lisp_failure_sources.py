@@ -12,7 +12,7 @@ import anyio
 from codriver.errors import CodriverError
 from codriver.repls.contract.questions import FindSource, Lookup
 from codriver.tools.answers.source_lines import numbered_definition
-from codriver.wire.untrusted import as_list, as_map, as_text
+from codriver.wire.untrusted import list_or_empty, mapping_or_empty, text_or_none
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str,
     `row` is a failed test in a report. Of an error, that is the innermost function outside of the test's namespace. Of
     a wrong value, it is the first function that the check called.
     """
-    namespace = as_text(row.get("ns")) or ""
+    namespace = text_or_none(row.get("ns")) or ""
     symbols = list(dict.fromkeys(_symbols(row, namespace)))[:MAX_SYMBOLS]
     with anyio.move_on_after(SEARCH_TIMEOUT_S), suppress(CodriverError):
         adapter = call.services.repls.adapter(repl.id)
@@ -56,18 +56,19 @@ async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str,
             text = numbered_definition(form, found.line, lambda _: True, is_python=False) if form else ""
             if text and len(text) <= MAX_FUNCTION_CHARACTERS:
                 where = f"{file.relative_to(call.services.workspace).as_posix()}:{found.line}"
-                return call.services.log.without_secrets(f"{where} in {symbol}\n{text}")
+                return call.services.log.redact(f"{where} in {symbol}\n{text}")
     return ""
 
 
 def _symbols(row: Mapping[str, object], namespace: str) -> Iterator[str]:
     """Yield the symbols of functions that may have the fault."""
-    for frame in map(as_map, as_list(row.get("frames"))):
-        owner, slash, name = (as_text(frame.get("function")) or "").partition("/")
+    for frame in map(mapping_or_empty, list_or_empty(row.get("frames"))):
+        owner, slash, name = (text_or_none(frame.get("function")) or "").partition("/")
         if slash and owner != namespace and not frame.get("tooling"):
             yield f"{owner}/{name.partition('/')[0]}"
     if not row.get("frames"):
         # The outermost call of a check compares values.
         yield from (
-            found["symbol"] for found in list(CALLED_FUNCTION_PATTERN.finditer(as_text(row.get("expected")) or ""))[1:]
+            found["symbol"]
+            for found in list(CALLED_FUNCTION_PATTERN.finditer(text_or_none(row.get("expected")) or ""))[1:]
         )

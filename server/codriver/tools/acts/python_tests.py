@@ -14,27 +14,27 @@ from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
 from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.requests import MAIN_SESSION, Request
-from codriver.errors import cut, refused
+from codriver.errors import refused, truncate
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
-from codriver.tools.acts.edit_verdict import files_of, unfinished_in
+from codriver.tools.acts.edit_verdict import test_files, unfinished_in
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
-from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
-from codriver.tools.acts.test_frames import FRAMES_HINT, why_no_frames
+from codriver.tools.acts.test_arguments import pytest_arguments, run_directory, selected_paths, unittest_arguments
+from codriver.tools.acts.test_frames import FRAMES_HINT, no_frames_reason
 from codriver.tools.acts.test_starts import repeat_command
-from codriver.tools.answers.answer_budget import budget, fit, json_size, leading, tail
+from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_size, leading_rows
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer
-from codriver.wire.untrusted import as_int, as_maps
+from codriver.wire.untrusted import int_or_none, mappings_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,7 +193,7 @@ async def make_job(
         spec = RunSpec(
             python=environment.python,
             directory=directory,
-            arguments=tuple(command_of(arguments, workspace, directory, failed)),
+            arguments=tuple(pytest_arguments(arguments, workspace, directory, failed)),
             environment={**environment.variables, **arguments.env},
             recorders={FUNCTIONS_RECORDER: {}, **added},
             roots=(str(workspace),),
@@ -305,9 +305,9 @@ def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str,
         return left
     if left.get("reason") == "tests-failed" and left.get("exitStatus") == FAILED_STATUS:
         del left["exitStatus"]
-    if left.get("collected") == sum(as_int(left.get(key)) or 0 for key in OUTCOME_COUNT_FIELDS):
+    if left.get("collected") == sum(int_or_none(left.get(key)) or 0 for key in OUTCOME_COUNT_FIELDS):
         del left["collected"]
-    if rows := as_maps(left.get("results")):
+    if rows := mappings_or_empty(left.get("results")):
         left["results"] = [
             {key: value for key, value in row.items() if (key, value) != ("outcome", "failed")} for row in rows
         ]
@@ -318,7 +318,7 @@ def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list
     """Explain how to evaluate code in the frames of a failure, if the debugger was requested."""
     if DEBUGGER_OPTION not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
-    return [why_no_frames(call, job.id) or FRAMES_HINT]
+    return [no_frames_reason(call, job.id) or FRAMES_HINT]
 
 
 def _refusal(job: Evaluation) -> Answer:
@@ -360,7 +360,7 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
         fields["reason"] = "tests-failed"
         fields |= {"problem": error.message} if error is not None else {}
     if (job.status == "interrupted" or error is not None) and (unfinished := unfinished_in(report)):
-        fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_NAMED_FILES])}
+        fields |= {"unfinished": len(unfinished), "notFinished": list(test_files(unfinished)[:MAX_NAMED_FILES])}
     if job.status == "interrupted" and report.interruption is not None:
         fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
     return {key: value for key, value in fields.items() if value is not None}
@@ -427,7 +427,9 @@ def report_fields(
         if counts[key] or key in ALWAYS_COUNTED:
             fields[key] = counts[key]
     if whole:
-        fields["results"] = fit([_whole_row(result, workspace) for result in report.results], budget(call))[0]
+        fields["results"] = fit_rows(
+            [_whole_row(result, workspace) for result in report.results], default_budget(call)
+        )[0]
         return fields
     groups = failure_groups(report.failures, workspace)
     first: list[object] = [
@@ -436,8 +438,8 @@ def report_fields(
     ]
     others: list[object] = [_short_row(group, workspace) for group in groups[MAX_DETAILED_ERRORS:MAX_FAILURES]]
     if groups:
-        rows, note, _ = fit(first, budget(call))
-        rows += leading(others, budget(call) - json_size(rows))
+        rows, note, _ = fit_rows(first, default_budget(call))
+        rows += leading_rows(others, default_budget(call) - json_size(rows))
         fields["results"] = rows
         omitted = sum(1 + len(group.others) for group in groups[len(rows) :])
         fields |= {"omitted": omitted} if omitted else {}
@@ -468,7 +470,7 @@ def failure_row(
         row["in"] = failure.phase
     if failure.part:
         row["subtest"] = failure.part
-    row["message"] = cut(_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS)
+    row["message"] = truncate(_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS)
     if source is not None and source.statement and WHERE_PREFIX not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
@@ -497,7 +499,7 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
     """Return the first variables of a frame whose values are not just the names of classes, nor in the message."""
     known = f"{failure.message}{''.join(text for _, text in failure.sections)}"
     return [
-        f"{name}={cut(text, MAX_LOCAL_CHARACTERS)}"
+        f"{name}={truncate(text, MAX_LOCAL_CHARACTERS)}"
         for name, text in frame.locals.items()
         if CLASS_ONLY_PATTERN.fullmatch(text) is None
         and (len(text) <= MAX_REPEATED_LOCAL_CHARACTERS or text not in known)
@@ -506,7 +508,7 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
 
 def _cause(error: LinkedError, workspace: Path) -> str:
     """Return a line about an error behind a failure, with its location in the project."""
-    line = cut(f"{error.type}: {error.message}", MAX_SHORT_MESSAGE_CHARACTERS)
+    line = truncate(f"{error.type}: {error.message}", MAX_SHORT_MESSAGE_CHARACTERS)
     frame = next((candidate for candidate in error.frames if is_in_project(candidate, workspace)), None)
     return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 
@@ -516,7 +518,7 @@ def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
     test = group.test
     row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace), **group.fields}
     if test.failure is not None:
-        row["message"] = cut(_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
+        row["message"] = truncate(_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
     return row
 
 
@@ -556,8 +558,8 @@ def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
     if test.reason:
         row["reason"] = test.reason
     for failure in test.failures[:1]:
-        row["message"] = cut(_message(failure), MAX_MESSAGE_CHARACTERS)
-        row["text"] = cut(failure.text or failure.message, MAX_DETAILS_CHARACTERS)
+        row["message"] = truncate(_message(failure), MAX_MESSAGE_CHARACTERS)
+        row["text"] = truncate(failure.text or failure.message, MAX_DETAILS_CHARACTERS)
     return row
 
 
@@ -586,8 +588,8 @@ def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> 
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}
-    most = budget(call) if whole else budget(call) // 2
-    text = tail(transcript.out.last(most).text, most).text
+    most = default_budget(call) if whole else default_budget(call) // 2
+    text = cut_to_tail(transcript.out.last(most).text, most).text
     delivery.reach("stdout", transcript.out.total)
     return {"stdout": text} if text else {}
 
@@ -632,7 +634,7 @@ def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame
     )  # fmt: skip
 
 
-def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
+def last_failed_tests(call: Call) -> tuple[tuple[str, ...], Path]:
     """Return the ids of the tests that failed in the last run, and the directory to which they are relative.
 
     Raises:

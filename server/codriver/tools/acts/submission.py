@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from codriver.core.actions import Evaluate
 from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits
-from codriver.core.requests import execution_session_of
-from codriver.core.state import queue_of, session_queue
+from codriver.core.requests import execution_session_for
+from codriver.core.state import evaluation_queue, session_queue
 from codriver.errors import RefusedError, refused
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import ways_to_free_session
@@ -60,17 +60,17 @@ def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request
     of_client = total = 0
     for evaluation in unfinished:
         if evaluation.request is not None:
-            size = weight(evaluation.request)
+            size = request_bytes(evaluation.request)
             total += size
             of_client += size if evaluation.client == client else 0
-    more = weight(request)
+    more = request_bytes(request)
     if of_client and of_client + more > MAX_CLIENT_BYTES:
         raise _too_much_code_error(of_client, MAX_CLIENT_BYTES, "this client")
     if of_client + more > GUARANTEED_CLIENT_BYTES and total and total + more > MAX_TOTAL_BYTES:
         raise _too_much_code_error(total, MAX_TOTAL_BYTES, "all clients")
 
 
-def weight(request: Request) -> int:
+def request_bytes(request: Request) -> int:
     """Return the approximate size of a queued request in bytes, without visiting its forms."""
     code = sys.getsizeof(request.code)
     return EVALUATION_OVERHEAD_BYTES + (2 * code + FORM_OVERHEAD_BYTES * len(request.forms) if request.forms else code)
@@ -80,7 +80,7 @@ MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
 """Maximum elements and levels of a collection that a client can request."""
 
 
-def default_limits(call: Call, target: Target) -> PrintLimits | None:
+def print_limits_for_client(call: Call, target: Target) -> PrintLimits | None:
     """Return the print limits for clients that pass none, or None for those of the settings."""
     if not find_traits(call.client_name).reads_whole:
         return None
@@ -88,20 +88,20 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     return NO_PRINT_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)
 
 
-def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
+def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
     """Check that a request would not wait for a running evaluation of the same caller.
 
     Raises:
         RefusedError: the caller has such an evaluation.
     """
     state = call.services.core.state
-    queue_key = execution_session_of(kind, target.session.name)
+    queue_key = execution_session_for(kind, target.session.name)
     queue = session_queue(state, target.repl.id, queue_key)
     for evaluation in state.unfinished():
         if (
             evaluation.is_answered
             and evaluation.status in OCCUPYING_STATUSES
-            and queue_of(state, evaluation) == queue
+            and evaluation_queue(state, evaluation) == queue
             and call.belongs_to(evaluation, who)
         ):
             since_s = max(0, call.services.now() - (evaluation.started_at or 0)) // 1000
@@ -115,7 +115,7 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
             )
 
 
-def begin(call: Call, target: Target, who: str, request: Request) -> None:
+def submit(call: Call, target: Target, who: str, request: Request) -> None:
     """Send an evaluation, and record its code and output from now on.
 
     Raises:
@@ -124,7 +124,7 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     state = call.services.core.state
     if state.live:
         if not request.background:
-            check_free(call, target, who, kind=request.kind)
+            check_not_blocked(call, target, who, kind=request.kind)
         check_limits(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     location = (request.session, request.namespace, request.frame, request.file, request.part)

@@ -142,7 +142,9 @@ def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> P
     return directory
 
 
-def command_of(arguments: TestArguments, workspace: Path, directory: Path, failed: Sequence[str] = ()) -> list[str]:
+def pytest_arguments(
+    arguments: TestArguments, workspace: Path, directory: Path, failed: Sequence[str] = ()
+) -> list[str]:
     """Return the arguments for pytest, options first. `failed` are the tests to run if no path is given. Blocks."""
     command = list(arguments.args)
     if arguments.match:
@@ -156,7 +158,7 @@ def command_of(arguments: TestArguments, workspace: Path, directory: Path, faile
 
 def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -> list[str]:
     """Return the files, directories and tests to run, in pytest's notation, or an empty list for all. Blocks."""
-    paths = [path_of(path, workspace, directory) for path in arguments.all_paths]
+    paths = [pytest_path(path, workspace, directory) for path in arguments.all_paths]
     if arguments.test and paths:
         paths[-1] = f"{paths[-1]}::{arguments.test.replace('.', '::')}"
     return paths
@@ -184,7 +186,7 @@ def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
     return found
 
 
-def path_of(given: str, workspace: Path, directory: Path) -> str:
+def pytest_path(given: str, workspace: Path, directory: Path) -> str:
     """Convert a path, node id or module name to pytest's notation in a directory. Unknown paths are unchanged."""
     file, separator, rest = given.partition("::")
     path = Path(file)

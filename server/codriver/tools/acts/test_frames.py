@@ -54,7 +54,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
     return last if last is not None and last.is_job else None
 
 
-def why_no_frames(call: Call, run: str) -> str:
+def no_frames_reason(call: Call, run: str) -> str:
     """Return why code cannot be evaluated in the frames of a run, or an empty string if it can."""
     if call.services.tests.failure.of(run) is not None:
         return ""
@@ -63,7 +63,7 @@ def why_no_frames(call: Call, run: str) -> str:
     return f"no frames: {(finished.why_not_retained if finished is not None else '') or PROCESS_EXITED_MESSAGE}"
 
 
-def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:
+def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:
     """Start evaluating code in a frame of a failed run, and return the evaluation's id.
 
     Raises:
@@ -71,7 +71,7 @@ def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
     """
     process = call.services.tests.failure.of(run.id)
     if process is None:
-        raise _no_frame(why_no_frames(call, run.id))
+        raise _no_frame(no_frames_reason(call, run.id))
     if frame >= len(process.frames):
         raise _no_frame(
             f"there is no frame {frame}: the failure has {len(process.frames)} frames, and 0 is the innermost"

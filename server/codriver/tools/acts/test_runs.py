@@ -19,23 +19,23 @@ from codriver.core.profiles import PYTHON
 from codriver.core.requests import Request, TestSelection
 from codriver.core.state import TRUST_COMMAND
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
-from codriver.errors import CodriverError, RefusedError, cut, refused
+from codriver.errors import CodriverError, RefusedError, refused, truncate
 from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.reports import report_text
+from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.tools.acts.lisp_failure_sources import failure_source
-from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
-from codriver.tools.acts.submission import begin
+from codriver.tools.acts.python_tests import describe_job, last_failed_tests, run_python_tests
+from codriver.tools.acts.submission import submit
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
-from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
+from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
 from codriver.tools.answers.drift_notes import notes_of_tests
-from codriver.tools.answers.evaluation_answers import describe, second_failure_hint
+from codriver.tools.answers.evaluation_answers import describe_evaluation, second_failure_hint
 from codriver.tools.answers.lean_answers import (
     Evaluating,
-    lean,
-    reader_of,
+    omit_known_fields,
+    reader_for,
     wants_detail,
     without_codriver_traceback,
     without_interruption,
@@ -45,7 +45,7 @@ from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer, notify_of_failures, request_extras
-from codriver.tools.calls.session_choice import check_tree, choose_session, lane_of_caller
+from codriver.tools.calls.session_choice import caller_lane, check_working_tree, choose_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,13 +113,13 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     `only` limits a run in a REPL to these tests.
     """
     who = call.who(arguments.who)
-    where = await location_of_run(call, arguments, who)
+    where = await choose_test_location(call, arguments, who)
     if isinstance(where, TestEnvironment):
         if not arguments.failed:
-            return compared(call, await run_python_tests(call, arguments, who, where))
-        failed, directory = failed_last(call)
+            return with_comparison(call, await run_python_tests(call, arguments, who, where))
+        failed, directory = last_failed_tests(call)
         at = where if arguments.directory is not None else replace(where, directory=directory)
-        return compared(call, await run_python_tests(call, arguments, who, at, failed))
+        return with_comparison(call, await run_python_tests(call, arguments, who, at, failed))
     if arguments.args or arguments.env or arguments.directory is not None:
         raise refused(
             "bad-arguments",
@@ -138,10 +138,10 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
         answers.append(await _run_in_repl(call, arguments, where, who, path))
         if answers[-1].fields.get("status") == "running":
             break
-    return merged(answers)
+    return merge_answers(answers)
 
 
-def compared(call: Call, answer: Answer) -> Answer:
+def with_comparison(call: Call, answer: Answer) -> Answer:
     """Return the answer about a run after comparing its failed tests with earlier runs in which they passed."""
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
@@ -149,7 +149,7 @@ def compared(call: Call, answer: Answer) -> Answer:
     return replace(answer, handed_out=partial(notify_of_failures, call, str(job), answer.handed_out))
 
 
-async def location_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
+async def choose_test_location(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
     """Return the environment of a new process for the tests, or the session that runs them itself.
 
     Raises:
@@ -166,12 +166,12 @@ async def location_of_run(call: Call, arguments: TestArguments, who: str) -> Tes
         raise
     if key is None and is_python and target.repl.dialect != PYTHON:
         return await project_environment(call)
-    check_tree(call, target, who, key)
+    check_working_tree(call, target, who, key)
     if target.repl.dialect in (PYTHON, "unknown") and (target.repl.profile is None or target.repl.dialect == PYTHON):
         environment = await session_environment(call, target.repl)
         if environment is not None:
             return replace(environment, session_key=target.key)
-    target = lane_of_caller(call, target, who) if key is None else target
+    target = caller_lane(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
         message = f"no test was run because {target.key} cannot run tests"
@@ -201,7 +201,7 @@ async def _run_in_repl(
         tests=tests,
         who=who,
     )
-    begin(call, target, who, request)
+    submit(call, target, who, request)
     is_limited = arguments.timeout_ms is not None
     current = await wait_for_evaluation(
         call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited
@@ -211,7 +211,7 @@ async def _run_in_repl(
     return await _timed_out(call, current, arguments)
 
 
-def merged(answers: Sequence[Answer]) -> Answer:
+def merge_answers(answers: Sequence[Answer]) -> Answer:
     """Combine the answers about several runs: add up counts, and join failures in order."""
     fields: dict[str, object] = {}
     for answer in answers:
@@ -265,12 +265,12 @@ async def _describe_repl_run(
 ) -> Answer:
     """Return the answer about a finished run in a REPL."""
     transcript = call.services.transcripts.get(evaluation.id)
-    report = await report_of(call, evaluation)
+    report = await stored_report(call, evaluation)
     if transcript is None or not (report or evaluation.status == "failed"):
-        return await describe(call, evaluation, arguments)
-    output = transcript.out.last(budget(call)).text
+        return await describe_evaluation(call, evaluation, arguments)
+    output = transcript.out.last(default_budget(call)).text
     if report is None:
-        rest = tail(without_codriver_traceback(output, _message(evaluation)), budget(call)).text
+        rest = cut_to_tail(without_codriver_traceback(output, _message(evaluation)), default_budget(call)).text
         return await _refused(call, evaluation, rest)
     stopped = report.get("stopped")
     if stopped:
@@ -280,10 +280,12 @@ async def _describe_repl_run(
         raise _no_tests_error(evaluation.head, output, repl, await _test_names_hint(call, repl))
     delivery = Delivery(call, transcript, arguments)
     if begin := delivery.begin("stdout"):
-        output = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
+        output = transcript.out.read(max(begin, transcript.out.total - default_budget(call)), transcript.out.total).text
         output = without_interruption(output) if stopped else output
     delivery.reach("stdout", transcript.out.total)
-    fields = run_json(report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
+    fields = run_json(
+        report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=default_budget(call)
+    )
     fields.update(delivery.begins())
     if not whole and repl is not None and repl.dialect != PYTHON:
         await _add_source(call, repl, evaluation, report, fields)
@@ -293,14 +295,14 @@ async def _describe_repl_run(
     session = call.state.key_of(evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:
-        if is_named(stopped):
+        if has_current_test(stopped):
             fields["stoppedIn"] = row_json(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.user_stacks:
-            fields["stacks"] = tail(transcript.user_stacks, MAX_STACKS_BYTES).text
+            fields["stacks"] = cut_to_tail(transcript.user_stacks, MAX_STACKS_BYTES).text
     if not wants_detail(call, arguments):
-        reader = reader_of(call, arguments, evaluation.who, evaluation, session)
+        reader = reader_for(call, arguments, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]
-        fields = lean_run_fields(lean(fields, reader), call.services.workspace, "" if passed else named)
+        fields = lean_run_fields(omit_known_fields(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
         return await complete_answer(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
     fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
@@ -331,15 +333,15 @@ async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, i
 
 async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) -> Answer:
     """Return the answer about an unfinished run: the number of finished tests, and those that did not pass."""
-    answer = await describe(call, evaluation, arguments, max_bytes=budget(call) // 2)
+    answer = await describe_evaluation(call, evaluation, arguments, max_bytes=default_budget(call) // 2)
     so_far = None
     if evaluation.status == "running":
         with suppress(CodriverError):
             so_far = await call.services.repls.adapter(evaluation.repl).tests_so_far(evaluation.id)
     if so_far is None:
         return answer
-    report = json.loads(report_text(so_far))
-    fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
+    report = json.loads(encode_report(so_far))
+    fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=default_budget(call) // 2)
     if not wants_detail(call, arguments):
         fields = lean_run_fields(fields, call.services.workspace)
     return replace(answer, fields={**answer.fields, **fields})
@@ -392,7 +394,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     runs = await runs_of_session(call, target.repl.id, target.session.name)
     for _, report in runs[:1]:
         rows = [row for row in report["results"] if row["outcome"] != "pass"]
-        rows += [stopped] if (stopped := report.get("stopped")) and is_named(stopped) else []
+        rows += [stopped] if (stopped := report.get("stopped")) and has_current_test(stopped) else []
         if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
     raise refused("no-tests", "no test failed in the last run of this session", hint="Run the tests without failed.")
@@ -419,7 +421,7 @@ async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Eva
         and evaluation.is_finished
         and (evaluation.repl, evaluation.session) == (repl, session)
     ]
-    reports = [(run, await report_of(call, run)) for run in reversed(runs)]
+    reports = [(run, await stored_report(call, run)) for run in reversed(runs)]
     return [(job, report) for job, report in reports if report is not None]
 
 
@@ -434,11 +436,11 @@ async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
         and evaluation.repl == repl
         and evaluation.id not in undone
     ]
-    reports = [(run, await report_of(call, run)) for run in reversed(runs)]
+    reports = [(run, await stored_report(call, run)) for run in reversed(runs)]
     return [(job, report) for job, report in reports if report is not None]
 
 
-async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
+async def stored_report(call: Call, evaluation: Evaluation) -> Json | None:
     """Return the report of a finished run, or None if it has none or is no longer known."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
@@ -456,7 +458,7 @@ def run_json(
     `whole` includes every result, and the durations of the tests.
     """
     listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
-    output = tail(output_text, max_bytes // 4).text
+    output = cut_to_tail(output_text, max_bytes // 4).text
     max_bytes -= json_bytes(output)
     rows_to_fit = [
         row_json(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
@@ -464,7 +466,7 @@ def run_json(
     ]
     if not (whole or passed):
         rows_to_fit = [*rows_to_fit[:MAX_DETAILED_RESULTS], *map(_in_short, rows_to_fit[MAX_DETAILED_RESULTS:])]
-    rows, note, _ = fit(rows_to_fit, max_bytes)
+    rows, note, _ = fit_rows(rows_to_fit, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}
     if "of" in report:
@@ -473,7 +475,7 @@ def run_json(
     if len(listed) > len(rows):
         fields["omitted"] = len(listed) - len(rows)
     if whole:
-        fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
+        fields["times"] = fit_rows(report.get("times", []), max_bytes // 4)[0]
     if note:
         fields["notes"] = [note.partition(":")[0]]
     if output_text:
@@ -491,12 +493,12 @@ def row_json(row: Json, workspace: Path) -> dict[str, object]:
 def _in_short(row: dict[str, object]) -> dict[str, object]:
     """Return a result with its name, line and the first line of its message."""
     actual = str(row.get("actual", "")).partition("\n")[0]
-    actual = cut(actual, MAX_SHORT_MESSAGE_CHARACTERS)
+    actual = truncate(actual, MAX_SHORT_MESSAGE_CHARACTERS)
     short: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**short, "actual": actual} if actual else short
 
 
-def is_named(stopped: Json) -> bool:
+def has_current_test(stopped: Json) -> bool:
     """Return whether a stopped run has a current test, which it lacks while it collects tests."""
     return bool(stopped["test"] != UNKNOWN_TEST_NAME)
 

@@ -47,7 +47,7 @@ class Cut:
     omitted: int = 0
 
 
-def budget(call: Call) -> int:
+def default_budget(call: Call) -> int:
     """Return the maximum bytes of text in an answer for this caller by default."""
     traits = find_traits(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
@@ -65,7 +65,7 @@ def json_bytes(text: str) -> int:
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
-def head(text: str, max_bytes: int) -> Cut:
+def cut_to_head(text: str, max_bytes: int) -> Cut:
     """Return the longest beginning of `text` with at most `max_bytes` in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
@@ -77,12 +77,12 @@ def head(text: str, max_bytes: int) -> Cut:
     return Cut(text[:length], len(text) - length)
 
 
-def tail(text: str, max_bytes: int) -> Cut:
+def cut_to_tail(text: str, max_bytes: int) -> Cut:
     """Return the longest end of `text` with at most `max_bytes` in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     # The size of a character in JSON does not depend on its position.
-    length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
+    length = len(cut_to_head(text[: -max_bytes - 2 : -1], max_bytes).text)
     return Cut(text[len(text) - length :], len(text) - length)
 
 
@@ -126,7 +126,7 @@ def _shortened(count: int, cap: int) -> str:
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 
 
-def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
+def fit_rows(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
     """Return the first rows, or the `newest` rows from the end, within `max_bytes` as JSON, but at least one.
 
     Long text in all rows is shortened before a row is omitted. Also returned are a note about shortened text, and the
@@ -151,7 +151,7 @@ def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tupl
     return (fitting[::-1] if newest else fitting), note, len(rows) - len(fitting)
 
 
-def leading(rows: Sequence[object], max_bytes: int) -> list[object]:
+def leading_rows(rows: Sequence[object], max_bytes: int) -> list[object]:
     """Return the first rows that fit unchanged within `max_bytes` as JSON."""
     sizes = accumulate(map(json_size, rows))
     return [row for row, size in zip(rows, sizes, strict=True) if size <= max_bytes]
@@ -177,7 +177,7 @@ def _strings(value: object) -> Iterator[str]:
 def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
     """Return the value with its strings truncated to `cap`, and those of more than `flood` characters to `of_flood`."""
     if isinstance(value, str):
-        cut = head(value, of_flood if len(value) > flood else cap)
+        cut = cut_to_head(value, of_flood if len(value) > flood else cap)
         if not cut.omitted:
             return value
         return f"{cut.text}… ({cut.omitted} more characters)"

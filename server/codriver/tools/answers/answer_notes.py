@@ -13,9 +13,9 @@ from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import EvaluationsReported
 from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import first_answer_warnings
-from codriver.errors import cut, few
+from codriver.errors import join_first, truncate
 from codriver.log.transcripts import read_transcripts
-from codriver.tools.answers.text_parts import is_same
+from codriver.tools.answers.text_parts import is_same_text
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.ledgers.delivered_notes import COMMANDS_CALLER
 
@@ -80,7 +80,7 @@ def notes_of_others(answer: AnswerInProgress) -> list[str]:
     """
     call, who, session, reported_state = answer.call, answer.who, answer.session, answer.reported_state
     state = call.services.core.state
-    knowledge = reported_evaluations.knowledge_of(state, call.client, who)
+    knowledge = reported_evaluations.caller_knowledge(state, call.client, who)
     theirs = reported_evaluations.unreported_evaluations(state, knowledge, call.client, who) if knowledge else []
     if knowledge is None or theirs or not reported_evaluations.is_up_to_date(state, knowledge, session, reported_state):
         call.dispatch(EvaluationsReported(session=session, seen=reported_state), who=who)
@@ -129,8 +129,8 @@ def _line(call: Call, group: Sequence[Evaluation]) -> str:
     where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
     if evaluation.kind in LOAD_KINDS and evaluation.file:
         files = [_from_workspace(record.file or "", call.services.workspace) for record in group]
-        return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
-    code = cut(" ".join(evaluation.head[: 4 * MAX_CODE_CHARACTERS].split()), MAX_CODE_CHARACTERS)
+        return f"{where} loaded {join_first([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
+    code = truncate(" ".join(evaluation.head[: 4 * MAX_CODE_CHARACTERS].split()), MAX_CODE_CHARACTERS)
     return f"{where}: {code} ({evaluation.id}, {how})"
 
 
@@ -309,13 +309,13 @@ def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
     return [
         part
         for part, now, then in pairs
-        if now.total != then.total or now.total > MAX_COMPARED_CHARACTERS or (now.total and not is_same(now, then))
+        if now.total != then.total or now.total > MAX_COMPARED_CHARACTERS or (now.total and not is_same_text(now, then))
     ]
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
     """Return the number of differing lines and of all lines, or zeros if there are too many lines to compare."""
-    if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
+    if max(transcript.total_characters, earlier.total_characters) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0
     for part in COMPARED_PARTS:

@@ -6,7 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.log.transcripts import read_transcripts
-from codriver.tools.answers.answer_budget import FLOOD_FACTOR, MAX_CHARACTER_BYTES, Cut, head, json_bytes, tail
+from codriver.tools.answers.answer_budget import (
+    FLOOD_FACTOR,
+    MAX_CHARACTER_BYTES,
+    Cut,
+    cut_to_head,
+    cut_to_tail,
+    json_bytes,
+)
 from codriver.tools.answers.new_output import FLOOD_POSITIONS, Delivery
 
 if TYPE_CHECKING:
@@ -64,7 +71,7 @@ async def collect_images(transcript: Transcript, images: Images) -> None:
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
     """Return whether all text fits without truncation, as is usual: at most one value, and nothing truncated before."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
-    return is_plain and transcript.value_count <= 1 and transcript.total * MAX_CHARACTER_BYTES <= max_bytes
+    return is_plain and transcript.value_count <= 1 and transcript.total_characters * MAX_CHARACTER_BYTES <= max_bytes
 
 
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
@@ -97,7 +104,7 @@ def _add_long_text(
     flood = FLOOD_FACTOR * max_bytes
     if transcript.stacks and not delivery.begin("stacks"):
         delivery.reach("stacks", len(transcript.stacks))
-        stacks = head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
+        stacks = cut_to_head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         notes.append("stacks shows where your code was; get_evaluation with part stacks has all of it")
@@ -107,9 +114,9 @@ def _add_long_text(
     if earlier:
         sizes["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated_value(result)])
     is_short = sum(sizes.values()) <= max_bytes
-    shares = sizes if is_short else share(_bytes_without_notes(max_bytes, sizes), sizes)
+    shares = sizes if is_short else share_budget(_bytes_without_notes(max_bytes, sizes), sizes)
     if values:
-        cut = head(result, shares["result"]) if sizes["result"] > shares["result"] else Cut(result)
+        cut = cut_to_head(result, shares["result"]) if sizes["result"] > shares["result"] else Cut(result)
         # Without its images, the value is shorter, but still complete.
         unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
         dropped = 0 if earlier else transcript.result.dropped
@@ -167,7 +174,7 @@ def _values(transcript: Transcript, positions: list[range], images: Images, max_
     return found
 
 
-def share(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
+def share_budget(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
     """Divide `max_bytes` among texts by their sizes: a fair share each, and unused bytes of others in order."""
     if sum(sizes.values()) <= max_bytes:
         return dict(sizes)
@@ -199,7 +206,7 @@ def _values_that_fit(
     left = max_bytes
     whole = True
     for value in [*earlier, last][:MAX_VALUES]:
-        cut = head(value, max(0, left))
+        cut = cut_to_head(value, max(0, left))
         displayed.append(cut.text)
         left -= json_bytes(cut.text) + 3  # the value's quotes and comma
         if cut.omitted or left <= 0:
@@ -232,12 +239,12 @@ def _ends(
     than may be displayed if there are more.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
-    end, first = tail(last.text, whole_bytes), max(begin, last.dropped)
+    end, first = cut_to_tail(last.text, whole_bytes), max(begin, last.dropped)
     displayed, position, closing = "", last.start, end.text
     if last.start > first or end.omitted:
         beginning = transcript.text(key).read(first, first + head_bytes)
-        displayed = head(beginning.text, head_bytes).text
-        displayed, closing = _whole_lines(displayed, tail(last.text, tail_bytes).text)
+        displayed = cut_to_head(beginning.text, head_bytes).text
+        displayed, closing = _whole_lines(displayed, cut_to_tail(last.text, tail_bytes).text)
         position = beginning.start + len(displayed)
     omitted, dropped = last.total - len(closing) - position, max(0, last.dropped - begin)
     if omitted or dropped:

@@ -21,7 +21,7 @@ from codriver import files
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.profiles import NON_LISP_DIALECTS
 from codriver.editing.file_languages import is_python
-from codriver.errors import CodriverError, few
+from codriver.errors import CodriverError, join_first
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
@@ -29,7 +29,7 @@ from codriver.tools.calls.session_choice import find_serving_repl
 from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispDrift, LispEvaluation, Source
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
-from codriver_lisp.requirements import namespace_of
+from codriver_lisp.requirements import declared_namespace
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
         if difference.kind == "renewed"
     ]
     removed = [difference.full for difference in found if difference.kind == "removed" and not difference.holders]
-    notes = [f"also updated: {few(renewed)}"] if renewed else []
-    notes += [f"removed, because the file no longer defines it: {few(removed)}"] if removed else []
+    notes = [f"also updated: {join_first(renewed)}"] if renewed else []
+    notes += [f"removed, because the file no longer defines it: {join_first(removed)}"] if removed else []
     notes += _bounded(
         f"no longer in the file, but still referenced: {difference.full} by {difference.holders}"
         for difference in found
@@ -113,7 +113,7 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     same = [difference.module for difference in found if difference.kind == "unchanged"]
     notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
     emptied = [f"{difference.full} ({difference.of})" for difference in found if difference.kind == "emptied"]
-    notes += [f"caches emptied: {few(emptied)}"] if emptied else []
+    notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
     notes += _bounded(
         f"not updated: {difference.full}, {difference.of}" for difference in found if difference.kind == "stays"
     )
@@ -122,10 +122,13 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
         for difference in found
         if difference.joint == "/" and difference.kind == "gone" and not difference.evaluated
     ]
-    notes += [f"no longer in the file: {few(gone)}; prune: true removes it"] if gone else []
+    notes += [f"no longer in the file: {join_first(gone)}; prune: true removes it"] if gone else []
     if any(difference.joint == "/" and difference.kind in ("old", "former") for difference in found):
         notes.append("dependents: true also loads the namespaces that require it")
-    return (*notes, *_bounded(stale_line(difference) for difference in found if difference.kind in STALE_KINDS))
+    return (
+        *notes,
+        *_bounded(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
+    )
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
@@ -135,12 +138,14 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     for difference in found:
         if difference.kind in (*EDITED_KINDS, *WHOLE_FILE_KINDS) and difference.kind != "deleted":
             edited.setdefault(difference.module, []).append(difference.name)
-    stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()]
+    stale = [
+        f"{module} was edited since its load ({join_first(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()
+    ]
     stale += [f"the file of {difference.module} was deleted" for difference in found if difference.kind == "deleted"]
     lives_on = [
         difference for difference in found if difference.kind in STALE_KINDS and difference.module != MAIN_MODULE
     ]  # tests do not use names of evaluated code
-    return _bounded([*stale, *map(stale_line, lives_on)])
+    return _bounded([*stale, *map(describe_stale_object, lives_on)])
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
@@ -158,7 +163,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
         if repl.id not in found:
             found[repl.id] = await drift_or_none(call, repl, "edited")
         modules = {row.module for row in found[repl.id] if row.kind in EDITED_KINDS and not row.evaluated}
-        name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
+        name = None if is_python(path) else declared_namespace(Document(data.decode("utf-8-sig", "replace")))
         if name in modules or any(name is None and may_be_file_of_module(path, module) for module in modules):
             notes.append(f"{repl.key} still runs the edited code: load_file {edited.display_path}")
     return tuple(notes)
@@ -194,7 +199,9 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     for difference in changed:
         if difference.name in used:
             edited.setdefault(difference.module, []).append(difference.name)
-    return [f"{module} was edited since its load ({few(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()]
+    return [
+        f"{module} was edited since its load ({join_first(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()
+    ]
 
 
 async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
@@ -207,7 +214,7 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
             await drift_or_none(call, repl, "old")
 
 
-def stale_line(difference: Difference) -> str:
+def describe_stale_object(difference: Difference) -> str:
     """Describe one object that remains from a previous load."""
     if difference.kind == "instances":
         holder = f", referenced by {difference.holders}" if difference.holders else ""
@@ -231,7 +238,7 @@ def stale_line(difference: Difference) -> str:
     return f"{difference.full} is still the old {difference.of}: {instead}"
 
 
-async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
+async def find_drift(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
     """Return the differences between a REPL's loaded code and its files. For Lisp, `only` has no effect.
 
     Raises:
@@ -239,17 +246,17 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
             them.
     """
     if repl.dialect not in NON_LISP_DIALECTS:
-        found = await differences(call, repl)
+        found = await find_differences(call, repl)
         if found is not None:
             return found
     return await call.services.repls.adapter(repl.id).query(Drift(call.services.workspace, only))
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """Return the differences as `drift_of` does, or an empty tuple if the REPL cannot compare them."""
+    """Return the differences as `find_drift` does, or an empty tuple if the REPL cannot compare them."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
-            return await drift_of(call, repl, only)
+            return await find_drift(call, repl, only)
     return ()
 
 
@@ -283,7 +290,7 @@ def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list
     found = tuple(found)
     return [
         *_module_lines(call, repl, found),
-        *(stale_line(difference) for difference in found if difference.kind in STALE_KINDS),
+        *(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
     ]
 
 
@@ -307,7 +314,7 @@ def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> li
     return [
         f"{module}: "
         + "; ".join(
-            f"{DIFFERENCE_DESCRIPTIONS[kind]}: {few(kinds[kind], MAX_NAMES_IN_LINE)}"
+            f"{DIFFERENCE_DESCRIPTIONS[kind]}: {join_first(kinds[kind], MAX_NAMES_IN_LINE)}"
             for kind in DIFFERENCE_DESCRIPTIONS
             if kind in kinds
         )
@@ -347,7 +354,7 @@ LOAD_PREFIX: Final = "load-file "
 """Start of the head of an evaluation that loads a file."""
 
 
-async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
+async def find_differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
     """Return the differences between loaded code and its files, or None if the REPL compares them itself.
 
     Raises:
@@ -366,10 +373,10 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
         # Code evaluated in the meantime is missing from the ledger. The next comparison includes it.
         new = _new_evaluations(call, repl, drift)
         compared_ms = services.now()
-        loaded = await services.repls.adapter(repl.id).loaded(services.workspace, drift.marks)
+        loaded = await services.repls.adapter(repl.id).changed_namespaces(services.workspace, drift.marks)
         if loaded is None:
             return None
-        reads = partial(_source, known, features=features, logged=services.log.without_secrets)
+        reads = partial(_source, known, features=features, logged=services.log.redact)
         work = partial(_compare, drift, loaded, new, reads, compared_ms)
         return await services.work.files.run(call.client, work)
 
@@ -386,8 +393,8 @@ async def updated_differences(call: ReplUser, repl: Repl) -> tuple[Difference, .
         return ()
     stamps = await call.services.work.files.run(call.client, partial(_stamps, drift.home_files()))
     if drift.is_written(stamps):
-        await differences(call, repl)
-    return tuple(drift.last())
+        await find_differences(call, repl)
+    return tuple(drift.last_differences())
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, files.Stamp | None]:
@@ -398,7 +405,7 @@ def _stamps(paths: Iterable[str]) -> dict[str, files.Stamp | None]:
 def _stamp(path: str) -> files.Stamp | None:
     """Return the stamp of a file, or None if it is missing. Blocks."""
     try:
-        return files.stamp_of(os.stat(path))  # noqa: PTH116  # a third of the time of a path
+        return files.stamp_from_status(os.stat(path))  # noqa: PTH116  # a third of the time of a path
     except OSError:
         return None
 
@@ -407,7 +414,7 @@ def _source(known: LispRecords, path: str, *, features: tuple[str, ...], logged:
     """Return the present definitions of a file, or None if the file cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
-        stamp = files.stamp_of(status)
+        stamp = files.stamp_from_status(status)
         source = known.read.get((path, features))
         if source is None or source.stamp != stamp:
             text = logged(files.read_text(Path(path), COMPARED_FILE_RULES))

@@ -13,7 +13,7 @@ from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.state import ReportedStatus
 from codriver.errors import refused
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, READING_PHASES
-from codriver.tools.answers.answer_budget import budget, shorten
+from codriver.tools.answers.answer_budget import default_budget, shorten
 from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
 from codriver.tools.answers.answer_notes import AnswerInProgress, fails_again, with_notes
 from codriver.tools.answers.answer_texts import add_text, collect_images
@@ -23,8 +23,8 @@ from codriver.tools.answers.lean_answers import (
     FRAMES_HINT,
     SECOND_FAILURE_PREFIX,
     innermost_location,
-    lean,
-    reader_of,
+    omit_known_fields,
+    reader_for,
     wants_detail,
 )
 from codriver.tools.answers.new_output import NOTHING_NEW_MESSAGE, START_FIELDS, Delivery
@@ -71,7 +71,7 @@ MORE_IMAGES_HINT = "get_evaluation with part image-{number} gives it"
 """How to get more images of an evaluation."""
 
 
-async def describe(
+async def describe_evaluation(
     call: Call,
     evaluation: Evaluation,
     arguments: Evaluating,
@@ -88,7 +88,7 @@ async def describe(
     known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
-    max_bytes = budget(call) if max_bytes is None else max_bytes
+    max_bytes = default_budget(call) if max_bytes is None else max_bytes
     described = partial(
         _described,
         call,
@@ -102,7 +102,7 @@ async def describe(
     delivery = partial(Delivery, call, transcript, arguments, reads_input=evaluation.status == "needs-input")
     if transcript is None or not transcript.has_printed:
         return await described(delivery())
-    async with transcript.turn:
+    async with transcript.answer_lock:
         return await described(delivery())
 
 
@@ -116,7 +116,7 @@ async def _described(
     default_session: str | None,
     delivery: Delivery,
 ) -> Answer:
-    """Return the answer of `describe`, with output that is new to the caller."""
+    """Return the answer of `describe_evaluation`, with output that is new to the caller."""
     transcript = delivery.transcript
     fields, session = _standing(call, evaluation)
     if evaluation.failure:
@@ -137,13 +137,13 @@ async def _described(
     if others := other_callers_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
     who = _reader_name(call, evaluation, arguments)
-    reader = reader_of(call, arguments, who, evaluation, session, default_session)
+    reader = reader_for(call, arguments, who, evaluation, session, default_session)
     reported_state = ReportedStatus(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
     answer = AnswerInProgress(
         call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), of_outcome, notes
     )
-    fields["notes"] = await notes_for(answer)
+    fields["notes"] = await answer_notes(answer)
     if evaluation.status in OCCUPYING_STATUSES and not evaluation.is_answered and call.belongs_to(evaluation, who):
         call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
@@ -152,7 +152,7 @@ async def _described(
         if transcript is not None and fails_again(call, evaluation, transcript):
             fields["hint"] = second_failure_hint(call, evaluation) or fields["hint"]
     is_named = not answer.is_same or fields["notes"] != answer.repetition
-    visible = fields if wants_detail(call, arguments) else lean(fields, reader, is_named=is_named)
+    visible = fields if wants_detail(call, arguments) else omit_known_fields(fields, reader, is_named=is_named)
     if failed and visible is not fields:
         visible = await _with_source(call, evaluation, fields, visible)
     delivery.exclude_omitted(fields, visible)
@@ -187,7 +187,7 @@ async def _with_source(
         return visible
     source = partial(file_excerpt, Path(location[0]), location[1], most=MAX_SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
     text = await call.services.work.files.run(call.client, source)
-    return {**visible, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else visible
+    return {**visible, "error": {**short, "source": call.services.log.redact(text)}} if text else visible
 
 
 async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
@@ -328,7 +328,7 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
 
 
-async def notes_for(answer: AnswerInProgress) -> list[str]:
+async def answer_notes(answer: AnswerInProgress) -> list[str]:
     """Return the notes of an answer."""
     notes: list[str] = []
     for adviser in ADVISERS_BY_STATUS[answer.evaluation.status]:

@@ -26,7 +26,7 @@ from pydantic import Field
 from codriver.core import reported_evaluations
 from codriver.core.evaluations import UNFINISHED_STATUSES
 from codriver.core.records import dataclass
-from codriver.errors import RefusedError, cut
+from codriver.errors import RefusedError, truncate
 from codriver.repls.contract.reports import FRAME_PATTERN
 from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, WRAPPER_RELATION
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
@@ -91,7 +91,7 @@ def wants_detail(call: Call, arguments: Evaluating) -> bool:
     return find_traits(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
-def reader_of(
+def reader_for(
     call: Call,
     arguments: Evaluating,
     who: str,
@@ -104,7 +104,7 @@ def reader_of(
     `default_session` is the key of the session that the caller gets by default, if known.
     """
     state = call.services.core.state
-    repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.knowledge_of(state, call.client, who)
+    repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.caller_knowledge(state, call.client, who)
     given = arguments.__dict__
     return Reader(
         who=who,
@@ -127,7 +127,7 @@ def _default_session(call: Call, who: str) -> str | None:
         return None
 
 
-def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
+def omit_known_fields(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
     """Return the fields of a full description that this reader does not know.
 
     With `is_named`, a note about the evaluation may refer to its id.
@@ -148,7 +148,7 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
     error, stderr = fields.get("error"), fields.get("stderr")
     if not isinstance(error, dict):
         return fields
-    short: dict[str, object] = shortened(error, workspace)
+    short: dict[str, object] = shorten_failure(error, workspace)
     changed = {**fields, "error": short}
     if isinstance(stderr, str):
         rest, causes = without_report(stderr, error, workspace)
@@ -231,7 +231,7 @@ _INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
 """Parts of the paths of installed packages."""
 
 
-def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
+def shorten_failure(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     """Return a failure's fields with the project's innermost frames as `file:line in function`.
 
     Paths are relative to the workspace.
@@ -307,7 +307,7 @@ def _where(frame: re.Match[str], workspace: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     """Return a text as one line of at most `most` characters."""
-    return cut(" ".join(text.split("\n")), most)
+    return truncate(" ".join(text.split("\n")), most)
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:

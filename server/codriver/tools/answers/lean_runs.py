@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import cut
+from codriver.errors import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     """Return a failed test among others with its name, location and the start of its message."""
     short = {name: value for name, value in row.items() if name != "frames"}
     return (
-        {**short, "actual": cut(str(row["actual"]).partition("\n")[0], MAX_SHORT_ACTUAL_CHARACTERS)}
+        {**short, "actual": truncate(str(row["actual"]).partition("\n")[0], MAX_SHORT_ACTUAL_CHARACTERS)}
         if "actual" in row
         else short
     )
@@ -77,6 +77,6 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
         frame_prefix = f"{file}:{row.get('line')} in "
         result["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(frame_prefix)]
     if "actual" in row:
-        result["actual"] = cut(UNINFORMATIVE_LINE_PATTERN.sub("", str(row["actual"])), MAX_ACTUAL_CHARACTERS)
+        result["actual"] = truncate(UNINFORMATIVE_LINE_PATTERN.sub("", str(row["actual"])), MAX_ACTUAL_CHARACTERS)
     known = {"frames": not result.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in result.items() if not known.get(name)}

@@ -86,7 +86,7 @@ def excerpt(
     marked = line if is_marked else None
     bounds = function_around(lines, line)
     first, last = bounds or (max(1, line - around), min(len(lines), line + around))
-    documented = numbered(lines, range(first, last + 1), marked=marked)
+    documented = number_lines(lines, range(first, last + 1), marked=marked)
     if bounds is None or last - first < most or len(documented) <= documented_characters:
         return documented
     code = _lines_with_code(lines)
@@ -95,16 +95,16 @@ def excerpt(
     if line in docstring:
         docstring = range(0)
     displayed = [number for number in range(first, last + 1) if number not in docstring]
-    whole = numbered(lines, displayed, marked=marked, docstring=docstring)
+    whole = number_lines(lines, displayed, marked=marked, docstring=docstring)
     if len(displayed) > most and len(whole) > whole_characters:
         at = displayed.index(line)
         displayed = displayed[:most] if line < body else displayed[max(0, at - around) : at + around + 1]
-        text = numbered(lines, displayed, marked=marked, docstring=docstring)
+        text = number_lines(lines, displayed, marked=marked, docstring=docstring)
         return f"{text}\n {displayed[-1] + 1}-{last} …" if line < body and displayed[-1] < last else text
     return whole
 
 
-def function_of(lines: Sequence[str], line: int) -> str:
+def function_excerpt(lines: Sequence[str], line: int) -> str:
     """Return the numbered lines of the function at a line of a file, without its docstring. Blocks.
 
     The string is empty if the file cannot be read, or has no function at that line.
@@ -114,7 +114,7 @@ def function_of(lines: Sequence[str], line: int) -> str:
         return ""
     first, last = bounds
     docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), first - 1, last) + 1, last)
-    return numbered(
+    return number_lines(
         lines, [number for number in range(first, last + 1) if number not in docstring], docstring=docstring
     )
 
@@ -126,15 +126,15 @@ def numbered_definition(text: str, first: int, fits: Callable[[str], bool], *, i
     """
     lines = text.splitlines()
     last = len(lines)
-    whole = numbered(lines, range(1, last + 1), first=first, line_characters=None)
+    whole = number_lines(lines, range(1, last + 1), first=first, line_characters=None)
     if fits(whole) or not is_python:
         return whole
     docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), 0, last) + 1, last)
     displayed = [number for number in range(1, last + 1) if number not in docstring]
-    return numbered(lines, displayed, docstring=docstring, first=first, line_characters=None)
+    return number_lines(lines, displayed, docstring=docstring, first=first, line_characters=None)
 
 
-def numbered(
+def number_lines(
     lines: Sequence[str],
     numbers: Sequence[int],
     *,

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from codriver.log.growing_text import PART_CHARACTERS
-from codriver.tools.answers.answer_budget import head, json_bytes
+from codriver.tools.answers.answer_budget import cut_to_head, json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,9 @@ MAX_LINE_BYTES = 2000
 """Maximum bytes of a matching line."""
 
 
-def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:
+def text_excerpt(
+    transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int
+) -> dict[str, object]:
     """Return the characters from `start` to `start + length` of a part, within `max_bytes`.
 
     `next` is the position at which to continue. Positions count from the beginning of the whole text, so they remain
@@ -35,7 +37,7 @@ def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | Non
     """
     # A character has at least one byte.
     raw = transcript.chunk(part, start, max_bytes if length is None else min(length, max_bytes))
-    text = head(raw.text, max_bytes).text or raw.text[:1]  # at least one character, so that `next` advances
+    text = cut_to_head(raw.text, max_bytes).text or raw.text[:1]  # at least one character, so that `next` advances
     end = raw.start + len(text)
     fields: dict[str, object] = {"part": part, "text": text, "from": raw.start, "totalCharacters": raw.total}
     if end < raw.total:
@@ -45,7 +47,7 @@ def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | Non
     return fields
 
 
-def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
+def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
     """Return the lines of all parts that contain `pattern`, each with its part and its number from 1."""
     found: list[dict[str, object]] = []
     left = max_bytes
@@ -56,7 +58,7 @@ def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[st
         for number, line in _matching_lines(pattern, transcript.text(part).chunks()):
             count += 1
             if left > 0:
-                line_start = head(line, min(left, MAX_LINE_BYTES)).text
+                line_start = cut_to_head(line, min(left, MAX_LINE_BYTES)).text
                 left -= json_bytes(line_start) + MATCH_OVERHEAD_BYTES
                 found.append({"part": part, "line": number, "text": line_start})
     fields: dict[str, object] = {"matches": found, "count": count}
@@ -119,13 +121,13 @@ class _Line:
             self._end = seen[-len(self._pattern) :]
 
 
-def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
+def text_difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
     """Return the difference from the other evaluation to this one, part by part, as a unified diff."""
     lines: list[str] = []
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     for part in parts:
         expected, another = other.text(part), transcript.text(part)
-        if is_same(expected, another):
+        if is_same_text(expected, another):
             continue
         before, after = _first_lines(expected), _first_lines(another)
         compared = min([MAX_DIFF_LINES, *(len(first) for first, is_all in (before, after) if not is_all)])
@@ -133,14 +135,14 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
         lines += difflib.unified_diff(before[0][:compared], after[0][:compared], *names, lineterm="", n=2)
         if not (before[1] and after[1]):
             lines.append(f"(only the first {compared} lines of {part} were compared)")
-    cut = head("\n".join(lines), max_bytes)
+    cut = cut_to_head("\n".join(lines), max_bytes)
     fields: dict[str, object] = {"same": not lines, "diff": cut.text}
     if cut.omitted:
         fields["notes"] = [f"the last {cut.omitted} characters of diff are omitted: pass length to get more of them"]
     return fields
 
 
-def is_same(first: GrowingText, another: GrowingText) -> bool:
+def is_same_text(first: GrowingText, another: GrowingText) -> bool:
     """Return whether the stored parts of two texts are equal."""
     if first.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
         return first.read_all() == another.read_all()

@@ -13,7 +13,7 @@ from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
-from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, slug
+from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, to_slug
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.ledgers.delivered_notes import NoteRecords
 from codriver.tools.ledgers.standing_queries import QueryLimits
@@ -304,14 +304,14 @@ class Call:
             unnamed = client_slug(self.client_name) or "mcp-client"
             return known or (unnamed if self.conversation_number == 1 else f"{unnamed}-{self.conversation_number}")
         # Only clients that people use may be named "human".
-        if given != slug(given) or (given in RESERVED_SLUGS and given != client_slug(self.client_name)):
+        if given != to_slug(given) or (given in RESERVED_SLUGS and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",
                 f"{given!r} cannot be used as who",
                 hint="Use a kebab-case slug for your task, such as order-reviewer. "
                 "ui, api, human, jupyter and an empty name are reserved. Omit it to use the name of your client.",
             )
-        return self.services.log.without_secrets(given)
+        return self.services.log.redact(given)
 
     def with_added(self, added: Mapping[type, Any]) -> Call:
         """Return this call with arguments that features added."""

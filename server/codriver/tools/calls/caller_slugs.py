@@ -15,7 +15,7 @@ _WORD_SEPARATOR_PATTERN = re.compile(r"[^a-z0-9]+")
 """Matches characters that do not belong to words."""
 
 
-def slug(text: str) -> str:
+def to_slug(text: str) -> str:
     """Convert text to kebab-case: lower-case letters and digits, separated by single hyphens."""
     return _WORD_SEPARATOR_PATTERN.sub("-", text.lower()).strip("-")[:60].strip("-")
 
@@ -23,4 +23,4 @@ def slug(text: str) -> str:
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
     """Return the default name for a client's callers: a short one, or the client's name in kebab-case."""
-    return find_traits(client_name).who or slug(client_name)
+    return find_traits(client_name).who or to_slug(client_name)

@@ -13,7 +13,7 @@ import anyio
 from pydantic import ValidationError
 
 from codriver.core.profiles import LISP, PYTHON
-from codriver.core.recent_repls import recent_repls_of
+from codriver.core.recent_repls import recent_repl_ids
 from codriver.core.state import TRUST_COMMAND
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -101,7 +101,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
 async def await_candidates(call: Call, given: Arguments) -> None:
     """Wait a moment for REPLs that connect for the first time, because an application among them may be chosen."""
     with anyio.move_on_after(CONNECT_TIMEOUT_S):
-        while is_choice_open(call.state, recent_repls_of(call.state, call.client, call.who(given.who))):
+        while is_choice_open(call.state, recent_repl_ids(call.state, call.client, call.who(given.who))):
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
@@ -161,7 +161,7 @@ def check_switched_off(tool: Tool, settings: Settings, *, by: str = "") -> Refus
     return switched_off_error(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
 
 
-def check_may_edit(act: str, settings: Settings) -> None:
+def require_editing_allowed(act: str, settings: Settings) -> None:
     """Check that files of the workspace may be edited.
 
     Raises:
@@ -243,7 +243,7 @@ def describe_repl_setup(state: State) -> str:
 logger = logging.getLogger(__name__)
 
 
-async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
+async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
     """Return the answer of the tool. Any tool refuses an invalid name of the caller.
 
     Raises:
@@ -284,7 +284,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
 async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
     """Return the tool's answer with the usual fields, even for errors. Only a cancelled call has no answer."""
     try:
-        given = await run(tool, call, arguments)
+        given = await run_tool(tool, call, arguments)
         if given.is_bare:
             return given
         fields = {"ok": given.ok, **given.fields, **await _unrecorded(call)}

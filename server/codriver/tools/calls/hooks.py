@@ -59,7 +59,7 @@ async def complete_answer(call: Call, answer: Answer, evaluation: str) -> Answer
     return answer
 
 
-def note_change(call: Call, who: str, file: Path) -> None:
+def report_file_change(call: Call, who: str, file: Path) -> None:
     """Notify features that a caller changed a file."""
     for changed in call.services.hooks.changed:
         changed(call, who, file)
@@ -70,7 +70,7 @@ async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:
     return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
 
 
-async def introduction(call: Call, start: ClientStart) -> str:
+async def introduction_for_agent(call: Call, start: ClientStart) -> str:
     """Return what features report to the agent of a client that has started."""
     return "\n".join(filter(None, [await hook(call, start) for hook in call.services.hooks.started]))
 

@@ -125,7 +125,7 @@ def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> 
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
     """Return the ids of the REPLs in which the caller `who` has evaluated code, the most recent one last."""
     state = call.services.core.state
-    return recent_repls.recent_repls_of(state, call.client, who) if len(state.repls) > 1 else ()
+    return recent_repls.recent_repl_ids(state, call.client, who) if len(state.repls) > 1 else ()
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def session_field(target: Target, key: str | None) -> dict[str, object]:
     return {} if key is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
-def lane_of_caller(call: Call, target: Target, who: str) -> Target:
+def caller_lane(call: Call, target: Target, who: str) -> Target:
     """Return the caller's lane in the REPL of `target`, creating it if necessary.
 
     The result is `target` for a REPL without lanes or without a free one. A REPL that is starting provides the lane
@@ -302,7 +302,7 @@ def _lane(call: Call, who: str) -> Lane | None:
     return Lane(call.client_name, who, call.conversation)
 
 
-def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
+def check_working_tree(call: Call, target: Target, who: str, named: str | None) -> None:
     """Refuse to evaluate in a REPL of another working tree unless this caller has named the REPL.
 
     Raises:

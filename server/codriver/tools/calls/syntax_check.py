@@ -19,7 +19,7 @@ from codriver.python_syntax import parse_source
 from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
-from codriver_lisp.parinfer import balance
+from codriver_lisp.parinfer import balance_by_indentation
 from codriver_lisp.reader import describe_imbalance, read_forms, top_level_forms
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def check_brackets(code: str) -> ReadResult:
         raise _too_many_forms_error(MAX_TOP_LEVEL_FORMS, "at the top level")
     if reading.imbalance is None:
         return reading
-    balanced = balance(code)
+    balanced = balance_by_indentation(code)
     raise _unbalanced_error(describe_imbalance(code, reading.imbalance), None if balanced.error else balanced.text)
 
 
@@ -196,7 +196,7 @@ def check_python(repls: list[Repl], code: str) -> None:
         return
 
 
-async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
+async def check_with_repl(call: Call, repl: Repl, code: str) -> None:
     """Refuse code that a REPL with its own reader cannot read.
 
     If the REPL does not answer, the code is sent, and the error appears when it runs.

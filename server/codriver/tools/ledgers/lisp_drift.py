@@ -139,11 +139,11 @@ class DefinitionHistory:
         for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
-    def makings(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
+    def definitions_of(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
         """Return the recorded definitions of a name since it was last undefined, in order."""
         return tuple(self._made.get((namespace, name), ()))
 
-    def methods(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
+    def methods_defined_in(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
         """Return the newest definition of each method of a multimethod or protocol that was defined in a namespace.
 
         Methods of a protocol that was redefined afterwards are left out, because the new protocol lacks them.
@@ -159,7 +159,7 @@ class DefinitionHistory:
         For `defonce` and `defmulti`, that is not the last one.
         """
         effective_definition: DefinitionMade | None = None
-        for made in self.makings(namespace, name):
+        for made in self.definitions_of(namespace, name):
             head = made.definition.head
             has_no_effect = (
                 effective_definition is not None
@@ -277,7 +277,7 @@ class LispDrift:
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """Return the known namespaces for `Adapter.loaded`."""
+        """Return the known namespaces for `Adapter.changed_namespaces`."""
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
@@ -296,7 +296,7 @@ class LispDrift:
         self._seen = dict(stamps)
         return any(file in known and known[file] != stamp for file, stamp in stamps.items())
 
-    def last(self) -> Iterator[Difference]:
+    def last_differences(self) -> Iterator[Difference]:
         """Yield the differences from files in the last comparison."""
         for space in self._spaces.values():
             yield from space.rows
@@ -374,7 +374,7 @@ class LispDrift:
             del self._marks[name]
             self._spaces.pop(name, None)
 
-    def known(self, key: tuple[str, str]) -> _KnownForm | None:
+    def known_definition(self, key: tuple[str, str]) -> _KnownForm | None:
         """Return the state of a definition in the last comparison."""
         return self._known.get(key)
 
@@ -438,7 +438,7 @@ class _Comparison:
         yield from self._removed_methods()
         if ns_forms := [(form, source) for source in self._sources for form in self._ns_forms(source)]:
             yield from self._changed_methods(NS_FORM_NAME, ns_forms[:1])
-        for name, method in self._drift.ledger.methods(self._loaded.name):
+        for name, method in self._drift.ledger.methods_defined_in(self._loaded.name):
             is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
             if is_unrecorded and not self._drift.is_known(method.definition.namespace, self._loaded.name):
                 yield self._row(name, "gone", method, evaluated=True)
@@ -469,7 +469,7 @@ class _Comparison:
     ) -> _KnownForm:
         """Return the form of a var according to the most recent evidence."""
         key = self._loaded.name, name
-        old = self._drift.known(key)
+        old = self._drift.known_definition(key)
         if (
             old is not None
             and all(definition.head == "defprotocol" for definition, _ in found)
@@ -502,7 +502,7 @@ class _Comparison:
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _KnownForm | None
     ) -> _KnownForm | None:
         """Return the state of a var with the same metadata whose new root came from no definition."""
-        makings = self._drift.ledger.makings(self._loaded.name, name)
+        makings = self._drift.ledger.definitions_of(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING_HEADS else None
         if made is not None and (old is None or made.number > old.number):
             return self._now(var, made.definition.digest, made)
@@ -519,7 +519,7 @@ class _Comparison:
 
     def _defining_evaluation(self, name: str, var: LoadedVar) -> DefinitionMade | None:
         """Return the evaluation that defined a var, by the var's file and line."""
-        for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
+        for made in reversed(self._drift.ledger.definitions_of(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
             if is_placed and made.file == var.file:
                 return made
@@ -528,8 +528,8 @@ class _Comparison:
     def _changed_methods(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
         """Yield changed methods. They have no var, so they are known only from code in the log."""
         key = self._loaded.name, name
-        old = self._drift.known(key)
-        makings = self._drift.ledger.makings(*key)
+        old = self._drift.known_definition(key)
+        makings = self._drift.ledger.definitions_of(*key)
         if name == NS_FORM_NAME:
             # A form like this is often evaluated only to enter the namespace, and removes nothing from it.
             digests = {definition.digest for definition, _ in found}
@@ -555,9 +555,11 @@ class _Comparison:
         """Yield the methods of protocols and interfaces that a file used to define."""
         ledger = self._drift.ledger
         for name, known in self._drift.definitions_without_vars(self._loaded.name):
-            makings = ledger.makings(self._loaded.name, name)
+            makings = ledger.definitions_of(self._loaded.name, name)
             is_undone = bool(makings) and makings[-1].definition.head == "remove-method"
-            protocol = ledger.makings(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
+            protocol = (
+                ledger.definitions_of(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
+            )
             is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol was redefined
             is_evaluated = known.made is not None and not known.made.file
             if not (name in self._written or name == NS_FORM_NAME or is_undone or is_lost or is_evaluated):
@@ -576,7 +578,7 @@ class _Comparison:
         source = next((candidate for candidate in self._sources if candidate.path == var.file), None)
         if source is None:
             return
-        unknown, known = source.definitions.unknown, self._drift.known((self._loaded.name, var.name))
+        unknown, known = source.definitions.unknown, self._drift.known_definition((self._loaded.name, var.name))
         if made is not None or known is not None:
             is_made_otherwise = any(form.defines(var.name) for form in unknown)
         else:

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codriver.files import stamp_of
+from codriver.files import stamp_from_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,4 +41,4 @@ class SavedFiles:
         """Record the present stamps of files. Blocks."""
         for path in paths:
             with contextlib.suppress(OSError):
-                self.stamps[path] = stamp_of(path.stat())
+                self.stamps[path] = stamp_from_status(path.stat())

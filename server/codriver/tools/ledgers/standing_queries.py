@@ -47,7 +47,7 @@ class QueryLimits:
         return self._waits.total()
 
     @contextmanager
-    def standing(self, client: str) -> Iterator[None]:
+    def count_query(self, client: str) -> Iterator[None]:
         """Count one more waiting query of this client in the context.
 
         Raises:

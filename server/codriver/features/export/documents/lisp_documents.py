@@ -14,7 +14,7 @@ from codriver.features.export.documents.layout import (
     name_tests,
     write_omitted_steps,
 )
-from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, namespace_of
+from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, declared_namespace
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 from codriver_lisp.reader import read_forms
 
@@ -107,14 +107,16 @@ def _write_ns(
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for check in layout.above:
         if not check.of.file and check.step.text.startswith(("(ns ", "(ns\n")):
-            made.add(namespace_of(check.step.text))
+            made.add(declared_namespace(check.step.text))
             for head, parts, text in _clauses(check.step.text):
                 if head == ":require":
                     required += parts
                 else:
                     clauses.append(text)
     loaded = [
-        name for check in checked if check.of.file and check.verdict == "ran" and (name := namespace_of(check.of.code))
+        name
+        for check in checked
+        if check.of.file and check.verdict == "ran" and (name := declared_namespace(check.of.code))
     ]
     used = [check.of.namespace for check in checked if check.verdict != "absent"]
     given = sorted({name for check in checked if not check.of.file and not check.is_patch for name in check.step.gives})

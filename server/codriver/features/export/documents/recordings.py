@@ -189,7 +189,7 @@ def evaluations_with_ids(
     return tuple(evaluation for evaluation in evaluations if evaluation.id in requested)
 
 
-def to_json_lines(recording: Recording) -> str:
+def encode_recording(recording: Recording) -> str:
     """Return the recording as JSON lines: one for the recording, and one for each evaluation.
 
     Lines are separated by line feeds only. Unpaired surrogates, which UTF-8 cannot encode, are written as JSON escapes.

@@ -108,7 +108,7 @@ def _symbols(form: Form, code: str) -> Iterator[str]:
         yield from _symbols(child, code)
 
 
-def namespace_of(code: str) -> str:
+def declared_namespace(code: str) -> str:
     """Return the namespace of the first `ns` form in a file's text, or an empty string."""
     for form in read_forms(code).forms:
         children = form.children

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.images import images_in, replace_image_data
 from codriver.features.export.documents.comparison import match_images, match_value, pattern_for_text
-from codriver.features.export.documents.steps import Step, namespace_of, split_cell, split_lisp, split_python
+from codriver.features.export.documents.steps import Step, declared_namespace, split_cell, split_lisp, split_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -387,7 +387,7 @@ def _loading(evaluation: RecordedEvaluation) -> str:
     """Return code that loads the same file by its module or namespace, or by its path for a Lisp."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
-    namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
+    namespace = declared_namespace(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
     return f"(require '{namespace})" if namespace else f'(load-file "{evaluation.file}")'
 
 

@@ -152,8 +152,8 @@ class CellOutputs:
 def _display_output(output_type: str, message: Message) -> CellOutput:
     return {
         "output_type": output_type,
-        "data": dict(message.mapping("data")),
-        "metadata": dict(message.mapping("metadata")),
+        "data": dict(message.mapping_field("data")),
+        "metadata": dict(message.mapping_field("metadata")),
     }
 
 

@@ -130,7 +130,7 @@ class RuntimeDirectory:
             status = self._directory.stat()
         except OSError:
             status = None
-        stamp = None if status is None else files.stamp_of(status)
+        stamp = None if status is None else files.stamp_from_status(status)
         if stamp == self._stamp:
             return self._contents
         contents = Contents() if stamp is None else _read_directory(self._directory)

@@ -112,7 +112,7 @@ def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[Non
     `placeholder` is a string that no content contains by accident.
 
     Raises:
-        UnreadableError: the content is not a JSON object.
+        UnreadableContentError: the content is not a JSON object.
         TooComplexError: the content has too many elements or is nested too deeply.
     """
     if len(content) <= MAX_SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_NESTING_DEPTH:

@@ -187,7 +187,7 @@ class Evaluator:
                 )
                 if evaluation.started_extras:
                     await self._end_extras(evaluation)
-                await self._steps.follow(evaluation.request)
+                await self._steps.run_follow_ups(evaluation.request)
                 return ending
         finally:
             await self._clean_up()
@@ -196,7 +196,7 @@ class Evaluator:
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
         """Return a context manager that waits for the shell and reserves it for one request."""
-        return self._kernel.turn()
+        return self._kernel.reserve_main_shell()
 
     async def _clean_up(self) -> None:
         """Clean up after an evaluation. Never raises."""
@@ -204,7 +204,7 @@ class Evaluator:
     async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
         """End the extras of an evaluation, and report their results."""
         for extra in evaluation.started_extras:
-            async with self._kernel.turn():
+            async with self._kernel.reserve_main_shell():
                 report = await self._programs.end(extra)
             if report is not None:
                 self._listener(evaluation.request.id, Reported(extra.report, report))

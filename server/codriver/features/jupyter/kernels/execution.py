@@ -104,7 +104,7 @@ class Execution:
             case "stream":
                 self._report_output(text_at(content, "name"), text_at(content, "text"))
             case "execute_result":
-                self._report_value(message.mapping("data"))
+                self._report_value(message.mapping_field("data"))
             case "display_data" | "update_display_data":
                 self._report_display(message)
             case "error":
@@ -144,7 +144,7 @@ class Execution:
         self.has_value.set()
 
     def _report_display(self, message: Message) -> None:
-        data = message.mapping("data")
+        data = message.mapping_field("data")
         is_update = message.type == "update_display_data"
         if (
             self._quirks.displays_values
@@ -159,7 +159,7 @@ class Execution:
 
     def _handle_reply(self, message: Message) -> None:
         self.status = message.text("status")
-        self.expressions = message.mapping("user_expressions")
+        self.expressions = message.mapping_field("user_expressions")
         if self.status == "error" and (self.error is None or not self.error.name):
             self.error = parse_error(message.content)
         payload = message.content.get("payload")

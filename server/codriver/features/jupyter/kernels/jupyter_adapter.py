@@ -31,7 +31,7 @@ from codriver.repls.contract.companions import EvaluationSteps, create_companion
 from codriver.repls.contract.display_data import TEXT_TYPES, Display
 from codriver.repls.contract.events import Reported, Value
 from codriver.repls.contract.extras import NO_HOOKS
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import mapping_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -200,7 +200,7 @@ class JupyterAdapter(Adapter):
     def _pass_on(self, text: str) -> None:
         """Pass on the reports in a message from a thread of the kernel. Ignore invalid messages."""
         with suppress(ValueError, RecursionError):
-            for field, report in as_map(json.loads(text)).items():
+            for field, report in mapping_or_empty(json.loads(text)).items():
                 if field in self._reply_fields and isinstance(report, str):
                     self._listener(None, Reported(self._reply_fields[field], report))
 
@@ -219,7 +219,7 @@ class JupyterAdapter(Adapter):
         """Return why the kernel cannot parse `code`, or None."""
         return await self._introspection.check_syntax(code)
 
-    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+    async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """Return the stacks of the kernel's threads, or None if they are not available."""
         del session  # a kernel has only one session
         return await self._introspection.stacks()

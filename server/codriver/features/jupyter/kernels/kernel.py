@@ -210,7 +210,7 @@ class Kernel:
         )
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def reserve_main_shell(self) -> AsyncIterator[None]:
         """Wait until the main shell is free, and reserve it for one request until the context is left.
 
         Raises:
@@ -264,7 +264,7 @@ class Kernel:
     ) -> Exchange:
         """Send a request. Its exchange gets its messages until `finish`, and late ones for a while after that.
 
-        Requests to the main shell are sent in a `turn`.
+        Requests to the main shell are sent in a `reserve_main_shell`.
 
         Raises:
             ReplDisconnectedError: the connection has closed.
@@ -304,7 +304,7 @@ class Kernel:
                 return await self._send_and_wait(socket, msg_type, content, exchange)
             if while_busy and self.is_busy and (subshell := await self.subshell()):
                 return await self._send_and_wait(socket, msg_type, content, exchange, subshell=subshell)
-            async with self.turn():
+            async with self.reserve_main_shell():
                 return await self._send_and_wait(socket, msg_type, content, exchange)
         raise OpTimedOutError(msg_type, timeout_s)
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import Action, AddRepl, AddServerLine, DropRepl
-from codriver.errors import install_extra
+from codriver.errors import install_command
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, KernelSearch, SearchResult
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
@@ -32,7 +32,7 @@ FIRST_RETRY_DELAY_S: Final = 15.0
 MAX_RETRY_DELAY_S: Final = 600.0
 """Maximum time between two such attempts. A kernel with another key prints a warning for each attempt."""
 NOT_INSTALLED_MESSAGE: Final = (
-    f"it cannot be used because jupyter_client is not installed: {install_extra('jupyter')}, and restart the server"
+    f"it cannot be used because jupyter_client is not installed: {install_command('jupyter')}, and restart the server"
 )
 
 

@@ -13,7 +13,7 @@ from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.events import Ending
 from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.contract.reports import read_frame
+from codriver.repls.contract.reports import parse_frame
 from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.wire.untrusted import EMPTY_MAPPING
 
@@ -81,13 +81,13 @@ class KernelIntrospection:
         """
         if self.python is None:
             return request.code
-        return python_programs.load_code(
+        return python_programs.loading_code(
             request.file or "<file>", request.code, request.lines, request.undo_id, request.how
         )
 
     def frame_code(self, request: Request) -> str:
         """Return code that evaluates a request in a frame."""
-        return python_programs.frame_code(request.code, request.frame or 0)
+        return python_programs.frame_evaluation_code(request.code, request.frame or 0)
 
     def remember_failures(self, on_end: OnEnd) -> OnEnd:
         """Wrap a callback for the end of an evaluation, so that its failure becomes the kernel's last error."""
@@ -120,5 +120,5 @@ class KernelIntrospection:
     def _last_error(self) -> Mapping[str, object]:
         if (failure := self._failure) is None:
             return EMPTY_MAPPING
-        frames = tuple(read_frame(text, ()) for text in failure.trace)
+        frames = tuple(parse_frame(text, ()) for text in failure.trace)
         return {"trace": StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)}

@@ -79,7 +79,7 @@ class KernelQueries:
         reply = await self._request("inspect_request", content)
         if reply.content.get("found") is not True:
             return EMPTY_MAPPING
-        return read_symbol(symbol, text_at(reply.mapping("data"), "text/plain"))
+        return read_symbol(symbol, text_at(reply.mapping_field("data"), "text/plain"))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why the kernel cannot parse `code`. None if the code is valid, or the check is not reliable.
@@ -126,7 +126,7 @@ class KernelQueries:
         if await self.can_query():
             return True
         with anyio.move_on_after(timeout_s):
-            async with self._kernel.turn():
+            async with self._kernel.reserve_main_shell():
                 return True
         return False
 

@@ -15,9 +15,9 @@ import anyio
 from codriver.core.evaluations import Failure
 from codriver.features.jupyter.kernels.execution import Execution, stop_evaluation
 from codriver.features.jupyter.kernels.kernel import EXECUTE_TYPE, Exchange, Kernel
-from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
+from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed_json
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
-from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_refusal
+from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_error
 from codriver.repls.contract.display_data import Display
 from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd, Output, Reported
 from codriver.repls.contract.reports import TestProgress
@@ -26,7 +26,7 @@ from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
 from codriver.repls.test_runs import TestEvaluations, parse_selection
-from codriver.wire.untrusted import as_map, mapping_at, text_at
+from codriver.wire.untrusted import mapping_at, mapping_or_empty, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ class KernelTestRunner:
         try:
             run.turn_scope = anyio.CancelScope()
             with run.turn_scope:
-                async with self._kernel.turn():
+                async with self._kernel.reserve_main_shell():
                     run.turn_scope = None
                     await self._python.load_modules_in_turn()
                     for extra in selection.extras:
@@ -170,12 +170,12 @@ def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed
     """
     if text_at(reply, "ename") == "KeyboardInterrupt":
         return STOPPED_RUN
-    answer = parse_printed(CALL_SUBJECT, reply)
+    answer = parse_printed_json(CALL_SUBJECT, reply)
     if text_at(mapping_at(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED_RUN
-    data = as_map(answer_data(CALL_SUBJECT, answer))
+    data = mapping_or_empty(answer_data(CALL_SUBJECT, answer))
     if not data:
         raise EvaluationFailedError(CALL_SUBJECT, Failure("unreadable", "the kernel returned no result"))
     if data.get("missing"):
-        raise missing_namespace_refusal(selection.namespace or "")
+        raise missing_namespace_error(selection.namespace or "")
     return parse_test_run(data, WORKER_PYTHON, output=printed)

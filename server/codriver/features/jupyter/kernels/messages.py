@@ -57,7 +57,7 @@ class Message:
         """Return the string under `key` of the content, or an empty string."""
         return text_at(self.content, key)
 
-    def mapping(self, key: str) -> Mapping[str, object]:
+    def mapping_field(self, key: str) -> Mapping[str, object]:
         """Return the object under `key` of the content, or an empty mapping."""
         return mapping_at(self.content, key)
 

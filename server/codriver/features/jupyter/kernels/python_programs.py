@@ -38,7 +38,7 @@ _IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]
 """Matches an import of a module in the same package or in another one."""
 
 
-def parse_printed(query: str, answer: Mapping[str, object]) -> object:
+def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
     """Parse the JSON that an expression printed. None if it is Python's `None`.
 
     Raises:
@@ -63,7 +63,7 @@ def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
     """Return the modules that code used and whose files were edited since, from the results of its expressions."""
     modules: object = ()
     with suppress(EvaluationFailedError):
-        printed = parse_printed(EDITED_EXPRESSION, mapping_at(answer, EDITED_EXPRESSION))
+        printed = parse_printed_json(EDITED_EXPRESSION, mapping_at(answer, EDITED_EXPRESSION))
         modules = answer_data(EDITED_EXPRESSION, printed)
     return tuple(module for module in modules if isinstance(module, str)) if isinstance(modules, list) else ()
 
@@ -145,7 +145,7 @@ def call_expression(function: str, /, **fields: object) -> str:
     return f"(lambda answers: answers and answers.call({call_arguments}))({_answers_expression()})"
 
 
-def load_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:
+def loading_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:
     """Return code that loads a file, in a kernel with the modules."""
     has_options = lines is not None or undo_id or how
     arguments = [
@@ -156,7 +156,7 @@ def load_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str,
     return f"__import__('sys').modules[{package_name()!r}].answers.load({', '.join(map(_literal, arguments))})"
 
 
-def frame_code(code: str, frame: int) -> str:
+def frame_evaluation_code(code: str, frame: int) -> str:
     """Return code that evaluates code in a frame, in a kernel with the modules."""
     return f"__import__('sys').modules[{package_name()!r}].answers.frame({_literal(code)}, {frame})"
 

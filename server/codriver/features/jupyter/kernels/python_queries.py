@@ -19,7 +19,7 @@ from codriver.features.jupyter.kernels.python_programs import (
     answer_data,
     call_expression,
     install_expression,
-    parse_printed,
+    parse_printed_json,
 )
 from codriver.features.jupyter.kernels.silent_expressions import (
     evaluate_expression,
@@ -32,7 +32,7 @@ from codriver.repls.contract.symbols import SyntaxIssue
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dumps import build_thread_dump, parse_python_dump
 from codriver.repls.stack_traces import add_locals, mark_user_frames, parse_trace_fields
-from codriver.wire.untrusted import EMPTY_MAPPING, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ class PythonQueries:
             await self.load_modules_in_turn()
             code = call_expression("locals", cell=cell)
             value = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
-            variables = cast("list[object]", answer_data("locals", parse_printed("locals", value)))
+            variables = cast("list[object]", answer_data("locals", parse_printed_json("locals", value)))
         return tuple(variable for variable in variables if isinstance(variable, str))
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
@@ -127,13 +127,13 @@ class PythonQueries:
         await self.load_modules_in_turn()
         operation, arguments = extra.begin(str(self.workspace or ""))
         code = call_expression(operation, **arguments)
-        parse_printed(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
+        parse_printed_json(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
 
     async def end(self, extra: Extra) -> str | None:
         """End an extra, in the caller's turn. Return its report as JSON, or None."""
         code = call_expression(extra.end)
         reply = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
-        answer = answer_data(extra.end, parse_printed(extra.end, reply))
+        answer = answer_data(extra.end, parse_printed_json(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
@@ -142,7 +142,7 @@ class PythonQueries:
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
         code = await anyio.to_thread.run_sync(install_expression)  # the first call reads files
-        parse_printed("Codriver's modules", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s))
+        parse_printed_json("Codriver's modules", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s))
         self._is_loaded = True
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
@@ -156,7 +156,7 @@ class PythonQueries:
             return await self._queries.complete(query.prefix)
         if isinstance(query, LastError):
             return await self._last_error(query)
-        return as_map(await self._call_modules(query.name, **query.request_fields(query.namespace or "")))
+        return mapping_or_empty(await self._call_modules(query.name, **query.request_fields(query.namespace or "")))
 
     async def call_op(self, op: str, fields: Mapping[str, str], on_text: Callable[[str], object]) -> str:
         """Call an op of a feature, and return its answer. The texts that it sends afterwards are passed to `on_text`.
@@ -170,22 +170,22 @@ class PythonQueries:
 
         code = call_expression(op, client=os.getpid(), **fields)
         value = await evaluate_with_messages(self._kernel, code, on_text, timeout_s=self._op_timeout_s)
-        return str(answer_data(op, parse_printed(op, value)))
+        return str(answer_data(op, parse_printed_json(op, value)))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why and where IPython cannot parse `code`. None if the code is valid or was not checked."""
-        if is_plain(code):
+        if is_plain_python(code):
             return None  # the check would delay the evaluation
         if await self._queries.check_syntax(code) is None:
             return None
         # If the two disagree, the parser is right, because it also parses the code for the run.
-        fields = as_map(await self._call_modules("syntax", code=code))
-        if not (message := as_text(fields.get("message"))):
+        fields = mapping_or_empty(await self._call_modules("syntax", code=code))
+        if not (message := text_or_none(fields.get("message"))):
             return None
         line, column = fields.get("line"), fields.get("column")
         return SyntaxIssue(
             message,
-            as_text(fields.get("class")) or "SyntaxError",
+            text_or_none(fields.get("class")) or "SyntaxError",
             line if isinstance(line, int) else None,
             column if isinstance(column, int) else None,
         )
@@ -201,11 +201,11 @@ class PythonQueries:
         return build_thread_dump(parse_python_dump(str(text)), WORKER_PYTHON.tooling)
 
     async def _last_error(self, query: LastError) -> Mapping[str, object]:
-        answer = as_map(await self._call_modules(query.name, **query.request_fields("")))
-        parts = as_map(answer.get("error"))
+        answer = mapping_or_empty(await self._call_modules(query.name, **query.request_fields("")))
+        parts = mapping_or_empty(answer.get("error"))
         if not parts:
             return EMPTY_MAPPING
-        trace = add_locals(parse_trace_fields(parts, WORKER_PYTHON), as_list(answer.get("locals")))
+        trace = add_locals(parse_trace_fields(parts, WORKER_PYTHON), list_or_empty(answer.get("locals")))
         chain = tuple(replace(link, frames=mark_user_frames(link.frames, self.workspace)) for link in trace.chain)
         return {"trace": replace(trace, frames=mark_user_frames(trace.frames, self.workspace), chain=chain)}
 
@@ -220,10 +220,10 @@ class PythonQueries:
         await self._queries.wait_until_free()
         code = call_expression(query, **fields)
         answer = await evaluate_expression(self._kernel, code, timeout_s=self._op_timeout_s)
-        return answer_data(query, parse_printed(query, answer))
+        return answer_data(query, parse_printed_json(query, answer))
 
 
-def is_plain(code: str) -> bool:
+def is_plain_python(code: str) -> bool:
     """Return whether code is Python without IPython's magics. Code that is too long to be checked counts as plain."""
     if len(code) > MAX_CHECKED_CHARACTERS:
         return True

@@ -22,7 +22,7 @@ from codriver.errors import RefusedError
 from codriver.features.jupyter.kernels.http_exchange import HttpExchange
 from codriver.log.control_characters import escape_to_one_line
 from codriver.repls.contract.adapter import ReplUnreachableError
-from codriver.wire.untrusted import as_map, as_maps
+from codriver.wire.untrusted import mapping_or_empty, mappings_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -110,12 +110,14 @@ class ServerApi:
 
     async def kernels(self) -> tuple[KernelModel, ...]:
         """Return the running kernels. A Kernel Gateway only lists them if it is configured to."""
-        return tuple(map(_parse_kernel, as_maps(await self._request("GET", "/api/kernels"))))
+        return tuple(map(_parse_kernel, mappings_or_empty(await self._request("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
         """Return the open notebooks and consoles. A Kernel Gateway has none."""
-        rows = as_maps(await self._request("GET", "/api/sessions"))
-        return tuple(ServerSession(str(row.get("path", "")), _parse_kernel(as_map(row.get("kernel")))) for row in rows)
+        rows = mappings_or_empty(await self._request("GET", "/api/sessions"))
+        return tuple(
+            ServerSession(str(row.get("path", "")), _parse_kernel(mapping_or_empty(row.get("kernel")))) for row in rows
+        )
 
     async def kernel(self, kernel: str) -> KernelModel:
         """Return one kernel.
@@ -123,7 +125,7 @@ class ServerApi:
         Raises:
             KernelNotFoundError: no kernel has this id.
         """
-        return _parse_kernel(as_map(await self._request("GET", _kernel_path(kernel))))
+        return _parse_kernel(mapping_or_empty(await self._request("GET", _kernel_path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
         """Start a kernel from a kernelspec and return it. An empty `spec` is the server's default.
@@ -131,7 +133,9 @@ class ServerApi:
         A gateway only accepts variables in `env` that start with `KERNEL_`, and a Jupyter Server accepts none.
         """
         body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
-        return _parse_kernel(as_map(await self._request("POST", "/api/kernels", body, timeout_s=START_TIMEOUT_S)))
+        return _parse_kernel(
+            mapping_or_empty(await self._request("POST", "/api/kernels", body, timeout_s=START_TIMEOUT_S))
+        )
 
     async def interrupt(self, kernel: str) -> None:
         """Interrupt the code that a kernel is running.

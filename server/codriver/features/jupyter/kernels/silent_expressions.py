@@ -95,4 +95,4 @@ def silent_request(code: str) -> dict[str, object]:
 
 def expression_value(reply: Message | None) -> Mapping[str, object]:
     """Return the result of the expression in a reply."""
-    return mapping_at(reply.mapping("user_expressions"), "it") if reply is not None else {}
+    return mapping_at(reply.mapping_field("user_expressions"), "it") if reply is not None else {}

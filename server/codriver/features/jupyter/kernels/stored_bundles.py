@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
-from codriver.repls.contract.display_data import IMAGE_TYPES, TEXT_TYPES, data_of
+from codriver.repls.contract.display_data import IMAGE_TYPES, TEXT_TYPES, media_type_text
 from codriver.repls.contract.events import Value
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class StoredBundles:
             types = sorted({available_type for bundle in bundles_by_number.values() for available_type in bundle})
             available = f"it has {', '.join(types)}" if types else "text and images are in the answer of the evaluation"
             return f"it has no {mime_type}, or it is no longer stored: {available}"
-        text = data_of(bundles[-1], mime_type)
+        text = media_type_text(bundles[-1], mime_type)
         limits = part.limits
         length = limits.max_length if limits.is_length_explicit and limits.max_length else DEFAULT_PART_CHARACTERS
         part_text = text[part.start : part.start + length]
@@ -88,4 +88,4 @@ class StoredBundles:
 
 
 def _bundle_size(bundle: Bundle) -> int:
-    return sum(len(data_of(bundle, name)) for name in bundle)
+    return sum(len(media_type_text(bundle, name)) for name in bundle)

@@ -241,7 +241,7 @@ class ZmqChannel(Channel):
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_TIMEOUT_S)
         with anyio.move_on_after(DELIVERY_TIMEOUT_S):
-            while not all(other_socket.is_read for other_socket in self._sockets.values()):
+            while not all(other_socket.is_drained for other_socket in self._sockets.values()):
                 await anyio.sleep(DRAIN_TIMEOUT_S)
         is_closed = cause == CLOSED_MESSAGE
         self._set_closed("the kernel exited or was restarted" if is_closed else cause)
@@ -264,7 +264,7 @@ class ZmqChannel(Channel):
             self._is_idle = message.state == "idle"
         for part in _split_long_text(message):
             self._on_message(part)
-            if turns.is_over:
+            if turns.is_turn_over:
                 await turns.leave_off()
 
     async def wait_closed(self) -> str:

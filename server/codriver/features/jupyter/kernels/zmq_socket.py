@@ -150,7 +150,7 @@ class ZmqSocket:
         """Decode bytes in turns, and put completed messages into the inbox when it has space."""
         start = 0
         while start < len(data):
-            if turns.is_over:
+            if turns.is_turn_over:
                 await turns.leave_off()
             end = start + min(max(SLICE_BYTES, self._decoder.missing_bytes), LONG_SLICE_BYTES)
             for chunk in self._decoder.feed(data[start:end]):
@@ -177,7 +177,7 @@ class ZmqSocket:
         self._has_item.set()
 
     @property
-    def is_read(self) -> bool:
+    def is_drained(self) -> bool:
         """Return whether all received bytes were decoded and taken from the inbox."""
         return not self._backlog_bytes and not len(self._inbox)
 

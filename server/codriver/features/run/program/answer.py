@@ -51,7 +51,7 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
     sock = _connect(run, request["socket"])
     try:
         repl = _load().EmbeddedRepl(os.getcwd(), shared["loop"])
-        hello = {"secret": request["secret"], "pid": os.getpid(), "applications": applications()}
+        hello = {"secret": request["secret"], "pid": os.getpid(), "applications": find_applications()}
         sock.sendall(json.dumps(hello).encode() + b"\n")
     except BaseException:
         sock.close()
@@ -84,13 +84,13 @@ def _load() -> Any:
         loading: dict[str, Any] = {"__name__": WORKER_MODULE + ".loading"}
         with open(os.path.join(worker_directory, "loading.py"), "rb") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)
-        loading["load"](worker_directory, WORKER_MODULE)
+        loading["load_package"](worker_directory, WORKER_MODULE)
     import importlib
 
     return importlib.import_module(WORKER_MODULE + ".serving.embedded")
 
 
-def applications() -> list[str]:
+def find_applications() -> list[str]:
     """Return the applications in this process, such as `Flask shop.app`.
 
     Applications that are bound to a name in one of the program's modules come first, followed by those that only exist

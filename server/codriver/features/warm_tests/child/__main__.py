@@ -118,7 +118,7 @@ class Forker:
         # The lowest descriptors are free in a new process, so move these to higher numbers.
         self.control = os.dup(0), os.dup(1)
         self.outputs = {name: os.memfd_create(name) for name in ("stdout", "stderr")}
-        redirect(0, os.devnull, os.O_RDONLY)
+        redirect_descriptor(0, os.devnull, os.O_RDONLY)
         for number, name in (1, "stdout"), (2, "stderr"):
             os.dup2(self.outputs[name], number)
         self.startup_files = startup_files()
@@ -139,7 +139,7 @@ class Forker:
         # The plan has the other ones, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
         self.preloader = preloader = Preloader(BASE_MODULES, (standard,), {}, {})
-        with preloader.recording(self.outputs):
+        with preloader.record_imports(self.outputs):
             with open(self.plan_path, encoding="ascii") as file:
                 self.plan = eval(file.read(), {})
             preloader.libraries = tuple(self.plan["libraries"])
@@ -210,7 +210,7 @@ class Forker:
             file.write(ascii(self.plan))
         os.dup2(self.control[0], 0)
         os.dup2(self.control[1], 1)
-        redirect(2, os.devnull, os.O_WRONLY)
+        redirect_descriptor(2, os.devnull, os.O_WRONLY)
         environment = {**self.environment, "PYTHONHASHSEED": self.seed}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
 
@@ -247,7 +247,7 @@ class Forker:
             received = os.read(self.control[0], 65536)
             if not received:
                 for pid in children.values():
-                    kill_group(pid)
+                    kill_process_group(pid)
                 os._exit(0)
             *lines, rest = (rest + received).split(b"\n")
             for line in lines:
@@ -265,7 +265,7 @@ class Forker:
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
-        redirect(1, run["output"], os.O_WRONLY | os.O_APPEND)
+        redirect_descriptor(1, run["output"], os.O_WRONLY | os.O_APPEND)
         os.dup2(1, 2)
         os.chdir(run["directory"])
         os.environ.clear()
@@ -330,14 +330,14 @@ class PlainProcessRequest:
             return False
 
 
-def redirect(descriptor: int, path: str, flags: int) -> None:
+def redirect_descriptor(descriptor: int, path: str, flags: int) -> None:
     """Redirect a file descriptor to a file."""
     opened = os.open(path, flags)
     os.dup2(opened, descriptor)
     os.close(opened)
 
 
-def kill_group(pid: int) -> None:
+def kill_process_group(pid: int) -> None:
     """Kill a process group."""
     try:  # noqa: SIM105 - `contextlib` may not be loaded
         os.killpg(pid, 9)

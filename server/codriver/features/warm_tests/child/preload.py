@@ -133,7 +133,7 @@ class Preloader:
     # Recording
 
     @contextmanager
-    def recording(self, outputs: Mapping[str, int]) -> Iterator[None]:
+    def record_imports(self, outputs: Mapping[str, int]) -> Iterator[None]:
         """Record imports and their side effects. `outputs` are the files that the standard streams write to."""
         environ_type: Any = type(os.environ)
         replaced: list[tuple[Any, str, Any]] = []
@@ -449,7 +449,7 @@ class Preloader:
                 self.detached.add(name)
         self._forget_cached_attributes()
         self._contents.clear()
-        self.registries.forget()
+        self.registries.discard_copies()
 
     def _record_registrations(self) -> None:
         """Record for each import what it added to containers of modules that it does not import itself."""
@@ -581,12 +581,12 @@ class RefusedCall:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Record the caller and call the original function."""
-        if self.preloader.importing() is not None and not is_called_by(FACT_FINDING_MODULES):
+        if self.preloader.importing() is not None and not is_called_from(FACT_FINDING_MODULES):
             self.preloader.add_current_obstacle(self.obstacle)
         return self.real(*arguments, **options)
 
 
-def is_called_by(names: frozenset[str]) -> bool:
+def is_called_from(names: frozenset[str]) -> bool:
     """Return whether a function of one of these modules is on the stack, above the module being imported."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
@@ -607,7 +607,7 @@ class RecordingUrandom:
         """Record the caller and return random bytes."""
         preloader = self.preloader
         is_allowed = preloader.importing() is None or preloader.is_redrawn() or preloader.is_draw_allowed
-        if not is_allowed and not is_called_by(KEY_DRAWING_MODULES):
+        if not is_allowed and not is_called_from(KEY_DRAWING_MODULES):
             preloader.add_current_obstacle("draws random numbers")
         return self.real(size)
 

@@ -177,6 +177,6 @@ class Registries:
                 found[name] = paths
         return found
 
-    def forget(self) -> None:
+    def discard_copies(self) -> None:
         """Discard the copies."""
         self._known.clear()

@@ -13,7 +13,7 @@ import time
 from .effects import repeat_effect, warning_action
 from .import_record import current_environment, native_variables
 from .process_state import file_stat, random_state
-from .scripts import file_of, hide_frames
+from .scripts import hide_frames, module_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Revealer:
                     return sys.modules[name]
             before, started_s = self.record.imported_s, perf_counter()
             module = self._real_find(name, import_, **options)
-            if (file := file_of(module)) and self.preloader.is_library(file):
+            if (file := module_file(module)) and self.preloader.is_library(file):
                 self.record.imported_s = before + perf_counter() - started_s
             return module
 
@@ -98,14 +98,14 @@ class Revealer:
                     closure.add(other)
                     ahead.append(other)
         records = {module_name: self.preloader.record(module_name) for module_name in closure}
-        hook, replaced = rewriting_hook(), self.replaced_modules()
+        hook, replaced = find_rewriting_hook(), self.replaced_modules()
         for looker, definer in self.preloader.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
                 self.request_plain(definer, "subclasses", looker, [])
         found = {
             module_name: obstacle
             for module_name, record in records.items()
-            if (obstacle := self.obstacle(module_name, record, replaced, hook))
+            if (obstacle := self.find_obstacle(module_name, record, replaced, hook))
         }
         for module_name, (kind, about) in found.items():
             others = [other for other in found if other != module_name and found[other][0] == kind]
@@ -136,7 +136,7 @@ class Revealer:
                 return None
         return "replaced", concerned[0]
 
-    def obstacle(
+    def find_obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
     ) -> tuple[str, str] | None:
         """Return the reason why a module may not be revealed, as a kind and its subject."""
@@ -254,7 +254,7 @@ class Revealer:
         for import_ in record.imports:
             if import_ in self.hidden:
                 self.reveal(import_)
-        if record.loader == "AssertionRewritingHook" and (hook := rewriting_hook()) is not None:
+        if record.loader == "AssertionRewritingHook" and (hook := find_rewriting_hook()) is not None:
             module.__loader__ = hook
             vars(module.__spec__).update(loader=hook)
             hook._rewritten_names[name] = sys.modules["pathlib"].Path(record.origin)
@@ -317,7 +317,7 @@ def closure_cell_contents(cell: Any) -> list[Any]:
         return []
 
 
-def rewriting_hook() -> Any:
+def find_rewriting_hook() -> Any:
     """Return pytest's import hook, or None."""
     return next((finder for finder in sys.meta_path if type(finder).__name__ == "AssertionRewritingHook"), None)
 

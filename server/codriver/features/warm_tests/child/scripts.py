@@ -87,7 +87,7 @@ class RunRecord:
         present = dict(sys.modules)
         ordered = dict.fromkeys([*(name for name in self.started if name in present), *present])
         modules = [
-            (name, file_of(present[name])) for name in ordered if name not in self.base and isinstance(name, str)
+            (name, module_file(present[name])) for name in ordered if name not in self.base and isinstance(name, str)
         ]
         record = {
             "modules": modules,
@@ -100,7 +100,7 @@ class RunRecord:
         os.replace(f"{self.path}.new", self.path)
 
 
-def file_of(module: Any) -> str:
+def module_file(module: Any) -> str:
     """Return the file of a module, or the first directory of a namespace package; empty if the module has neither."""
     try:
         file = module.__file__ or next(iter(module.__path__), "")

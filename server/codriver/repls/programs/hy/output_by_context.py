@@ -35,13 +35,13 @@ class Output(io.TextIOBase):
         self.running: list[Any] = []
         self.process: Any = sys.__stdout__
 
-    def stream(self) -> Any:
+    def current_stream(self) -> Any:
         """Return the stream for the code that is printing."""
         return context_stream.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
         """Forward text. The process's own output is flushed after each line, as in a terminal."""
-        stream = self.stream()
+        stream = self.current_stream()
         count = int(stream.write(text))
         if stream is self.process and text.endswith("\n"):
             stream.flush()
@@ -49,7 +49,7 @@ class Output(io.TextIOBase):
 
     def flush(self) -> None:
         """Flush the stream for the code that is printing."""
-        self.stream().flush()
+        self.current_stream().flush()
 
 
 class Sys:

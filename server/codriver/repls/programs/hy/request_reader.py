@@ -18,7 +18,7 @@ server = sys.modules.get("hy-nrepl.server") or sys.modules["hy_nrepl.server"]
 handler: Any = server.ReplRequestHandler
 
 
-def size(data: bytearray) -> int:
+def first_value_length(data: bytearray) -> int:
     """Return the length of the first bencoded value, or 0 if it is incomplete."""
     position = depth = 0
     while position < len(data):
@@ -58,7 +58,7 @@ class OneByOne:
         self.started.clear()
         while True:
             try:
-                end = size(self.pending)
+                end = first_value_length(self.pending)
             except ValueError:
                 end = len(self.pending)
             if end:

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 
-SETTLED_NS = 10 * 10**9
+MAX_COMPILATION_NS = 10 * 10**9
 """The longest time that a compilation may take, in nanoseconds.
 
 Code compiled later than this after its source was written cannot be from an older version of the source.
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def watch(lifeline: int) -> None:
+def exit_with_repl(lifeline: int) -> None:
     """End the process when the REPL ends."""
     while os.read(lifeline, 4096):
         pass
     os._exit(1)
 
 
-def find_as_the_repl_does() -> None:
+def prefer_local_modules() -> None:
     """Make modules in the current directory and its `src` take precedence over installed ones."""
     sys.argv = [""]
     directory = os.getcwd()
@@ -45,7 +45,7 @@ def find_as_the_repl_does() -> None:
     sys.path[:] = roots + [entry for entry in sys.path if entry not in ("", *roots)]
 
 
-def ignore_cached_code() -> None:
+def ignore_recent_bytecode() -> None:
     """Use the cached bytecode of the project's files only if it was written well after the source.
 
     Python compares only seconds and sizes, and a quick edit may change neither. An empty cache directory (`-X
@@ -65,14 +65,14 @@ def ignore_cached_code() -> None:
             compiled = os.stat(importlib.util.cache_from_source(path)).st_mtime_ns
         except (OSError, NotImplementedError):
             return stats
-        if compiled <= max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS:
+        if compiled <= max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS:
             stats["size"] = -1  # no file has this size, so the cached bytecode is ignored
         return stats
 
     loader.path_stats = path_stats
 
 
-def run(request: dict[str, Any]) -> dict[str, object]:
+def run_request(request: dict[str, Any]) -> dict[str, object]:
     """Run the program of a request, and return its answer or error."""
     space: dict[str, Any] = {"__name__": "tests"}
     try:
@@ -89,13 +89,13 @@ def main() -> None:
         request = json.loads(lifeline_file.readline())
     os.dup2(nothing, 0)
     os.close(nothing)
-    threading.Thread(target=watch, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=exit_with_repl, args=(lifeline,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    find_as_the_repl_does()
-    ignore_cached_code()
+    prefer_local_modules()
+    ignore_recent_bytecode()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    answer = run(request)
+    answer = run_request(request)
     sys.stdout.flush()
     sys.stderr.flush()
     with open(request["result"] + ".new", "w", encoding="utf-8") as file:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from .run_values import be_deaf
+from .run_values import ignore_interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POLL_S, GRACE_S = 0.03, 5
 
 
-def environment() -> dict[str, str]:
+def start_environment() -> dict[str, str]:
     """Return the environment with which the REPL was started, without changes that its code has made."""
     try:
         with open("/proc/self/environ", "rb") as file:
@@ -42,7 +42,7 @@ def end(child: subprocess.Popen[bytes], kind: int) -> None:
             os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
 
 
-def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
+def wait_until_exit(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
     """Wait for the new process while printing its output, and return whether it was interrupted."""
     try:
         while child.poll() is None:
@@ -50,7 +50,7 @@ def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) 
                 child.wait(POLL_S)
             print(printed.read(), end="")
     except KeyboardInterrupt:
-        be_deaf()
+        ignore_interrupts()
         end(child, signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(GRACE_S)
@@ -95,7 +95,7 @@ def run_in_new_process(process: str, program: str, root: str, *arguments: object
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=environment(),
+                env=start_environment(),
                 cwd=root or None,
                 start_new_session=True,
             )
@@ -103,7 +103,7 @@ def run_in_new_process(process: str, program: str, root: str, *arguments: object
                 with contextlib.suppress(BrokenPipeError):
                     lifeline.write(json.dumps(request).encode() + b"\n")
                     lifeline.flush()
-                is_stopped = is_stopped_before_its_end(child, printed)
+                is_stopped = wait_until_exit(child, printed)
         if os.path.exists(result):
             with open(result, encoding="utf-8") as file:
                 answer = json.load(file)

@@ -16,7 +16,17 @@ import re
 import sys
 import traceback
 
-from .run_values import OUTPUT, TEXT, SoFar, be_deaf, file_of, frames_of, is_project_file, path_in_test_ids, pytest
+from .run_values import (
+    OUTPUT,
+    TEXT,
+    SoFar,
+    failure_frames,
+    ignore_interrupts,
+    is_project_file,
+    module_file,
+    path_in_test_ids,
+    pytest,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +48,12 @@ if TYPE_CHECKING:
 TYPE_CHECKING = False
 
 UNSUITABLE_PLUGINS = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
-NO_LISP = ["-p", "no:basilisp_test_runner"]
-INTERNAL = "INTERNALERROR> "
-COLLECTION = "(collection)"
+NO_BASILISP_OPTIONS = ["-p", "no:basilisp_test_runner"]
+INTERNAL_ERROR_PREFIX = "INTERNALERROR> "
+COLLECTION_TEST_NAME = "(collection)"
 """The name under which a file is listed that could not be collected or was skipped."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
-SETTLED_NS = 10 * 10**9
+MAX_COMPILATION_NS = 10 * 10**9
 """The longest time that a compilation may take, in nanoseconds. See `new_process`."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
@@ -73,7 +83,7 @@ class Plugin:
         self.so_far = SoFar(sys.stdout)
         self.is_known = self.is_stopped = False
 
-    def tests(self, patterns: Iterable[str]) -> Iterator[str]:
+    def project_test_modules(self, patterns: Iterable[str]) -> Iterator[str]:
         """Yield the names of loaded modules that are test files of the project."""
         matches = [re.compile(fnmatch.translate(pattern.rpartition("/")[2])).match for pattern in patterns]
         for name, module in list(sys.modules.items()):
@@ -82,17 +92,17 @@ class Plugin:
                 continue
             base = os.path.splitext(os.path.basename(file))[0] + ".py"
             # Comparing names takes a hundredth of the time of resolving files, and there are many modules.
-            if any(match(base) for match in matches) and is_project_file(file_of(module)):
+            if any(match(base) for match in matches) and is_project_file(module_file(module)):
                 yield name
 
     def add_patterns(self, patterns: list[str]) -> None:
         """Remove loaded test modules from `sys.modules`, because pytest would use them instead of edited files."""
         self.patterns += patterns
-        self.saved.update({name: sys.modules.pop(name) for name in self.tests(patterns)})
+        self.saved.update({name: sys.modules.pop(name) for name in self.project_test_modules(patterns)})
 
-    def put_back(self) -> None:
+    def restore_modules(self) -> None:
         """Restore the removed modules. Those that this run loaded for the first time stay loaded."""
-        for name in self.tests(self.patterns):
+        for name in self.project_test_modules(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
         for name, module in self.saved.items():
@@ -122,7 +132,7 @@ class Plugin:
     def is_left_out(self, config: Any, target: str) -> bool:
         """Return whether the project's settings exclude a file from a complete run."""
         file = os.path.realpath(target)
-        if [path_in_test_ids(file), COLLECTION] not in self.only:
+        if [path_in_test_ids(file), COLLECTION_TEST_NAME] not in self.only:
             return False
         root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
         paths = [os.path.realpath(os.path.join(root, directory)) for directory in config.getini("testpaths")]
@@ -154,9 +164,9 @@ class Plugin:
 
     def is_selected(self, item: Item) -> bool:
         """Return whether a test is selected."""
-        name = full_name(item)
+        name = test_name_in_file(item)
         if self.only:
-            return [self.home(item), name] in self.only or [self.home(item), COLLECTION] in self.only
+            return [self.home(item), name] in self.only or [self.home(item), COLLECTION_TEST_NAME] in self.only
         plain = name.partition("[")[0]
         return not self.selected or self.selected in (name, plain) or plain.startswith(self.selected + ".")
 
@@ -178,7 +188,7 @@ class Plugin:
     @early
     def pytest_keyboard_interrupt(self, excinfo: Error) -> None:
         """Remember where the run was interrupted."""
-        be_deaf()
+        ignore_interrupts()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
             self.stopped = self.location(self.running, excinfo.tb)
@@ -196,10 +206,10 @@ class Plugin:
             cause = None if report.skipped else self.causes.get(report.nodeid)
             row: Row = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
             if cause:
-                row = cause_of(cause, file)
+                row = describe_collection_error(cause, file)
             self.rows.append(
                 {
-                    "test": COLLECTION,
+                    "test": COLLECTION_TEST_NAME,
                     "ns": self.names.get(file, report.nodeid),
                     "file": file,
                     "outcome": "pass" if report.skipped else "error",
@@ -220,7 +230,7 @@ class Plugin:
             return
         item, error = self.errors[known]
         self.seen.add(report.nodeid)
-        named = (self.home(item), full_name(item))
+        named = (self.home(item), test_name_in_file(item))
         self.times[named] = self.times.get(named, 0) + report.duration
         expected = getattr(report, "wasxfail", None)
         # A test with subtests counts once, and only failed subtests have results. pytest 9 has them built in, older
@@ -253,12 +263,17 @@ class Plugin:
         """Return the position of a test: the last line of its file in the traceback, or its first line."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
-        row = {"test": full_name(item), "ns": self.home(item), "file": file, "line": None if line is None else line + 1}
+        row = {
+            "test": test_name_in_file(item),
+            "ns": self.home(item),
+            "file": file,
+            "line": None if line is None else line + 1,
+        }
         frames = traceback.extract_tb(trace)
         for frame in frames:
             if os.path.realpath(frame.filename) == file:
                 row["line"] = frame.lineno
-        return dict(row, frames=frames_of(frames))
+        return dict(row, frames=failure_frames(frames))
 
     def row(
         self,
@@ -274,21 +289,21 @@ class Plugin:
         trace = error.tb if error else None
         row = dict(self.location(item, trace), outcome=outcome, message=message, how=how, trace=trace)
         if report is not None:
-            row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
+            row["actual"] = (error_message(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:
                 if title.endswith(report.when):
                     self.output.append("--- " + row["test"] + ": " + title + " ---\n" + text[-TEXT:].rstrip() + "\n")
         self.rows.append(row)
 
 
-def cause_of(error: BaseException, file: str) -> Row:
+def describe_collection_error(error: BaseException, file: str) -> Row:
     """Describe why a file could not be collected, without the frames of pytest that precede the reason."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == file]
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
         lines.append(error.lineno)
     imports = os.sep + "importlib" + os.sep
-    row = [frame for frame in frames_of(frames) if imports not in frame["file"] and frame["file"][0] != "<"]
+    row = [frame for frame in failure_frames(frames) if imports not in frame["file"] and frame["file"][0] != "<"]
     words = (
         str(error)
         if type(error).__name__ == "CollectError"
@@ -298,19 +313,23 @@ def cause_of(error: BaseException, file: str) -> Row:
     return {"actual": words.strip()[:TEXT], "line": line, "frames": row, "trace": error.__traceback__}
 
 
-def reason_in(reason: str) -> str:
+def shorten_hook_error(reason: str) -> str:
     """Return the last lines of an error in a hook, leaving out about a hundred lines of pytest's own frames."""
-    inner = [splitline[len(INTERNAL) :] for splitline in reason.splitlines() if splitline.startswith(INTERNAL)]
+    inner = [
+        splitline[len(INTERNAL_ERROR_PREFIX) :]
+        for splitline in reason.splitlines()
+        if splitline.startswith(INTERNAL_ERROR_PREFIX)
+    ]
     return "\n".join(inner[-6:]) if inner else reason[-TEXT:]
 
 
-def words_of(error: Error) -> str:
+def error_message(error: Error) -> str:
     """Return the message of an error, formatted by the error itself if possible."""
     formatted = getattr(error.value, "formatrepr", None)
     return str(getattr(formatted and formatted(), "errorstring", None) or error.exconly())
 
 
-def full_name(item: Item) -> str:
+def test_name_in_file(item: Item) -> str:
     """Return the name of a test within its file, with dots as separators."""
     names: list[str] = []
     while item is not None and not isinstance(item, pytest.File):
@@ -319,7 +338,7 @@ def full_name(item: Item) -> str:
     return ".".join(names)
 
 
-def options(files: Iterable[str], match: str) -> list[str]:
+def overriding_options(files: Iterable[str], match: str) -> list[str]:
     """Return command-line options that override project settings which would redirect output or end the process."""
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -329,7 +348,7 @@ def options(files: Iterable[str], match: str) -> list[str]:
     return given
 
 
-def has_lisp(targets: Sequence[str]) -> bool:
+def may_have_basilisp_tests(targets: Sequence[str]) -> bool:
     """Return whether Basilisp tests may exist, because its plugin first compiles all of Basilisp.
 
     A directory with too many files to search counts as if it had some.
@@ -339,20 +358,20 @@ def has_lisp(targets: Sequence[str]) -> bool:
         if target.endswith(LISP):
             return True
         for at, prefixes, files in os.walk(target):
-            prefixes[:] = [prefix for prefix in prefixes if not is_foreign(at, prefix)]
+            prefixes[:] = [prefix for prefix in prefixes if not is_foreign_directory(at, prefix)]
             seen += len(prefixes) + len(files)
             if seen > WALKED or any(file.endswith(LISP) for file in files):
                 return True
     return False
 
 
-def is_foreign(at: str, name: str) -> bool:
+def is_foreign_directory(at: str, name: str) -> bool:
     """Return whether a directory contains nothing of the project's own."""
     return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
 
 
 @contextlib.contextmanager
-def without_cached_code() -> Iterator[None]:
+def ignore_recent_test_bytecode() -> Iterator[None]:
     """Make pytest use cached bytecode of a test file only if it was written well after the file.
 
     pytest compares only seconds and sizes, and a quick edit may change neither.
@@ -363,7 +382,7 @@ def without_cached_code() -> Iterator[None]:
     def read_newer(source: Any, compiled: Any, *more: Any, **named: Any) -> object:
         try:
             status = os.stat(source)
-            is_newer = os.stat(compiled).st_mtime_ns > max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED_NS
+            is_newer = os.stat(compiled).st_mtime_ns > max(status.st_mtime_ns, status.st_ctime_ns) + MAX_COMPILATION_NS
         except OSError:
             return None
         return read(source, compiled, *more, **named) if is_newer else None
@@ -378,7 +397,7 @@ def without_cached_code() -> Iterator[None]:
         rewriting._read_pyc = read
 
 
-def by_pytest(
+def run_pytest(
     targets: list[str],
     names: dict[str, str],
     extra: list[str],
@@ -392,17 +411,19 @@ def by_pytest(
     importlib.invalidate_caches()
     try:
         plugin.add_patterns(["conftest.py"])
-        with without_cached_code(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
-            given = options([*names, *targets], match) + ([] if has_lisp(targets) else NO_LISP)
+        with ignore_recent_test_bytecode(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+            given = overriding_options([*names, *targets], match) + (
+                [] if may_have_basilisp_tests(targets) else NO_BASILISP_OPTIONS
+            )
             status = pytest.main([*given, *targets], plugins=[plugin])
     finally:
         sys.path[:], sys.dont_write_bytecode = path, plugin.is_silent
-        plugin.put_back()
+        plugin.restore_modules()
     print("".join(plugin.output)[-OUTPUT:], end="")
     if plugin.is_stopped and not plugin.stopped:
         raise KeyboardInterrupt
     if status in (3, 4) and not plugin.rows:
-        raise RuntimeError("pytest could not run:\n" + reason_in(screen.getvalue().strip()))
+        raise RuntimeError("pytest could not run:\n" + shorten_hook_error(screen.getvalue().strip()))
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
     if selected and not match and plugin.is_known and not (plugin.seen or plugin.rows) and not plugin.stopped:

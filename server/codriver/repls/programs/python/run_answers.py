@@ -18,21 +18,21 @@ import time
 import traceback
 import unittest
 
-from .pytest_runs import by_pytest
+from .pytest_runs import run_pytest
 from .run_values import (
     FRAMES,
     ROWS,
     TIMES,
     SoFar,
-    be_deaf,
-    display_name,
-    file_of,
-    frames_of,
-    home_of,
+    failure_frames,
+    ignore_interrupts,
     in_directory,
     is_project_file,
     is_test,
+    module_display_name,
+    module_file,
     pytest,
+    session_module,
     store_failed,
 )
 
@@ -76,7 +76,7 @@ class Recorder(unittest.TestResult):
         """Return the name of a test, its module, and its code object."""
         function = inspect.unwrap(getattr(test, "_testFunc", None) or getattr(type(test), test._testMethodName))
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
-        return owner + function.__name__, display_name(function.__module__), getattr(function, "__code__", None)
+        return owner + function.__name__, module_display_name(function.__module__), getattr(function, "__code__", None)
 
     def row(self, test: Test, outcome: str, error: Error = None, message: str | None = None, *, how: str = "") -> None:
         """Add a result for a test."""
@@ -94,7 +94,7 @@ class Recorder(unittest.TestResult):
             kind, value, trace = error
             row["actual"] = "".join(traceback.format_exception_only(kind, value)).strip()
             frames = traceback.extract_tb(trace)
-            row.update(frames=frames_of(frames), trace=trace)
+            row.update(frames=failure_frames(frames), trace=trace)
             for frame in frames:
                 if frame.filename == row["file"]:
                     row["line"] = frame.lineno
@@ -136,7 +136,7 @@ class Recorder(unittest.TestResult):
             self.row(test, "fail" if is_wrong else "error", err, subtest._subDescription())
 
 
-def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
+def module_tests(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
     """Yield each test of a module: its full name, the name of its class or function, and a test case."""
     for name, value in sorted(vars(module).items()):
         if not is_test(name, value, module):
@@ -155,14 +155,16 @@ def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
             yield name, name, unittest.FunctionTestCase(value)
 
 
-def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[str]], only: list[list[str]]) -> Outcome:
+def run_unittest(
+    modules: Iterable[ModuleType], selected: str, words: list[list[str]], only: list[list[str]]
+) -> Outcome:
     """Run tests with `unittest`. Return their number, their durations, the results, and that of an interrupted test."""
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
-        for full, short, case in tests_of(module):
-            home = display_name(module.__name__)
+        for full, short, case in module_tests(module):
+            home = module_display_name(module.__name__)
             is_selected = [home, full] in only if only else not selected or selected in (full, short)
-            if is_selected and matches(words, home + "/" + full) and (module.__name__, full) not in seen:
+            if is_selected and matches_any(words, home + "/" + full) and (module.__name__, full) not in seen:
                 seen.add((module.__name__, full))
                 suite.addTest(case)
     recorder = Recorder()
@@ -170,7 +172,7 @@ def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[s
     try:
         suite.run(recorder)
     except KeyboardInterrupt as error:
-        be_deaf()
+        ignore_interrupts()
         if recorder.running is None:
             raise
         recorder.row(recorder.running, "error", (type(error), error, error.__traceback__))
@@ -178,7 +180,7 @@ def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[s
     return len(seen), recorder.times, recorder.rows, None
 
 
-def matches(words: list[list[str]], text: str) -> bool:
+def matches_any(words: list[list[str]], text: str) -> bool:
     """Return whether a text matches an alternative: it contains all of its words, and none that starts with `!`."""
     text = text.lower()
     return not words or any(
@@ -186,7 +188,7 @@ def matches(words: list[list[str]], text: str) -> bool:
     )
 
 
-def exists(ns: str) -> bool:
+def module_exists(ns: str) -> bool:
     """Return whether a module is loaded or can be imported."""
     if ns in sys.modules:
         return True
@@ -200,7 +202,7 @@ def exists(ns: str) -> bool:
         return False
 
 
-def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
+def select_targets(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
     """Return the paths for pytest, names by file, further files, and modules without files."""
     if home and ns in ("Hy", "__main__"):
         return [], {}, [], [home]
@@ -209,9 +211,9 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
         names: dict[str, str] = {}
         modules: list[ModuleType] = []
         for name in dict.fromkeys(test_name for test_name, _ in only):
-            if not is_path(name) and not exists(name):
+            if not is_path(name) and not module_exists(name):
                 continue
-            more = chosen("__main__" if name == "user" else name, home, ())
+            more = select_targets("__main__" if name == "user" else name, home, ())
             files += more[0]
             names.update(more[1])
             modules += more[3]
@@ -222,12 +224,12 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
         return [ns], {}, [], []
     module = sys.modules.get(ns)
     spec = None if module else importlib.util.find_spec(ns)
-    file = file_of(module) if module else spec and spec.origin
+    file = module_file(module) if module else spec and spec.origin
     file = os.path.realpath(file) if file else ""
     if pytest and is_project_file(file) and os.path.isfile(file):
         if os.path.basename(file) == "__init__.py":
             return [os.path.dirname(file)], {}, [], []
-        return [file], {file: display_name(ns)}, [], []
+        return [file], {file: module_display_name(ns)}, [], []
     return [], {}, [], [module or importlib.import_module(ns)]
 
 
@@ -235,18 +237,18 @@ def _of_loaded(home: ModuleType | None) -> Chosen:
     """Select everything: pytest's default, and the test modules that are loaded."""
     loaded = [candidate for _, candidate in sorted(sys.modules.items()) if isinstance(candidate, type(sys))]
     modules = [
-        candidate for candidate in loaded if is_project_file(file_of(candidate)) or candidate.__name__ == "__main__"
+        candidate for candidate in loaded if is_project_file(module_file(candidate)) or candidate.__name__ == "__main__"
     ]
     modules += [home] if home else []
     modules = [
         module for module in modules if any(is_test(name, value, module) for name, value in list(vars(module).items()))
     ]
-    files = {module.__name__: file for module in modules if pytest and (file := file_of(module)) is not None}
-    names = {file: display_name(name) for name, file in files.items()}
-    return [], names, list(names), [module for module in modules if file_of(module) not in names]
+    files = {module.__name__: file for module in modules if pytest and (file := module_file(module)) is not None}
+    names = {file: module_display_name(name) for name, file in files.items()}
+    return [], names, list(names), [module for module in modules if module_file(module) not in names]
 
 
-def no_pytest() -> str:
+def missing_pytest_message() -> str:
     """Return the message for a project without pytest."""
     return "pytest 7 or later is not installed in this REPL's environment (" + sys.executable + ")"
 
@@ -270,7 +272,7 @@ def run_in_process(
 ) -> str:
     """Run tests in the current directory, and return the report as JSON."""
     store_failed([])
-    home = home_of(session)
+    home = session_module(session)
     ns, _, node = ns.partition("::")
     if node:
         selected = node
@@ -280,30 +282,32 @@ def run_in_process(
     # Hy names may contain hyphens, Python names cannot.
     name, bracket, parameters = selected.partition("[")
     selected = name.replace("-", "_") + bracket + parameters
-    if ns and not (home and ns == "Hy") and not is_path(ns) and not exists(ns):
+    if ns and not (home and ns == "Hy") and not is_path(ns) and not module_exists(ns):
         return json.dumps({"missing": True})
     if is_path(ns) and not pytest:
-        raise LookupError(no_pytest() + ": files of tests need it; install it there, or give a module as namespace")
+        raise LookupError(
+            missing_pytest_message() + ": files of tests need it; install it there, or give a module as namespace"
+        )
     try:
-        targets, names, extra, modules = chosen(ns, home, only)
+        targets, names, extra, modules = select_targets(ns, home, only)
     except ModuleNotFoundError as error:
         if error.name == "pytest":
-            raise LookupError(no_pytest() + ", and the tests import it: install it there") from error
+            raise LookupError(missing_pytest_message() + ", and the tests import it: install it there") from error
         raise
     count, stopped = 0, None
     times: list[list[object]] = []
     rows: list[Row] = []
     if pytest and (targets or not (ns or only)):
-        count, times, rows, stopped = by_pytest(targets, names, extra, selected, match, only)
+        count, times, rows, stopped = run_pytest(targets, names, extra, selected, match, only)
     if modules and not stopped:
         if match and not words:
             raise ValueError(repr(match) + " is for pytest; write match here as: word and not other or word")
-        more, others_times, others, stopped = by_unittest(modules, selected, words, only)
+        more, others_times, others, stopped = run_unittest(modules, selected, words, only)
         count, times, rows = count + more, times + others_times, rows + others
     if not pytest and not rows:
-        print(no_pytest() + ": the tests of the modules that are loaded were looked for, with unittest")
+        print(missing_pytest_message() + ": the tests of the modules that are loaded were looked for, with unittest")
     if selected and not count and not (rows or stopped):
-        raise LookupError("there is no test " + selected + " in " + (display_name(ns) or "the loaded modules"))
+        raise LookupError("there is no test " + selected + " in " + (module_display_name(ns) or "the loaded modules"))
     return _report(count, times, rows, stopped)
 
 

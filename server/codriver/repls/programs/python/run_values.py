@@ -42,39 +42,39 @@ __all__ = [
     "TEXT",
     "TIMES",
     "SoFar",
-    "display_name",
-    "file_of",
-    "frames_of",
-    "home_of",
+    "failure_frames",
     "in_directory",
     "is_project_file",
     "is_test",
+    "module_display_name",
+    "module_file",
     "path_in_test_ids",
     "pytest",
+    "session_module",
     "store_failed",
 ]  # fmt: skip
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
-FAILED_TEST = "_codriver_red_test"
+FAILED_TEST_MODULE = "_codriver_red_test"
 """The module that retains the frames of the last failed test for `codriver.repls.worker.basics.frame_spaces`."""
-HY_SESSION = "hy-nrepl-session-"
-RECORD = "\x1e"
+HY_SESSION_PREFIX = "hy-nrepl-session-"
+RECORD_SEPARATOR = "\x1e"
 REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
 
 
-def display_name(module: str) -> str:
+def module_display_name(module: str) -> str:
     """Return the display name of a module."""
-    return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
+    return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION_PREFIX) else module
 
 
-def home_of(session: str) -> ModuleType | None:
+def session_module(session: str) -> ModuleType | None:
     """Return the module of a hy-nrepl session. It is searched among all objects, because no table contains it."""
-    name, module = HY_SESSION + session, type(os)
+    name, module = HY_SESSION_PREFIX + session, type(os)
     found = [candidate for candidate in gc.get_objects() if type(candidate) is module] if session else []
     return next((candidate for candidate in found if vars(candidate).get("__name__") == name), None)
 
 
-def file_of(module: ModuleType) -> str | None:
+def module_file(module: ModuleType) -> str | None:
     """Return the resolved path of a module's file, or None if it has none."""
     file = getattr(module, "__file__", None)
     return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
@@ -113,7 +113,7 @@ def in_directory(directory: str) -> Iterator[None]:
             os.chdir(before or ".")
 
 
-def frames_of(frames: traceback.StackSummary) -> list[Row]:
+def failure_frames(frames: traceback.StackSummary) -> list[Row]:
     """Return the frames of a failure, innermost first, without those of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
     reported: list[Row] = [
@@ -146,12 +146,12 @@ class SoFar:
         rows = [{name: row[name] for name in REPORTED_FIELDS if row.get(name) is not None} for row in failures]
         record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows, "of": self.of}
         with contextlib.suppress(Exception):
-            self.stream.write(RECORD + json.dumps(record) + "\n")
+            self.stream.write(RECORD_SEPARATOR + json.dumps(record) + "\n")
 
 
 def store_failed(rows: list[Row]) -> None:
     """Retain the frames of the run's first failure until the next run, and remove tracebacks from the rows."""
-    module: Any = types.ModuleType(FAILED_TEST)
+    module: Any = types.ModuleType(FAILED_TEST_MODULE)
     module.frames, module.spaces = [], {}
     traces = [(row.get("frames") or [], row.pop("trace", None)) for row in rows]
     for frames, trace in traces:
@@ -167,7 +167,7 @@ def store_failed(rows: list[Row]) -> None:
             start = locations.index(location, start) + 1
             module.frames.append(found[start - 1][0])
         break
-    sys.modules[FAILED_TEST] = module
+    sys.modules[FAILED_TEST_MODULE] = module
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:
@@ -179,7 +179,7 @@ def is_test(name: str, value: object, module: ModuleType) -> bool:
     return inspect.isfunction(value) and name.startswith("test")
 
 
-def be_deaf() -> None:
+def ignore_interrupts() -> None:
     """Ignore interrupts until the results are reported. The worker accepts them again afterwards.
 
     An interrupt may be repeated until the run has ended, and must not prevent the report of the tests that passed.

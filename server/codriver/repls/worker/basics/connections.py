@@ -78,9 +78,9 @@ class Connection:
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send a reply to `message`, after all earlier ones. The reply is dropped if the client has disconnected."""
-        self.push(pack(message, fields))
+        self.push(encode_reply(message, fields))
 
-    def refuse(self, message: Message, word: str, words: str) -> None:
+    def reply_failure(self, message: Message, word: str, words: str) -> None:
         """Reply that a request failed, with the status `word` and the message `words`."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
         self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
@@ -120,7 +120,7 @@ class Connection:
                     if not self._waiting:
                         return
         except (OSError, IndexError):
-            self.drop()
+            self.close()
 
     def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
         """Return a function that sends text in a field of a reply to `message`.
@@ -143,10 +143,10 @@ class Connection:
         """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_TIMEOUT_S`."""
         while self.is_open and self.waiting_bytes > MAX_QUEUED_BYTES:
             if monotonic() > self._moved_at + STALLED_TIMEOUT_S:
-                self.drop()
+                self.close()
             sleep(0.005)
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """Close the connection. Harmless if repeated."""
         with self._lock:
             self.is_open = False
@@ -155,7 +155,7 @@ class Connection:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def forget(self) -> None:
+    def close_in_child(self) -> None:
         """Close the socket in a forked child without disconnecting the client of the parent."""
         # Closing the socket object would wait for the file that the reader uses.
         with contextlib.suppress(OSError):
@@ -167,7 +167,7 @@ class Connection:
             while isinstance(message := self._next(file), dict):
                 self._handle(message, self)
                 self.wait_for_space()
-            self.drop()
+            self.close()
         for act in self.at_end:
             act()
 
@@ -180,7 +180,7 @@ class Connection:
             return None
 
 
-def pack(message: Message, fields: Mapping[str, object]) -> bytes:
+def encode_reply(message: Message, fields: Mapping[str, object]) -> bytes:
     """Encode a reply to `message`, with the ids of its request and session."""
     reply: dict[str, object] = {name: message[name] for name in ("id", "session") if isinstance(message.get(name), str)}
     reply.update(fields)

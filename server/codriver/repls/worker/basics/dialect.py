@@ -5,10 +5,10 @@ from __future__ import annotations
 import keyword
 import types
 
-from .error_report import locals_of, plain_locals_of
+from .error_report import plain_frame_locals, user_frame_locals
 from .held_definitions import UndoRecords
 from .plain_values import PYTHON_PRINTER
-from .printing import NoSuchPartError, StoredValues, display_of, send_value, shows
+from .printing import NoSuchPartError, StoredValues, has_display, render_display, send_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Dialect:
         self.undo_records: UndoRecords = UndoRecords([])
         """Records of changed definitions that can be restored."""
 
-    def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
+    def name_for_recording(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
         """Return the module and name under which calls of a function are recorded.
 
         If the name is empty, calls of the function are not recorded.
@@ -128,11 +128,11 @@ class Dialect:
 
     def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
         """Return the local variables in the frames of the user's code, each printed in at most `most` characters."""
-        return locals_of(error, most, self.plain_printer, self.local_name)
+        return user_frame_locals(error, most, self.plain_printer, self.local_name)
 
     def plain_locals_of(self, error: BaseException) -> list[str]:
         """Return the plain local variables of the frame in which the user's code failed, each as `name=value`."""
-        return plain_locals_of(error, self.plain_printer, self.local_name)
+        return plain_frame_locals(error, self.plain_printer, self.local_name)
 
     def local_name(self, name: str) -> str:
         """Return the name of a local variable in the source, or "" if the user did not write it."""
@@ -161,8 +161,8 @@ class Dialect:
             number, path = int(path[0][1:]), path[1:]
         try:
             value = self.stored_values.find(message["evaluation"], number)
-            if len(path) == 1 and isinstance(path[0], str) and shows(value, path[0]):
-                page = display_of(value, path[0], start if isinstance(start, int) and start > 0 else 0)
+            if len(path) == 1 and isinstance(path[0], str) and has_display(value, path[0]):
+                page = render_display(value, path[0], start if isinstance(start, int) and start > 0 else 0)
                 send_value(job, page, self.name_of(job.session.namespace))
                 return
             value = self.part_at(value, path)
@@ -203,7 +203,7 @@ class Dialect:
     def after_answer(self) -> None:
         """Do work that no client waits for, after the end of an evaluation was reported."""
 
-    def drift(self, root: str, only: str) -> list[dict[str, str]]:
+    def find_drift(self, root: str, only: str) -> list[dict[str, str]]:
         """Return the differences between loaded modules and their files below `root`. See `Drift`."""
         raise NotImplementedError
 
@@ -211,12 +211,12 @@ class Dialect:
         """Return the names and files of the loaded modules that import the module of a file, in load order."""
         return []
 
-    def loaded(self, root: str, known: str) -> dict[str, Any]:
+    def list_loaded(self, root: str, known: str) -> dict[str, Any]:
         """Return the loaded namespaces of files below `root`. See `LispLoaded`."""
         raise NotImplementedError
 
 
-def matcher(pattern: str) -> Callable[[str], object]:
+def name_matcher(pattern: str) -> Callable[[str], object]:
     """Return a function that tests whether a name matches `pattern`."""
     import re
 
@@ -224,13 +224,13 @@ def matcher(pattern: str) -> Callable[[str], object]:
     return re.compile(".*".join(parts), re.IGNORECASE | re.DOTALL).fullmatch
 
 
-def first_line(doc: object) -> str:
+def first_doc_line(doc: object) -> str:
     """Return the first line of a docstring that is not blank, or ""."""
     lines = doc.splitlines() if isinstance(doc, str) else ()
     return next((line.strip() for line in lines if line.strip()), "")
 
 
-def kind_of(value: object, name: str) -> str:
+def value_kind(value: object, name: str) -> str:
     """Return the kind of a value for completion and lookup: keyword, module, class, function or variable."""
     if name in keyword.kwlist:
         return "keyword"

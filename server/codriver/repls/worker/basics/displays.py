@@ -28,7 +28,7 @@ PLAIN, MARKDOWN, LATEX, HTML = "text/plain", "text/markdown", "text/latex", "tex
 DISPLAY_METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}
 
 
-def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
+def displayed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
     """Return the text that a value displays if `text` only names its class, or `text` itself otherwise.
 
     `to_text` converts the parts that a pretty printer prints.
@@ -41,7 +41,7 @@ def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
     return (_display(value, to_text) or text) if BARE_OBJECT_PATTERN.fullmatch(text) else text
 
 
-def pretty_text_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
+def pretty_printed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
     """Return the text of the pretty printer of a value if `text` only names its class, or `text` itself otherwise.
 
     Other displays are not used, because they may return whole pages, and the value may be part of a collection.

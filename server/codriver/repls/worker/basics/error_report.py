@@ -57,8 +57,8 @@ def common_error_fields(error: BaseException, words: Words | None = None) -> tup
     The worker's own frames are left out. `words` returns the type and message of an error, if the language has its own
     kinds of errors.
     """
-    describe = words or words_of
-    frames = user_frames_of(traceback.extract_tb(error.__traceback__))
+    describe = words or error_summary
+    frames = select_user_frames(traceback.extract_tb(error.__traceback__))
     parts = {
         **describe(error),
         "phase": getattr(error, PHASE_ATTRIBUTE, "execution"),
@@ -66,9 +66,10 @@ def common_error_fields(error: BaseException, words: Words | None = None) -> tup
     }
     if parts["phase"] in ("execution", "print"):
         chain = [
-            _link(relation, other, describe) for relation, other in itertools.islice(linked(error), MAX_REPORTED_LINKS)
+            _link(relation, other, describe)
+            for relation, other in itertools.islice(linked_errors(error), MAX_REPORTED_LINKS)
         ]
-        left = sum(1 for _ in itertools.islice(linked(error), MAX_REPORTED_LINKS, MAX_COUNTED_LINKS))
+        left = sum(1 for _ in itertools.islice(linked_errors(error), MAX_REPORTED_LINKS, MAX_COUNTED_LINKS))
         if left:
             chain.append({"relation": "omitted", "type": "…", "message": f"{left} more errors are left out"})
         if chain:
@@ -76,7 +77,7 @@ def common_error_fields(error: BaseException, words: Words | None = None) -> tup
     return parts, frames
 
 
-def words_of(error: BaseException) -> dict[str, Any]:
+def error_summary(error: BaseException) -> dict[str, Any]:
     """Return the type, message and notes of an error."""
     name = type(error).__name__
     if type(error).__module__ not in ("builtins", "__main__"):
@@ -91,7 +92,7 @@ def words_of(error: BaseException) -> dict[str, Any]:
     return words
 
 
-def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+def linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """Yield the errors that are linked to an error, nearest first, and those in its group, each once.
 
     Each has a relation: `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of
@@ -132,7 +133,7 @@ def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
         parts = words(error)
     except Exception as failure:  # the message may come from user code
         parts = {"type": type(error).__name__, "message": "its message cannot be displayed: " + type(failure).__name__}
-    frames = user_frames_of(traceback.extract_tb(error.__traceback__))
+    frames = select_user_frames(traceback.extract_tb(error.__traceback__))
     return {"relation": relation, **parts, "trace": _lines(frames)[:MAX_LINK_FRAMES]}
 
 
@@ -143,7 +144,7 @@ def _lines(frames: Frames) -> list[str]:
 
 def add_position(parts: dict[str, Any], frames: Frames) -> None:
     """Add the position of a failure: the innermost frame of the user's code, or the innermost of all frames."""
-    user_frames = [frame for frame in frames if not is_library(frame.filename)] or frames
+    user_frames = [frame for frame in frames if not is_library_file(frame.filename)] or frames
     if user_frames:
         parts.update(file=user_frames[-1].filename, line=user_frames[-1].lineno or 1)
         column = getattr(user_frames[-1], "colno", None)
@@ -177,34 +178,34 @@ def strip_codriver_frames(error: BaseException) -> None:
     error.__traceback__ = trace
 
 
-def trim(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
+def trim_traceback(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
     """Remove the worker's frames from a formatted traceback, including those of linked errors."""
     if report is None or id(report) in seen:
         return
-    report.stack[:] = user_frames_of(report.stack)
+    report.stack[:] = select_user_frames(report.stack)
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
-        trim(other, (*seen, id(report)))
+        trim_traceback(other, (*seen, id(report)))
 
 
-def user_frames_of(frames: Iterable[traceback.FrameSummary]) -> Frames:
+def select_user_frames(frames: Iterable[traceback.FrameSummary]) -> Frames:
     """Remove the worker's frames, and those of the event loop that runs a top-level `await`."""
     rest = itertools.dropwhile(lambda frame: is_worker_or_loop(frame.filename), frames)
-    return [frame for frame in rest if not is_worker(frame.filename)]
+    return [frame for frame in rest if not is_worker_file(frame.filename)]
 
 
-def is_worker(file: str) -> bool:
+def is_worker_file(file: str) -> bool:
     """Return whether a file belongs to the worker. See `loading` for names in angle brackets."""
     return file.startswith((CODRIVER_DIRECTORY, "<codriver "))
 
 
-def is_library(file: str) -> bool:
+def is_library_file(file: str) -> bool:
     """Return whether a file belongs to the standard library or an installed package."""
     return file.startswith((STANDARD_LIBRARY_DIRECTORY, "<frozen")) or "-packages" + os.sep in file
 
 
 def is_worker_or_loop(file: str) -> bool:
     """Return whether a file belongs to the worker or to an event loop that it runs."""
-    return is_worker(file) or ("asyncio" in file and is_library(file))
+    return is_worker_file(file) or ("asyncio" in file and is_library_file(file))
 
 
 MAX_FRAMES_WITH_LOCALS = 20
@@ -215,7 +216,7 @@ AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
 """The number and maximum length of locals that are reported with an error without being requested."""
 
 
-def locals_of(
+def user_frame_locals(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     """Return rows with the locals of the user's frames.
@@ -225,7 +226,9 @@ def locals_of(
     returns the name of a variable in the source, or "" if the user did not write it.
     """
     parts: list[dict[str, Any]] = []
-    errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), MAX_REPORTED_LINKS)))
+    errors = itertools.chain(
+        [error], (other for _, other in itertools.islice(linked_errors(error), MAX_REPORTED_LINKS))
+    )
     for number, one in enumerate(errors):
         report: dict[str, dict[str, str]] = {}
         for text, values in _frames(one):
@@ -235,14 +238,16 @@ def locals_of(
     return parts
 
 
-def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
+def plain_frame_locals(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
     """Return the first plain locals of the user's innermost frame, each complete, as `name=value`."""
     for _, values in _frames(error)[:1]:
         named = (
             (report, key) for key in list(values) if (report := name(key)) and not SECRET_NAME_PATTERN.search(report)
         )
         parts = (
-            f"{report}={text}" for report, key in named if (text := printer.whole(values[key], AT_ONCE_CHARACTERS))
+            f"{report}={text}"
+            for report, key in named
+            if (text := printer.print_complete(values[key], AT_ONCE_CHARACTERS))
         )
         return list(itertools.islice(parts, AT_ONCE))
     return []
@@ -255,7 +260,7 @@ def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
     while trace is not None:
         frame = trace.tb_frame
         file = frame.f_code.co_filename
-        if not is_worker(file) and not is_library(file) and frame.f_locals is not frame.f_globals:
+        if not is_worker_file(file) and not is_library_file(file) and frame.f_locals is not frame.f_globals:
             found.append((f"{frame.f_code.co_name} ({file}:{trace.tb_lineno})", frame.f_locals))
         trace = trace.tb_next
     return found[::-1]

@@ -46,7 +46,7 @@ class WorkerFeature:
         """Returns fields that describe the process, which are sent with `describe` and the end of each request."""
 
 
-def found() -> "list[WorkerFeature]":
+def load_features() -> "list[WorkerFeature]":
     """Import and return all features.
 
     In a kernel, which has no directory of features, they are found among the modules that are already installed.

@@ -12,7 +12,7 @@ import itertools
 import sys
 import types
 
-from .error_report import is_worker, is_worker_or_loop
+from .error_report import is_worker_file, is_worker_or_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class FrameSpaces:
         return self._of[number]
 
 
-def frames_of(
+def error_frames(
     error: BaseException | None, is_left_out: Callable[[str, int, str], bool] = lambda *_: False
 ) -> list[types.FrameType]:
     """Return the frames of an error as in its report, innermost first, without the worker's.
@@ -121,7 +121,7 @@ def frames_of(
     frames = [
         frame
         for frame, line in rest
-        if not is_worker(frame.f_code.co_filename)
+        if not is_worker_file(frame.f_code.co_filename)
         and not is_left_out(frame.f_code.co_filename, line, frame.f_code.co_name)
     ]
     return frames[::-1]
@@ -141,7 +141,7 @@ def failed_test_frames(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
     return frames, spaces.setdefault(owner, FrameSpaces())
 
 
-def check(tree: ast.AST) -> None:
+def check_frame_code(tree: ast.AST) -> None:
     """Check that code can be evaluated in a frame.
 
     Raises:

@@ -38,17 +38,17 @@ qualname_of_class: Callable[[object], Any] = type.__dict__["__qualname__"].__get
 _qualname_of_function: Callable[[object], Any] = vars(types.FunctionType)["__qualname__"].__get__
 
 
-def qualname_of(value: object) -> Any:
+def qualified_name(value: object) -> Any:
     """Return the qualified name of a class or function."""
     return qualname_of_class(value) if is_class(value) else _qualname_of_function(value)
 
 
-def home_of(value: object) -> Any:
+def defining_module_name(value: object) -> Any:
     """Return the module name of a class or function."""
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
-def function_in(value: Any) -> object:
+def unwrap_descriptor(value: Any) -> object:
     """Return the function in a static method, class method or property, or the value itself."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
@@ -113,7 +113,11 @@ class UndoRecord:
                 if sys.modules.get(name, ABSENT) is not old:
                     self.note_key(name, sys.modules, name, old)
             made = [class_ for class_ in all_classes() if id(class_) not in classes]
-            self._made += [class_ for class_ in made if home_of(class_) == home or self._is_of_project(home_of(class_))]
+            self._made += [
+                class_
+                for class_ in made
+                if defining_module_name(class_) == home or self._is_of_project(defining_module_name(class_))
+            ]
             self._before = {}, {}
 
     def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
@@ -145,7 +149,7 @@ class UndoRecord:
 
         self.note(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
-    def put_back(self) -> list[str]:
+    def restore(self) -> list[str]:
         """Undo all changes, the newest first. Return the names with newer definitions, which are left alone."""
         left = self._undo()
         self._forget_modules()
@@ -202,7 +206,7 @@ class Snapshot:
         self._spaces = [
             (value, dict(space_of(value)))
             for value in self.names.values()
-            if is_class(value) and home_of(value) == module.__name__
+            if is_class(value) and defining_module_name(value) == module.__name__
         ]
 
     def note_changes(self, undo: UndoRecord) -> None:
@@ -227,7 +231,7 @@ class UndoRecords:
         self._roots = roots
         self._records: dict[str, UndoRecord] = {}
 
-    def make(self) -> UndoRecord:
+    def create_record(self) -> UndoRecord:
         """Create the record of a new batch."""
         return UndoRecord(self._roots)
 
@@ -239,7 +243,7 @@ class UndoRecords:
         if not isinstance(batch, str) or not batch:
             return UndoRecord([], is_recording=False)
         if batch not in self._records:
-            self._records[batch] = self.make()
+            self._records[batch] = self.create_record()
             if len(self._records) > MAX_UNDO_RECORDS:
                 del self._records[next(iter(self._records))]
         return self._records[batch]
@@ -249,7 +253,7 @@ class UndoRecords:
         record = self._records.pop(batch, None)
         if record is None or not puts_back:
             return []
-        return record.put_back()
+        return record.restore()
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
@@ -270,7 +274,11 @@ def detach_classes(classes: list[type]) -> list[str]:
     classes.clear()
     if stay:
         gc.collect()  # classes without references must not be reported
-    return [home_of(class_) + "." + qualname_of(class_) for class_ in (known() for known in stay) if class_ is not None]
+    return [
+        defining_module_name(class_) + "." + qualified_name(class_)
+        for class_ in (known() for known in stay)
+        if class_ is not None
+    ]
 
 
 def _replace_bases(classes: list[type]) -> list[weakref.ref[type]]:

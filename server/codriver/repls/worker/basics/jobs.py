@@ -16,7 +16,7 @@ import threading
 import traceback
 from time import monotonic, sleep
 
-from .connections import MAX_QUEUED_BYTES, STALLED_TIMEOUT_S, pack
+from .connections import MAX_QUEUED_BYTES, STALLED_TIMEOUT_S, encode_reply
 from .frame_spaces import FrameSpaces
 from .stacks import TaskOrigins
 
@@ -135,14 +135,14 @@ class Job:
         """Send a reply, after all earlier output."""
         with self.shield, self._lock:
             self._pack()
-            self._packed.append(pack(self.message, fields))
+            self._packed.append(encode_reply(self.message, fields))
             self._push()
 
     def answer_soon(self, fields: Mapping[str, object]) -> None:
         """Send a reply soon, in one packet with the end of the evaluation if that follows shortly."""
         with self.shield, self._lock:
             self._pack()
-            self._packed.append(pack(self.message, fields))
+            self._packed.append(encode_reply(self.message, fields))
             if len(self._packed[-1]) > MAX_CHUNK_CHARACTERS:
                 self._push()
             else:
@@ -195,7 +195,7 @@ class Job:
         for stream, group in itertools.groupby(chunks, key=operator.itemgetter(0)):
             text = "".join(text for _, text in group)
             for start in range(0, len(text), MAX_CHUNK_CHARACTERS):
-                self._packed.append(pack(self.message, {stream: text[start : start + MAX_CHUNK_CHARACTERS]}))
+                self._packed.append(encode_reply(self.message, {stream: text[start : start + MAX_CHUNK_CHARACTERS]}))
 
 
 ABANDONED_MESSAGE = (
@@ -234,7 +234,7 @@ class Interrupts:
             # A signal that was sent earlier reached the previous handler.
             self._is_sent = False
 
-    def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
+    def run_interruptibly(self, job: Job, act: Callable[[], object]) -> BaseException | None:
         """Run `act`, which may be interrupted, and return its exception. Call this on the main thread.
 
         No interrupt takes effect after this returns.

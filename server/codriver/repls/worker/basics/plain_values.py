@@ -14,7 +14,7 @@ import re
 import sys
 import types
 
-from .previews import title_of
+from .previews import describe_shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,20 +88,20 @@ class PlainPrinter:
         if kind is int and value.bit_length() > MAX_INTEGER_BITS:
             return f"int of {value.bit_length()} bits"
         if kind in (str, bytes) and len(value) > most:
-            return f"{name_of(kind)} of {len(value)}" if level else self._atoms[kind](value[:most])[:most]
+            return f"{class_name(kind)} of {len(value)}" if level else self._atoms[kind](value[:most])[:most]
         if kind in self._atoms:
             return self._atoms[kind](value)
         if kind in self._brackets:
             try:
                 return self._collection(value, kind, most, level)
             except RuntimeError:  # another thread has changed it
-                return f"{name_of(kind)} of {len(value)}"
+                return f"{class_name(kind)} of {len(value)}"
         if named := self._with_parts(value, most, level):
             return named
-        text = title_of(value) or _library_text(value, most)
-        return text or (f"{name_of(kind)} of {len(value)}" if kind in COUNTED_TYPES else f"<{name_of(kind)}>")
+        text = describe_shape(value) or _library_text(value, most)
+        return text or (f"{class_name(kind)} of {len(value)}" if kind in COUNTED_TYPES else f"<{class_name(kind)}>")
 
-    def whole(self, value: Any, most: int) -> str:
+    def print_complete(self, value: Any, most: int) -> str:
         """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
         try:
             text = self.text(value, most + 1) if self._is_plain(value) else ""
@@ -124,7 +124,7 @@ class PlainPrinter:
 
     def _collection(self, value: Any, kind: type, most: int, level: int) -> str:
         if len(value) > MAX_PARTS or (level >= MAX_LEVELS and len(value)):
-            return f"{name_of(kind)} of {len(value)}"
+            return f"{class_name(kind)} of {len(value)}"
         before, after = self._brackets[kind]
         comma, colon = self._between
         if hasattr(kind, "items"):
@@ -135,7 +135,7 @@ class PlainPrinter:
         if kind is tuple and len(parts) == 1:
             after = ",)"
         text = before + comma.join(parts) + after
-        return text if len(text) <= most else f"{name_of(kind)} of {len(value)}"
+        return text if len(text) <= most else f"{class_name(kind)} of {len(value)}"
 
     def _with_parts(self, value: Any, most: int, level: int) -> str:
         """Print an exception, dataclass or similar value with its parts, or return an empty string for any other."""
@@ -167,7 +167,7 @@ def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
     standard library created its `__repr__`.
     """
     kind = type(value)
-    name = name_of(kind)
+    name = class_name(kind)
     if kind is collections.deque:
         return f"{name}([", [("", part) for part in itertools.islice(value, MAX_PARTS + 1)], "])"
     if kind in (collections.Counter, collections.OrderedDict):
@@ -218,12 +218,12 @@ def _library_text(value: Any, most: int) -> str:
     kind = type(value)
     if type(kind) is enum.EnumMeta:
         name = object.__getattribute__(value, "__dict__").get("_name_")
-        return f"{name_of(kind)}.{name}" if type(name) is str else ""
+        return f"{class_name(kind)}.{name}" if type(name) is str else ""
     is_pattern = kind in REGEX_TYPES and type(value.pattern if kind is REGEX_TYPES[0] else value.string) in (str, bytes)
     if is_pattern or kind in (range, bytearray):
         text = repr(value) if is_pattern or len(value) <= most or kind is range else ""
         return text if len(text) <= most else ""
-    name = name_of(kind)
+    name = class_name(kind)
     module = next((module for module, names in LIBRARY_VALUE_CLASSES.items() if name in names), "")
     if not module or sys.modules.get(module) is None or vars(sys.modules[module]).get(name) is not kind:
         return ""
@@ -235,7 +235,7 @@ def _library_text(value: Any, most: int) -> str:
     return text if len(text) <= most else ""
 
 
-def name_of(kind: type) -> str:
+def class_name(kind: type) -> str:
     """Return the name of a class without calling its metaclass."""
     name = type.__dict__["__qualname__"].__get__(kind)
     return name if type(name) is str else "object"

@@ -53,7 +53,7 @@ def is_array(value: Any) -> bool:
     return is_of_library and len(value.shape) > 0
 
 
-def title_of(value: Any) -> str:
+def describe_shape(value: Any) -> str:
     """Describe the class and shape of an array, table or column, or return "" for any other value.
 
     Only classes of the libraries themselves are supported, and contents are not accessed.
@@ -67,7 +67,7 @@ def title_of(value: Any) -> str:
     return f"{kind.__name__} {_shape(value)} {value.dtype}" if is_array(value) else ""
 
 
-def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
+def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
     """Print a value with a shape as its library does, and describe what was left out. Return None for other values.
 
     If `requested_rows` or `start` is given, that part is printed completely.
@@ -182,7 +182,7 @@ def _shape(value: Any) -> str:
     return str(tuple(int(axis) for axis in value.shape))
 
 
-def rows_of(value: Any, step: object) -> list[Any] | None:
+def select_part(value: Any, step: object) -> list[Any] | None:
     """Return a one-element list with the part of a value at one step of a path, or None if it has no shape.
 
     The steps into a table are the names of its columns and the positions of its rows.
@@ -213,10 +213,10 @@ BRACKETS_BY_TYPE: dict[type, tuple[str, str]] = {
 """The brackets of a collection, by its type."""
 
 
-def glimpse_of(value: Any) -> dict[str, str]:
+def describe_value(value: Any) -> dict[str, str]:
     """Describe a value by its class, its shape or size, and its text in one line, without running user code."""
     kind = type(value)
-    found = {"class": class_name(kind)}
+    found = {"class": qualified_class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):
         found["shape"] = _shape(value)
         kinds = zip(value.columns[:MAX_GLIMPSE_COLUMNS], value.dtypes[:MAX_GLIMPSE_COLUMNS]) if is_table(value) else ()
@@ -228,7 +228,7 @@ def glimpse_of(value: Any) -> dict[str, str]:
     return found if text == f"<{found['class']}>" else {**found, "value": text}
 
 
-def class_name(kind: type) -> str:
+def qualified_class_name(kind: type) -> str:
     """Return the name of a class, with its module unless it is a builtin."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
@@ -245,7 +245,7 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     if kind in (int, float, complex, bool, type(None)):
         return repr(value)
     if kind not in BRACKETS_BY_TYPE or not levels:
-        return f"<{class_name(kind)}>"
+        return f"<{qualified_class_name(kind)}>"
     if not value and kind not in (list, tuple, dict):
         return f"{kind.__name__}()"
     before, after = BRACKETS_BY_TYPE[kind]

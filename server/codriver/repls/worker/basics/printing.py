@@ -13,9 +13,9 @@ import sys
 import types
 import weakref
 
-from .displays import pretty_text_of
-from .previews import preview_of, rows_of
-from .sensitive_texts import check
+from .displays import pretty_printed_text
+from .previews import preview_value, select_part
+from .sensitive_texts import check_sensitive_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,16 +102,16 @@ class Printer:
         self._length, self._depth, self._requested = length, depth, requested
         self.cuts = Cuts()
 
-    def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
+    def print_from(self, value: Any, start: int = 0, before: Path = ()) -> str:
         """Print a value from the element `start` on. `before` is its path, which is used to describe omissions."""
         if self._length is None and self._depth is None and not start:
-            return text_of(value)
+            return value_text(value)
         if isinstance(value, (str, bytes)) and not start:
             return repr(value)
         return self._text(value, before, (), start)
 
     def _text(self, value: Any, path: Path, around: tuple[int, ...], start: int = 0) -> str:
-        shape = shape_of(value)
+        shape = standard_shape(value)
         if shape is None:
             return self._plain(value, path, start)
         if id(value) in around:
@@ -128,7 +128,7 @@ class Printer:
         count = start
         for step, part in itertools.islice(shape.parts(), start, end):
             key = "" if not shape.keys else step if shape.keys == "=" else self._text(step, path, around)
-            text = f"{key}{shape.keys}" + self._text(part, (*path, step_for_json(step)), around)
+            text = f"{key}{shape.keys}" + self._text(part, (*path, json_step(step)), around)
             parts.append(f"({text})" if shape.keys == ", " else text)
             count += 1
         if shape.count is not None and shape.count > count:
@@ -145,16 +145,16 @@ class Printer:
             self.cuts.add(f"{left} of {len(value)} {unit}", path)
             return repr(value[:MAX_NESTED_CHARACTERS]) + f"... ({left} more {unit})"
         if start or self._length is not None:
-            preview = preview_of(value, start, self._requested)
+            preview = preview_value(value, start, self._requested)
             if preview is not None:
                 text, words = preview
                 if words:
                     self.cuts.add(words, path)
                 return text
-        return text_of(value)
+        return value_text(value)
 
 
-def text_of(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return the `repr` of a value.
 
     If its class does not define one, return its `str` or the text of its pretty printer.
@@ -162,15 +162,15 @@ def text_of(value: Any) -> str:
     kind: Any = type(value)
     if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
         return str(value)
-    return pretty_text_of(value, repr(value), text_of)
+    return pretty_printed_text(value, repr(value), value_text)
 
 
-def step_for_json(step: object) -> object:
+def json_step(step: object) -> object:
     """Convert a step of a path for JSON. Positions and strings are unchanged, and other keys are printed."""
     return step if type(step) in (int, str) else repr(step)
 
 
-def shape_of(value: Any) -> Shape | None:
+def standard_shape(value: Any) -> Shape | None:
     """Return the parts of a value that Python prints in its standard way, or None for any other value."""
     if type(value) in ATOM_TYPES:
         return None
@@ -186,7 +186,7 @@ def shape_of(value: Any) -> Shape | None:
         collections.UserDict.__repr__,
         collections.UserList.__repr__,
     ):
-        return shape_of(value.data)
+        return standard_shape(value.data)
     names = _fields(value, repr_method)
     if names is None:
         return None
@@ -249,7 +249,7 @@ class NoSuchPartError(LookupError):
     """Raised when a path does not exist in a value."""
 
 
-def part_at(value: Any, path: Iterable[object]) -> Any:
+def get_part(value: Any, path: Iterable[object]) -> Any:
     """Return the part of a value at a path of positions, keys (unchanged or printed) and field names.
 
     Raises:
@@ -264,10 +264,10 @@ def part_at(value: Any, path: Iterable[object]) -> Any:
 
 
 def _part(value: Any, step: Any) -> Any:
-    rows = rows_of(value, step)
+    rows = select_part(value, step)
     if rows is not None:
         return rows[0]
-    shape = shape_of(value)
+    shape = standard_shape(value)
     if shape is None:
         return vars(value)[step] if isinstance(step, str) else value[step]
     if shape.keys:
@@ -304,7 +304,7 @@ def add_print_limits(message: Message, session: Session) -> Message:
     return message
 
 
-def limits(job: Job) -> tuple[int | None, int | None]:
+def print_limits(job: Job) -> tuple[int | None, int | None]:
     """Return the maximum length and depth for printing from the request or its defaults, with None for no limit."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
@@ -322,7 +322,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
     """Send a printed value, cut to the quota of the request. `cut` describes what print limits left out."""
-    check()
+    check_sensitive_values()
     quota = job.message.get(QUOTA_FIELD)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
         text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
@@ -342,7 +342,7 @@ MAX_REMEMBERED_VALUES = 200
 """Maximum number of further values that are referenced weakly, so only while the program keeps them alive."""
 
 
-def shows(value: Any, kind: object) -> bool:
+def has_display(value: Any, kind: object) -> bool:
     """Return whether the class of a value has a display of this kind, or of any kind for None. Runs no code."""
     requested = [kind] if kind is not None else DISPLAY_METHODS
     return not isinstance(value, type) and any(
@@ -350,7 +350,7 @@ def shows(value: Any, kind: object) -> bool:
     )
 
 
-def display_of(value: Any, kind: str, start: int) -> str:
+def render_display(value: Any, kind: str, start: int) -> str:
     """Return a display of a value, starting at the character `start`.
 
     Raises:
@@ -382,7 +382,7 @@ class StoredValues:
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
             if len(self._counts) > MAX_REMEMBERED_VALUES:
                 self._counts.popitem(last=False)
-            if cut or shows(value, None):
+            if cut or has_display(value, None):
                 self._store((evaluation, number), job.session.id, value)
         send_value(job, text, namespace, cut=cut)
 

@@ -11,7 +11,7 @@ import sys
 import threading
 from time import monotonic
 
-from .connections import ORIGINAL_START_THREAD, pack, start_thread
+from .connections import ORIGINAL_START_THREAD, encode_reply, start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16
 """The length and number of chunks in which a long value is sent, because each chunk is redacted by itself."""
 
 
-def check() -> None:
+def check_sensitive_values() -> None:
     """Make the seam read the current values at sensitive paths. This runs getters of the application on this thread."""
-    see = getattr(installed(), "look", None)
+    see = getattr(enabled_seam(), "look", None)
     if see is not None:
         see()
 
 
-def check_with_timeout() -> None:
-    """Like `check`, but wait at most `CHECK_TIMEOUT_S`, because a getter may never return."""
-    if installed() is not None:
-        thread = threading.Thread(target=check, daemon=True)
+def check_sensitive_values_with_timeout() -> None:
+    """Like `check_sensitive_values`, but wait at most `CHECK_TIMEOUT_S`, because a getter may never return."""
+    if enabled_seam() is not None:
+        thread = threading.Thread(target=check_sensitive_values, daemon=True)
         ORIGINAL_START_THREAD(thread)
         thread.join(CHECK_TIMEOUT_S)
 
@@ -59,7 +59,7 @@ class SeamChecks:
         if SEAM_PACKAGE not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + MIN_CHECK_INTERVAL_S
-        check()
+        check_sensitive_values()
         after = monotonic()
         self._next = after + max(MIN_CHECK_INTERVAL_S, CHECK_TIME_DIVISOR * (after - now))
 
@@ -70,10 +70,10 @@ class checking:  # noqa: N801  # it is used like a function
     __slots__ = ()
 
     def __enter__(self) -> None:
-        check()
+        check_sensitive_values()
 
     def __exit__(self, *_: object) -> None:
-        check()
+        check_sensitive_values()
 
 
 def begin_reporting(message: Message, connection: Connection, _session: Session) -> None:
@@ -81,7 +81,7 @@ def begin_reporting(message: Message, connection: Connection, _session: Session)
 
     def begin() -> None:
         connection.pending_message = connection.pending_message or SensitiveUpdates()
-        check()
+        check_sensitive_values()
         connection.answer(message, {"status": ["done"]})
 
     # A getter may block.
@@ -97,7 +97,7 @@ class SensitiveUpdates:
 
     def __call__(self) -> bytes:
         """Return a message with new values, to be sent before all others, or b"". Runs no getters."""
-        read_sensitive = getattr(installed(), "sensitive_texts", None)
+        read_sensitive = getattr(enabled_seam(), "sensitive_texts", None)
         if read_sensitive is None:
             return b""
         version, found = read_sensitive(self._version)
@@ -105,7 +105,7 @@ class SensitiveUpdates:
             return b""
         new = [[name, chunk] for name, text in found if text not in self._sent for chunk in _chunks(text)]
         self._version, self._sent = version, frozenset([text for _, text in found])
-        return pack({}, {SENSITIVE_OP: new}) if new else b""
+        return encode_reply({}, {SENSITIVE_OP: new}) if new else b""
 
 
 def _chunks(text: str) -> list[str]:
@@ -137,19 +137,19 @@ class _SeamFinder:
         return importlib.util.spec_from_file_location(name, SEAM_FILE)
 
 
-def offer() -> None:
+def make_seam_importable() -> None:
     """Let code in this process import the seam that is installed with Codriver, if it has no other."""
     sys.meta_path.append(_SeamFinder)
 
 
-def installed() -> Any:
+def enabled_seam() -> Any:
     """Return the module of the seam if the application has enabled it, or None."""
     module = sys.modules.get(SEAM_PACKAGE)
     return module if getattr(module, "session_id", None) else None
 
 
-def note_load() -> None:
+def notify_seam_of_load() -> None:
     """Notify the seam that code was loaded again."""
-    module = installed()
+    module = enabled_seam()
     if module:
         module.loaded()

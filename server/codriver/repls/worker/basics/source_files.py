@@ -8,7 +8,7 @@ import linecache
 import os
 import stat
 
-from .systems import patiently
+from .systems import retry_while_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def read_regular_file(file: str, most: int = MAX_FILE_BYTES) -> tuple[os.stat_re
     Raises:
         OSError, ValueError: the file cannot be read.
     """
-    number = patiently(lambda: os.open(file, os.O_RDONLY | NONBLOCKING_FLAGS))
+    number = retry_while_open(lambda: os.open(file, os.O_RDONLY | NONBLOCKING_FLAGS))
     try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
@@ -83,7 +83,7 @@ def read_source(file: str, most: int = MAX_FILE_BYTES) -> str | None:
     return io.TextIOWrapper(io.BytesIO(data), encoding).read()
 
 
-def lines_of(name: str) -> list[str]:
+def source_lines(name: str) -> list[str]:
     """Return the lines of a Python file or an evaluated text, or [] if the file cannot be read.
 
     `linecache` is used only for evaluated texts, because it would open any kind of file.

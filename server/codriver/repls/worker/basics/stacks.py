@@ -15,7 +15,7 @@ import weakref
 from functools import partial
 
 from .connections import THREAD_NAME
-from .error_report import MAX_TEXT_FRAMES, is_library, is_worker
+from .error_report import MAX_TEXT_FRAMES, is_library_file, is_worker_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _copy_weak(items: Callable[[], Iterable[Any]]) -> list[Any]:
     return []
 
 
-def stacks(made: Iterable[TaskOrigins] = ()) -> str:
+def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
     """Dump failed tasks, the threads of user code, and the tasks of running event loops.
 
     `made` has the evaluations that created the tasks.
@@ -91,8 +91,8 @@ def stacks(made: Iterable[TaskOrigins] = ()) -> str:
             continue
         frames = list(traceback.extract_stack(frame))
         # The frames outside the worker's own started the worker.
-        first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
-        user_frames = [one for one in frames[first:] if not is_worker(one.filename)]
+        first = next((number for number, one in enumerate(frames) if is_worker_file(one.filename)), 0)
+        user_frames = [one for one in frames[first:] if not is_worker_file(one.filename)]
         if user_frames:
             dumps.append(
                 names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(user_frames)[-MAX_TEXT_FRAMES:])
@@ -100,10 +100,10 @@ def stacks(made: Iterable[TaskOrigins] = ()) -> str:
     if "asyncio" not in sys.modules:
         return "\n".join(dumps)
     evaluations = {task: evaluation for one in made for task, evaluation in one.evaluations().items()}
-    return "\n".join([*failed_tasks(evaluations), *dumps, *_waiting_tasks(evaluations)])
+    return "\n".join([*describe_failed_tasks(evaluations), *dumps, *_waiting_tasks(evaluations)])
 
 
-def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
+def describe_failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
     """Describe tasks with an error that nobody has retrieved, with one entry per distinct error."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in _existing_tasks():
@@ -145,7 +145,9 @@ def _words_of(error: BaseException) -> str:
 def _position_of(error: BaseException) -> traceback.FrameSummary | None:
     """Return the frame of the user's code that raised an error, or the innermost of all frames."""
     frames = traceback.extract_tb(error.__traceback__)
-    user_frames = [frame for frame in frames if not is_library(frame.filename) and not is_worker(frame.filename)]
+    user_frames = [
+        frame for frame in frames if not is_library_file(frame.filename) and not is_worker_file(frame.filename)
+    ]
     return next(reversed(user_frames or frames), None)
 
 
@@ -165,7 +167,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
         except RuntimeError:  # tasks are created and finished too fast
             continue
         for task in tasks:
-            frames = list(frames_of(task))[-MAX_TASK_FRAMES:]
+            frames = list(task_frames(task))[-MAX_TASK_FRAMES:]
             stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
             if stack:
                 groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
@@ -190,7 +192,7 @@ def loops() -> list[asyncio.AbstractEventLoop]:
     return found
 
 
-def frames_of(task: Any) -> Iterator[types.FrameType]:
+def task_frames(task: Any) -> Iterator[types.FrameType]:
     """Yield the frames of a task, from its coroutine to the innermost one that it awaits."""
     awaited: Any = task.get_coro()
     while awaited is not None:

@@ -35,10 +35,10 @@ if sys.platform == "win32":
         """Return False, because `os.kill` would end the process instead of checking it."""
         return False
 
-    def lock(_file: int) -> None:
+    def lock_directory(_file: int) -> None:
         """Do nothing, because directories cannot be locked."""
 
-    def patiently(act: Callable[[], Any]) -> Any:
+    def retry_while_open(act: Callable[[], Any]) -> Any:
         """Call `act`, and retry for `PATIENCE_S` while it fails because another process has opened the file."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -49,10 +49,10 @@ if sys.platform == "win32":
                     raise
             time.sleep(PAUSE_S)
 
-    def widen(_end: int) -> None:
+    def enlarge_pipe(_end: int) -> None:
         """Do nothing, because the capacity of a pipe cannot be changed later."""
 
-    def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
+    def wait_readable(ends: Iterable[int], *, waits: bool) -> list[int]:
         """Return the ends of pipes that have data or are closed. With `waits`, wait for at least one."""
         while True:
             found = [end for end in ends if _has_bytes(end)]
@@ -75,7 +75,7 @@ if sys.platform == "win32":
             return 0
         return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
 
-    def status_ns(status: os.stat_result) -> int:
+    def creation_ns(status: os.stat_result) -> int:
         """Return when a file was created, in nanoseconds since 1970.
 
         The time of its last change is known only for an open file. Source: CPython's gh-157671.
@@ -102,14 +102,14 @@ else:
         """Return the id of the current user."""
         return os.getuid()
 
-    def status_ns(status: os.stat_result) -> int:
+    def creation_ns(status: os.stat_result) -> int:
         """Return when the status of a file last changed, in nanoseconds since 1970.
 
         It cannot be set to an earlier time.
         """
         return status.st_ctime_ns
 
-    def lock(file: int) -> None:
+    def lock_directory(file: int) -> None:
         """Wait for the lock of an open file or directory, and hold it until the file is closed.
 
         Raises:
@@ -117,11 +117,11 @@ else:
         """
         fcntl.flock(file, fcntl.LOCK_EX)
 
-    def patiently(act: Callable[[], Any]) -> Any:
+    def retry_while_open(act: Callable[[], Any]) -> Any:
         """Call `act` once. On this system, other processes that have opened a file do not interfere."""
         return act()
 
-    def widen(end: int) -> None:
+    def enlarge_pipe(end: int) -> None:
         """Set the capacity of a pipe to a megabyte.
 
         Raises:
@@ -129,7 +129,7 @@ else:
         """
         fcntl.fcntl(end, WIDER, PIPE_BYTES)
 
-    def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
+    def wait_readable(ends: Iterable[int], *, waits: bool) -> list[int]:
         """Return the ends of pipes that have data or are closed. With `waits`, wait for at least one."""
         return select.select(list(ends), [], [], None if waits else 0)[0]
 
@@ -178,7 +178,7 @@ if sys.platform == "linux":
     NOBODY = -1
     """The user of a socket without a process, for which the kernel reports 0."""
 
-    def user_behind(remote: Address, local: Address) -> int | None:
+    def peer_user(remote: Address, local: Address) -> int | None:
         """Return the user of the process at the `remote` end of a connection, or None if unknown.
 
         Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
@@ -219,6 +219,6 @@ if sys.platform == "linux":
 
 else:
 
-    def user_behind(_remote: Address, _local: Address) -> int | None:
+    def peer_user(_remote: Address, _local: Address) -> int | None:
         """Return None, because this system does not report it."""
         return None

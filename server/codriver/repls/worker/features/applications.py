@@ -6,7 +6,7 @@ import json
 
 from ..basics.connections import start_thread
 from ..basics.features import WorkerFeature
-from ..basics.sensitive_texts import installed
+from ..basics.sensitive_texts import enabled_seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ORIGIN_FIELD = "codriver/origin"
 
 def seam_field() -> dict[str, str]:
     """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
-    module = installed()
+    module = enabled_seam()
     return {SEAM_OP: str(module.session_id)} if module else {}
 
 
@@ -43,7 +43,7 @@ class attributed_events:  # noqa: N801  # it is used like a function
 
     def __enter__(self) -> None:
         if self._origin:
-            self._variable = getattr(installed(), "origin", None)
+            self._variable = getattr(enabled_seam(), "origin", None)
         if self._variable is not None:
             self._token = self._variable.set(self._origin)
 
@@ -63,9 +63,9 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
                 push = connection.pusher(message, EVENTS_FIELD)
                 found = subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
             else:
-                found = answer(name, arguments, "null")
+                found = call_accessor(name, arguments, "null")
         except Exception as error:
-            connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+            connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
             return
         fields = {} if found is None else {"answer": found}
         connection.answer(message, {**fields, **seam_field(), "status": ["done"]})
@@ -73,9 +73,9 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
     start_thread(call)
 
 
-def answer(name: str, arguments: str, origin: str) -> str | None:
+def call_accessor(name: str, arguments: str, origin: str) -> str | None:
     """Call an accessor of the seam, and return its answer as JSON, or None if there is no seam."""
-    module = installed()
+    module = enabled_seam()
     return str(module.call(name, arguments, origin)) if module else None
 
 
@@ -87,13 +87,13 @@ def subscribe(
     Return the answer of the seam as JSON, or None if there is no seam. A function that ends the subscription is added
     to `at_end`.
     """
-    module = installed()
+    module = enabled_seam()
     if module is None:
         return None
     found = str(module.call("subscribe", arguments, origin, push))
     identity = json.loads(found).get("subId")
     if identity:
-        at_end.append(lambda: answer("unsubscribe", json.dumps({"subId": identity}), "null"))
+        at_end.append(lambda: call_accessor("unsubscribe", json.dumps({"subId": identity}), "null"))
     return found
 
 

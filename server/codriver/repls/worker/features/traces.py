@@ -92,7 +92,7 @@ class LiveRecording:
         selection = Selection(roots, [name for name in names or () if type(name) is str])
         self._recording = Recording(selection, dialect, changed_ms)
         self._refused = ""
-        self._recorder = None if names is None else recorder_of(self._recording)
+        self._recorder = None if names is None else create_recorder(self._recording)
         self._profile: Any = None
         if self._recorder is not None:
             self._refused = self._recorder.begin()
@@ -116,11 +116,11 @@ class LiveRecording:
             self._recorder.end()
         report = {} if self._recorder is None else self._recording.report()
         if self._profile is not None:
-            report["profile"] = slowest(self._profile, self._selection)
+            report["profile"] = slowest_functions(self._profile, self._selection)
         return {"refused": self._refused} if self._refused else report
 
 
-def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
+def slowest_functions(profile: Any, selection: Selection) -> list[list[Any]]:
     """Return the project's slowest functions, slowest first.
 
     Each has its name, file, line, number of calls, and microseconds without and with the functions it called.
@@ -135,7 +135,7 @@ def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
     return sorted(rows, key=lambda row: -row[4])[:MAX_PROFILED_FUNCTIONS]
 
 
-def recorder_of(recording: Recording) -> Any:
+def create_recorder(recording: Recording) -> Any:
     """Return the recorder that this interpreter supports."""
     return CallMonitor(recording) if hasattr(sys, "monitoring") else CallProfiler(recording)
 
@@ -192,7 +192,7 @@ def watch_calls(message: Message, connection: Connection, session: Session) -> N
         answer = start_or_end_watch(identity, message.get("args") or "{}", client, session.namespace)
         watches_of_client(connection).add(identity)
     except Exception as error:
-        connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+        connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
         return
     connection.answer(message, {"answer": answer, "status": ["done"]})
 

@@ -48,10 +48,10 @@ def code_digest(code: types.CodeType) -> str:
         code.co_flags & BEHAVIOUR_FLAGS, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
     )  # fmt: skip
     parts = head, list(_steps(code.co_code)), [_constant(constant) for constant in _constants(code)]
-    return digest_of(repr(parts).encode("utf-8", "backslashreplace"))
+    return short_digest(repr(parts).encode("utf-8", "backslashreplace"))
 
 
-def digest_of(data: bytes) -> str:
+def short_digest(data: bytes) -> str:
     """Return a short digest that is not cryptographically secure. Importing `hashlib` would take longer."""
     return f"{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
 

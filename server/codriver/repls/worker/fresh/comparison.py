@@ -16,10 +16,10 @@ from time import thread_time
 
 from ..basics.connections import start_thread
 from .code_texts import code_digest
-from .filled_caches import filled_caches, is_project_file, outdated_caches
+from .filled_caches import find_filled_caches, make_project_file_check, outdated_caches
 from .import_process import HASH_SEEDS, ImportProcess
-from .leaf_rules import OTHER, changed, compared, is_below_any, outermost, stale
-from .leaves import UNKNOWN_TEXT, Shapes, root_of, space_of_module, undoable_names
+from .leaf_rules import OTHER, changed_leaves, compare_imports, is_below_any, outermost_rows, stale_leaves
+from .leaves import UNKNOWN_TEXT, Shapes, module_dict, split_leaf_path, undoable_names
 from .previous_code import previous_code
 
 TYPE_CHECKING = False
@@ -87,7 +87,7 @@ class Edit:
         self.codes: dict[str, types.CodeType] = {}
         """The code objects that the leaves refer to by number."""
 
-    def followed_by(self, other: Edit) -> Edit:
+    def merge_with(self, other: Edit) -> Edit:
         """Return this edit and a later one as a single edit."""
         both = Edit(self.name, self.file, self.previous)
         both.before = other.before if self.before is None else self.before
@@ -112,7 +112,7 @@ class Edit:
         """The paths whose values the loads changed or removed."""
         if self.before is None or self.after is None:
             return []
-        return list(changed(self.before, self.after))[:MAX_WATCHED_PATHS]
+        return list(changed_leaves(self.before, self.after))[:MAX_WATCHED_PATHS]
 
 
 class LoadCheck:
@@ -124,7 +124,7 @@ class LoadCheck:
 
     def before(self) -> None:
         """Describe the module before statements run in it."""
-        self._edit.before = self._comparison.shape(self._edit.name, self._edit.codes)
+        self._edit.before = self._comparison.module_leaves(self._edit.name, self._edit.codes)
 
     def after(self, names: Collection[str]) -> None:
         """Describe the module after a successful load, and schedule its comparison.
@@ -132,7 +132,7 @@ class LoadCheck:
         `names` are the full names that the answer about the load already reports.
         """
         if self._edit.before is not None:
-            self._edit.after = self._comparison.shape(self._edit.name, self._edit.codes)
+            self._edit.after = self._comparison.module_leaves(self._edit.name, self._edit.codes)
         self._comparison.add(self._edit, names)
 
 
@@ -148,7 +148,7 @@ class Comparison:
     ) -> None:
         self._sources, self._roots, self._forks = sources, roots, forks
         self._is_unasked = is_unasked and sys.platform == "linux" and hasattr(os, "posix_spawn")
-        self._is_project_file = is_project_file(roots)
+        self._is_project_file = make_project_file_check(roots)
         self._condition = threading.Condition()
         self._pending: dict[str, Edit] = {}
         self._reported: set[str] = set()
@@ -211,7 +211,7 @@ class Comparison:
         previous = load.data if load is not None and load.file == file else None
         return None if previous is None else LoadCheck(self, name, file, previous)
 
-    def shape(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
+    def module_leaves(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
         """Return the leaves of a module, with code objects replaced by numbers, and add the code objects to `codes`."""
 
         def mark(code: types.CodeType) -> str:
@@ -235,7 +235,7 @@ class Comparison:
             self._may_scan = is_first or (self._may_scan and self._evaluated == self._loaded_at + 1)
             self._is_first, self._loaded_at = is_first, self._evaluated
             known = self._pending.get(edit.name)
-            self._pending[edit.name] = edit if known is None else known.followed_by(edit)
+            self._pending[edit.name] = edit if known is None else known.merge_with(edit)
             self._reported |= set(names)
             self._is_awaited = edit.before is not None
             if self._finding is not None:  # it was not delivered, and may be out of date
@@ -279,7 +279,7 @@ class Comparison:
         with self._serial:
             return self._compared(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
 
-    def forget(self) -> None:
+    def stop(self) -> None:
         """Stop comparing, because this process is a fork."""
         self._is_forgotten = True
         self._condition = threading.Condition()
@@ -343,12 +343,12 @@ class Comparison:
             why, fresh, leaf_rows = self._imported(edits, previous, is_requested, started, is_demanded=is_demanded)
             if why == NO_LONGER_NEEDED_REASON:
                 return None
-        roots = {root_of(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
+        roots = {split_leaf_path(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
         rows += [
             {"kind": "cache", "name": name, "of": callee, "count": str(count)}
             for name, callee, count in outdated_caches(self._caches, roots)
         ]
-        leaf_rows = [row for row in leaf_rows if ".".join(root_of(row[0], sys.modules)) not in reported]
+        leaf_rows = [row for row in leaf_rows if ".".join(split_leaf_path(row[0], sys.modules)) not in reported]
         paths = [row[0] for row in leaf_rows]
         rows = [_leaf_row(row) for row in leaf_rows] + [row for row in rows if not is_below_any(row["name"], paths)]
         most = MAX_REQUESTED_ROWS if is_demanded else MAX_ROWS
@@ -366,7 +366,7 @@ class Comparison:
         if self._is_first:
             self._caches = []
         if self._may_scan and is_idle():
-            self._caches = filled_caches(self._is_project_file, is_idle)
+            self._caches = find_filled_caches(self._is_project_file, is_idle)
 
     def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
         """Return the objects that still have previous code, from a scan that no evaluation interrupted."""
@@ -415,7 +415,7 @@ class Comparison:
         if rows:  # what differs between two imports of the same source is not a finding
             roots: dict[str, list[str]] = {}
             for path, *_ in rows:
-                module, name = root_of(path, spec["modules"])
+                module, name = split_leaf_path(path, spec["modules"])
                 if name not in roots.setdefault(module, []):
                     roots[module].append(name)
             again = self._run({**spec, "roots": roots}, HASH_SEEDS[1], is_requested, is_demanded=is_demanded)
@@ -429,7 +429,7 @@ class Comparison:
                     [],
                 )
             rows = [row for row in rows if leaves.get(row[0]) == row[2]]
-        return "", fresh, _in_order(outermost(rows), edits)
+        return "", fresh, _in_order(outermost_rows(rows), edits)
 
     def _import_one_by_one(
         self,
@@ -468,7 +468,7 @@ class Comparison:
         after: dict[str, str] = {}
         roots: dict[str, list[str]] = {}
         for path in fresh:
-            module, name = root_of(path, sys.modules)
+            module, name = split_leaf_path(path, sys.modules)
             edit = edits.get(module)
             if edit is not None and edit.after is not None and _is_known(f"{module}.{name}", edit.after):
                 continue
@@ -490,8 +490,10 @@ class Comparison:
                     before.update(found)  # only new code ran in it
         self.idle_s += thread_time() - started_s
         has_run = bool(started) and self._evaluated != started
-        rows = list(stale(fresh, before, after))
-        return [row for row in rows if row[1] != OTHER or not has_run or root_of(row[0], sys.modules)[0] in edits]
+        rows = list(stale_leaves(fresh, before, after))
+        return [
+            row for row in rows if row[1] != OTHER or not has_run or split_leaf_path(row[0], sys.modules)[0] in edits
+        ]
 
     def _fresh(
         self, spec: dict[str, Any], is_requested: Callable[[], bool], *, is_demanded: bool
@@ -504,7 +506,7 @@ class Comparison:
         previous = self._run({**spec, "texts": sources}, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
         if previous is None or "leaves" not in previous:
             return previous
-        return {**compared(previous["leaves"], answer["leaves"], spec["edited"], spec["watched"])}
+        return {**compare_imports(previous["leaves"], answer["leaves"], spec["edited"], spec["watched"])}
 
     def _run(
         self, spec: dict[str, Any], hash_seed: str, is_requested: Callable[[], bool], *, is_demanded: bool
@@ -615,13 +617,13 @@ def _may_differ_on_disk(load: Any) -> bool:
 def _is_django_ready() -> bool:
     """Return whether Django is set up, without loading or configuring it."""
     library = sys.modules.get("django.apps")
-    registry = None if library is None else space_of_module(library).get("apps")
+    registry = None if library is None else module_dict(library).get("apps")
     return registry is not None and vars(registry).get("ready") is True
 
 
 def _merged(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, Edit]:
     """Return the edits of all modules, merging those of the same module."""
-    both = {name: first[name].followed_by(edit) if name in first else edit for name, edit in later.items()}
+    both = {name: first[name].merge_with(edit) if name in first else edit for name, edit in later.items()}
     return {**first, **both}
 
 
@@ -631,7 +633,7 @@ def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
     seen: dict[tuple[str, str], int] = {}
     ranked: list[tuple[int, int, Row]] = []
     for row in sorted(rows, key=lambda row: (not row[0].startswith(first), len(row[0]), row[0])):
-        root = root_of(row[0], sys.modules)
+        root = split_leaf_path(row[0], sys.modules)
         seen[root] = seen.get(root, 0) + 1
         ranked.append((seen[root], len(ranked), row))
     return [row for _, _, row in sorted(ranked)]

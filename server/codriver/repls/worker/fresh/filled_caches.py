@@ -11,7 +11,7 @@ import types
 import weakref
 
 from .code_texts import nested_codes
-from .leaves import descriptors_of, full_name, home_of, is_class, space_of_module
+from .leaves import full_name, instance_descriptors, is_class, module_and_name, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class FilledProperties:
         self.is_filled = True
 
 
-def filled_caches(
+def find_filled_caches(
     is_project: Callable[[object], bool], is_idle: Callable[[], bool]
 ) -> list[FilledCache | FilledProperties]:
     """Return the filled caches of functions in project files, or an empty list if the process is no longer idle."""
@@ -102,7 +102,7 @@ def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> It
 def outdated_caches(
     caches: Collection[FilledCache | FilledProperties], changed: Collection[Name]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield the full name of each filled cache that uses a changed name, the changed name, and the number ofresults."""
+    """Yield the full name of each filled cache that uses a changed name, that name, and the number of results."""
     names = frozenset(changed)
     for cache in caches:
         callee = _changed_callee(cache.function, names)
@@ -112,7 +112,7 @@ def outdated_caches(
 
 def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
     """Return the first changed name, other than its own, that a function uses directly or through others."""
-    properties = home_of(function)
+    properties = module_and_name(function)
     waiting, seen = [function], {id(function.__code__)}
     for one in waiting:  # this list grows
         if len(waiting) > MAX_FOLLOWED_FUNCTIONS:
@@ -124,14 +124,14 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
                 return module, name  # type: ignore[return-value]  # it is a text, as it is in `changed`
             value = one.__globals__.get(name)
             if issubclass(type(value), types.ModuleType):
-                space = space_of_module(value)  # type: ignore[arg-type]  # it is a module
+                space = module_dict(value)  # type: ignore[arg-type]  # it is a module
                 for other in sorted(names):
                     if (space.get("__name__"), other) in changed:
                         return space["__name__"], other
                     _follow(space.get(other), names, waiting, seen)
             elif type(value) is types.FunctionType or is_class(value):
-                if home_of(value) in changed and home_of(value) != properties:
-                    return home_of(value)
+                if module_and_name(value) in changed and module_and_name(value) != properties:
+                    return module_and_name(value)
                 _follow(value, names, waiting, seen)
     return None
 
@@ -158,14 +158,14 @@ def _wrapped(cache: Any) -> types.FunctionType | None:
 
 def _instance_space(thing: object) -> dict[str, object]:
     """Return the attributes of an instance without running properties."""
-    for name, descriptor in descriptors_of(type(thing)):
+    for name, descriptor in instance_descriptors(type(thing)):
         if name == "__dict__":
             found = descriptor.__get__(thing)
             return found if type(found) is dict else {}
     return {}
 
 
-def is_project_file(roots: Collection[str]) -> Callable[[object], bool]:
+def make_project_file_check(roots: Collection[str]) -> Callable[[object], bool]:
     """Return a function that checks whether a file is in one of the directories, but not an installed package."""
     beginnings = tuple(root.rstrip("/\\") + sep for root in roots for sep in ("/", "\\"))
 

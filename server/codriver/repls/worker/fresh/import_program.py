@@ -20,8 +20,8 @@ import os
 import sys
 
 from .import_effects import EffectRefusedError, RefusedEffects
-from .importers import importers
-from .leaf_rules import compared
+from .importers import find_importers
+from .leaf_rules import compare_imports
 from .leaves import Shapes
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ class Import:
             return {"failed": "this system does not allow separate namespaces"}
         # Do this before any file of the project can be imported, because its modules may have the name of any other
         # module.
-        names = importers(self._edited, self._modules, self._source)
+        names = find_importers(self._edited, self._modules, self._source)
         needs_previous = not spec["roots"] and spec["forks"]
         standby = _Standby() if needs_previous else None
         if standby is not None and standby.is_copy:
@@ -119,7 +119,7 @@ class Import:
         previous = self._previous_result(standby)
         if previous is None or previous.get("failed") or previous.get("refused"):
             return previous or {"failed": "the import of the previous source ended before its time"}
-        return {**answer, **compared(previous["leaves"], present, self._edited, spec["watched"])}
+        return {**answer, **compare_imports(previous["leaves"], present, self._edited, spec["watched"])}
 
     def _answer(self, leaves: dict[str, str]) -> Answer:
         """Return the leaves, or why the edited modules cannot be compared."""
@@ -136,7 +136,7 @@ class Import:
             try:
                 shield.enter_namespace()
                 shield.isolate_network()
-                shield.lay(shield.outermost(self._spec["folders"]))
+                shield.mount_overlays(shield.outermost_directories(self._spec["folders"]))
                 os.chdir(self._spec["cwd"])
                 self._is_shielded = True
             except OSError:
@@ -271,7 +271,7 @@ def _die_with_parent() -> None:
 
         from . import shield
 
-        shield.control(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
+        shield.set_process_option(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _is_settled(file: str) -> bool:

@@ -19,7 +19,7 @@ _NAME_PATTERN = re.compile(rb"\w+")
 _DOTTED_NAME_PATTERN = re.compile(rb"[\w.]+")
 
 
-def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
+def imported_names(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
     """Yield the dotted names that a module's source may import: modules, and names in modules."""
     package = module if is_package else module.rpartition(".")[0]
     for match in _IMPORT_STATEMENT_PATTERN.finditer(source):
@@ -35,7 +35,7 @@ def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
             yield from (f"{base}.{_text(name)}" for name in _NAME_PATTERN.findall(match["names"]))
 
 
-def importers(
+def find_importers(
     edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MAX_IMPORTERS
 ) -> list[str]:
     """Return the edited modules and those that import them, directly or indirectly, with the nearest first.
@@ -44,7 +44,7 @@ def importers(
     """
     direct: dict[str, list[str]] = {}
     for name, file in modules.items():
-        names = set(imported(read(file), name, is_package=file.endswith("__init__.py")))
+        names = set(imported_names(read(file), name, is_package=file.endswith("__init__.py")))
         for one in names:
             if one in modules and one != name:
                 direct.setdefault(one, []).append(name)

@@ -24,7 +24,7 @@ PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
 """The reasons: the leaf has its previous value, it has neither the previous nor the fresh value, or a load undid it."""
 
 
-def differing(previous: Leaves, present: Leaves) -> Fresh:
+def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
     """Return the leaves that differ between fresh imports of two sources, without those that are unknown in either."""
     paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
     found = {path: (previous.get(path), present.get(path)) for path in paths}
@@ -32,9 +32,11 @@ def differing(previous: Leaves, present: Leaves) -> Fresh:
     return {path: values for path, values in found.items() if not is_below_any(path, unknown)}
 
 
-def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
+def compare_imports(
+    previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]
+) -> dict[str, Fresh]:
     """Return as `fresh` the leaves that differ between two imports, edited modules first, and watched leaves."""
-    found = differing(previous, present)
+    found = differing_leaves(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
     fresh = {path: found[path] for path in paths[:MAX_DIFFERING_LEAVES]}
@@ -44,7 +46,7 @@ def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: 
     return {"fresh": fresh}
 
 
-def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
+def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
     """Yield a row for each leaf of this process that is wrong.
 
     `fresh` has the leaves of fresh imports of the previous and present source. `before` and `after` are the leaves of
@@ -64,13 +66,13 @@ def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
             yield path, UNDONE, now, live
 
 
-def changed(before: Leaves, after: Leaves) -> dict[str, str]:
+def changed_leaves(before: Leaves, after: Leaves) -> dict[str, str]:
     """Return the previous text for each path whose text a load has changed."""
     paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN_TEXT)
     return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
 
 
-def outermost(rows: Iterable[Row]) -> list[Row]:
+def outermost_rows(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that are not below another row, shortest path first.
 
     The size of a collection is only included if none of its elements differ.

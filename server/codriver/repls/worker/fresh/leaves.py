@@ -17,7 +17,7 @@ import types
 import weakref
 from time import thread_time
 
-from .code_texts import code_digest, digest_of
+from .code_texts import code_digest, short_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ _size_of: Any = type.__dict__["__basicsize__"].__get__
 _module_space: Any = vars(types.ModuleType)["__dict__"].__get__
 
 
-def space_of_module(module: types.ModuleType) -> dict[str, Any]:
+def module_dict(module: types.ModuleType) -> dict[str, Any]:
     """Return the names of a module, even if its class defines `__getattribute__`."""
     space: dict[str, Any] = _module_space(module)
     return space
@@ -124,7 +124,7 @@ def is_class(thing: object) -> bool:
     return issubclass(type(thing), type)
 
 
-def home_of(thing: Any) -> tuple[str, str]:
+def module_and_name(thing: Any) -> tuple[str, str]:
     """Return the module and the qualified name of a class or function, which are empty if they are not strings."""
     if is_class(thing):
         try:
@@ -137,22 +137,22 @@ def home_of(thing: Any) -> tuple[str, str]:
 
 def full_name(thing: object) -> str:
     """Return the dotted name of a class or function."""
-    return ".".join(home_of(thing))
+    return ".".join(module_and_name(thing))
 
 
-def at_home(thing: object) -> object:
+def current_definition(thing: object) -> object:
     """Return the object that is now bound to the module and qualified name of a class or function, or None.
 
     It is the class or function itself unless that has been replaced.
     """
-    module, name = home_of(thing)
+    module, name = module_and_name(thing)
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         kind = type(found)
         if is_class(found):
             found = _space_of(found).get(part)
         elif issubclass(kind, types.ModuleType):
-            found = space_of_module(found).get(part)
+            found = module_dict(found).get(part)
         else:
             return None
     return found.__func__ if type(found) is staticmethod or type(found) is classmethod else found
@@ -190,7 +190,7 @@ class Shapes:
         module = sys.modules.get(name)
         if not issubclass(type(module), types.ModuleType):
             return {}
-        space = space_of_module(module)  # type: ignore[arg-type]  # it is a module
+        space = module_dict(module)  # type: ignore[arg-type]  # it is a module
         self._project_names = self._names | {name}
         names = [one for one in list(dict.keys(space)) if type(one) is str and one not in IGNORED_MODULE_NAMES]
         chosen = sorted(names) if roots is None else [root for root in roots if root in space]
@@ -225,30 +225,30 @@ class Shapes:
     def _head(self, thing: Any, path: str) -> tuple[str, bool]:
         """Return one line for an object, and whether its parts must be described."""
         kind = type(thing)
-        text = text_of_value(thing)
+        text = plain_value_text(thing)
         if text is not None:
             return text, False
         if kind is types.CodeType:
             return f"code {self._code(thing)}", False
         if id(kind) in _NAMED_TYPE_IDS or issubclass(kind, types.ModuleType):
-            name = space_of_module(thing).get("__name__") if issubclass(kind, types.ModuleType) else thing.__name__
+            name = module_dict(thing).get("__name__") if issubclass(kind, types.ModuleType) else thing.__name__
             return f"{kind.__name__} {_text_or_empty(name)}", False
         if kind is types.FunctionType or is_class(thing):
             return self._definition(thing, path)
         if id(kind) in _CODE_ATTRIBUTE_BY_TYPE:
             return f"a {kind.__name__} of {self._code(getattr(thing, _CODE_ATTRIBUTE_BY_TYPE[id(kind)]))}", False
-        home = home_of(kind)
-        is_other = home[0] in self._project_names and at_home(kind) is not kind
+        home = module_and_name(kind)
+        is_other = home[0] in self._project_names and current_definition(kind) is not kind
         return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE_TYPES
 
     def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
         """Return one line for a function or class, and whether its parts must be described."""
         name = full_name(thing)
-        if name != path and at_home(thing) is thing:
+        if name != path and current_definition(thing) is thing:
             return f"is {name}", False  # it is described under its own name
         if not is_class(thing):
             return f"function {thing.__code__.co_name} {self._code(thing.__code__)}", True
-        if home_of(thing)[0] not in self._project_names:
+        if module_and_name(thing)[0] not in self._project_names:
             return f"class {name}", False
         bases = ", ".join(map(full_name, _mro_of(thing)[1:]))
         other = "" if name == path else "another "
@@ -281,7 +281,9 @@ class Shapes:
             yield ".registered", {full_name(one) for one in _registered(thing)}
         below = type.__subclasses__(thing) if not issubclass(thing, type) else ()
         for one in sorted(
-            full_name(one) for one in below if home_of(one)[0] in self._project_names and at_home(one) is one
+            full_name(one)
+            for one in below
+            if module_and_name(one)[0] in self._project_names and current_definition(one) is one
         ):
             yield f".subclasses{{{one}}}", True
 
@@ -305,7 +307,7 @@ class Shapes:
         )
         if holder is not None:
             yield SIZE_PART, size
-        elif not names and home_of(kind)[0] in _TRANSPARENT_MODULES and kind is not types.FrameType:
+        elif not names and module_and_name(kind)[0] in _TRANSPARENT_MODULES and kind is not types.FrameType:
             parts = (part for part in gc.get_referents(thing) if part is not kind)
             yield from (
                 (f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MAX_C_OBJECT_PARTS))
@@ -328,11 +330,11 @@ class Shapes:
     def _slots_of(self, kind: type) -> list[tuple[str, Any]]:
         known = self._slots.get(id(kind))
         if known is None:
-            known = self._slots[id(kind)] = kind, list(descriptors_of(kind))
+            known = self._slots[id(kind)] = kind, list(instance_descriptors(kind))
         return known[1]
 
 
-def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
+def instance_descriptors(kind: type) -> Iterator[tuple[str, Any]]:
     """Yield the descriptors of `__dict__` and slots of a class written in Python and its bases."""
     for base in _mro_of(kind):
         names = _space_of(base)
@@ -340,7 +342,7 @@ def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
         if type(value) is types.GetSetDescriptorType:
             documentation = value.__doc__
             is_plain = type(documentation) is str and documentation.startswith(_INSTANCE_DICT_DOCSTRING)
-            if is_plain or home_of(base)[0] in _TRANSPARENT_MODULES:
+            if is_plain or module_and_name(base)[0] in _TRANSPARENT_MODULES:
                 yield "__dict__", value
         if "__slots__" in names:
             yield from (
@@ -350,7 +352,7 @@ def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
             )
 
 
-def text_of_value(thing: Any) -> str | None:
+def plain_value_text(thing: Any) -> str | None:
     """Return the text of a plain value, or None for other objects."""
     kind = type(thing)
     if kind is str or kind is bytes:
@@ -361,7 +363,7 @@ def text_of_value(thing: Any) -> str | None:
         return repr(thing)
     if kind is bytearray:
         return f"bytearray {_cut(bytes(thing))}"
-    module = home_of(kind)[0]
+    module = module_and_name(kind)[0]
     return _printed(thing, kind, module) if module in _PRINTABLE_MODULES else None
 
 
@@ -369,10 +371,10 @@ def _printed(thing: Any, kind: type, module: str) -> str | None:
     """Return the text of a value of a standard library class, or None for other classes."""
     library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
     name = _text_or_empty(_qualname_of(kind))
-    if library is None or space_of_module(library).get(name) is not kind:
+    if library is None or module_dict(library).get(name) is not kind:
         return None
     if module == "re" and name == "Pattern":
-        return f"pattern {text_of_value(thing.pattern)} {thing.flags}"
+        return f"pattern {plain_value_text(thing.pattern)} {thing.flags}"
     if module == "datetime" and name in ("datetime", "time"):
         zone = thing.tzinfo
         return f"{thing.replace(tzinfo=None)!r} {None if zone is None else full_name(type(zone))}"
@@ -387,7 +389,7 @@ _PRINTABLE_MODULES = frozenset((*_PRINTABLE_TYPES, "re", "pathlib._local"))
 
 def key_text(key: object) -> str | None:
     """Return the text of a key for a path, or None for objects, whose order may depend on their address."""
-    text = text_of_value(key)
+    text = plain_value_text(key)
     if text is not None:
         return text
     if type(key) is tuple:
@@ -401,9 +403,9 @@ def key_text(key: object) -> str | None:
 def _member_text(key: object) -> str | None:
     """Return the name of an enumeration member, or None for other objects."""
     library = sys.modules.get("enum")
-    if library is None or not issubclass(type(type(key)), space_of_module(library)["EnumMeta"]):
+    if library is None or not issubclass(type(type(key)), module_dict(library)["EnumMeta"]):
         return None
-    for name, descriptor in descriptors_of(type(key)):
+    for name, descriptor in instance_descriptors(type(key)):
         if name == "__dict__":
             member = dict.get(descriptor.__get__(key), "_name_")
             return f"{full_name(type(key))}.{member}" if type(member) is str else None
@@ -424,7 +426,7 @@ def _cut(value: str | bytes) -> str:
     if len(value) <= MAX_TEXT_CHARACTERS:
         return repr(value)
     data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-    return f"{value[:TEXT_PREFIX_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
+    return f"{value[:TEXT_PREFIX_CHARACTERS]!r}... {len(value)} {short_digest(data)}"
 
 
 def _text_or_empty(value: object) -> str:
@@ -438,7 +440,7 @@ def _first(item: tuple[str, object]) -> str:
 def undoable_names(name: str) -> list[str]:
     """Return the names of a module whose values a load may undo, with classes last and without plain functions."""
     module = sys.modules.get(name)
-    space = space_of_module(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
+    space = module_dict(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
     classes: list[str] = []
     for one, value in list(dict.items(space)):
@@ -451,7 +453,7 @@ def undoable_names(name: str) -> list[str]:
     return [*values, *classes]
 
 
-def root_of(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
+def split_leaf_path(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
     """Split the path of a leaf into the longest matching module and the name in it."""
     dotted = path
     while "." in dotted:

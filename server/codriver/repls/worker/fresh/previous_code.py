@@ -10,7 +10,7 @@ import sys
 import types
 
 from .code_texts import code_digest, nested_codes
-from .leaves import home_of, is_class
+from .leaves import is_class, module_and_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
 def _name_of(thing: Any, code: types.CodeType) -> str:
     """Return the qualified name for Python versions before 3.11, where code objects do not have it."""
     if type(thing) is types.FunctionType and not is_class(thing):
-        return home_of(thing)[1] or code.co_name
+        return module_and_name(thing)[1] or code.co_name
     return code.co_name
 
 

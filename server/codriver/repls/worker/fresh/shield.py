@@ -40,7 +40,7 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def control(option: int, value: int) -> None:
+def set_process_option(option: int, value: int) -> None:
     """Set an option of this process with prctl(2)."""
     _libc().prctl(option, value)
 
@@ -75,7 +75,7 @@ def isolate_network() -> None:
     _check(_libc().unshare(CLONE_NEWNET), "unshare")
 
 
-def outermost(directories: Sequence[str]) -> list[str]:
+def outermost_directories(directories: Sequence[str]) -> list[str]:
     """Return the real paths of the directories that are not inside another one."""
     real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
@@ -86,7 +86,7 @@ def is_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
-def lay(directories: Sequence[str]) -> None:
+def mount_overlays(directories: Sequence[str]) -> None:
     """Mount an overlay over each directory, with the upper layer in memory.
 
     Raises:

@@ -16,22 +16,22 @@ from ..basics.dialect import (
     MAX_LISTED_NAMES,
     Dialect,
     NamespaceMissingError,
-    first_line,
-    kind_of,
-    matcher,
+    first_doc_line,
+    name_matcher,
+    value_kind,
 )
 from ..basics.error_report import (
     add_position,
     common_error_fields,
+    error_summary,
     format_trace,
-    is_library,
+    is_library_file,
     set_phase,
-    words_of,
 )
-from ..basics.frame_spaces import FRAME_OP, failed_test_frames, frames_of
+from ..basics.frame_spaces import FRAME_OP, error_frames, failed_test_frames
 from ..basics.plain_values import BRACKETS, PlainPrinter
-from ..basics.printing import limits, requested_print_limits
-from ..basics.source_files import Sources, lines_of
+from ..basics.printing import print_limits, requested_print_limits
+from ..basics.source_files import Sources, source_lines
 from .loaded_namespaces import LispLoaded
 from .undo_records import LispUndoRecords
 from .value_parts import LispValues, print_string
@@ -107,7 +107,7 @@ class Lisp(Dialect):
             for form in reader.read_str("(ns user (:use [basilisp.repl :only [doc source]]))", runtime.resolve_alias):
                 compiler.compile_and_exec_form(form, context, self.home)
 
-    def loaded(self, root: str, known: str) -> dict[str, Any]:
+    def list_loaded(self, root: str, known: str) -> dict[str, Any]:
         return self._loaded.answer(list(self._runtime.Namespace.ns_cache().values()), root, known)
 
     def versions(self) -> dict[str, str]:
@@ -156,7 +156,7 @@ class Lisp(Dialect):
         frame = None
         if message["op"] == FRAME_OP:
             number = message.get("frame")
-            frames = [] if session.error is None else frames_of(self._innermost_error(session.error))
+            frames = [] if session.error is None else error_frames(self._innermost_error(session.error))
             spaces = session.spaces
             if message.get("test"):
                 frames, spaces = failed_test_frames(session.id)
@@ -224,7 +224,7 @@ class Lisp(Dialect):
         """Print a value. The limits apply only to it, so output of the code itself is never cut."""
         chosen = []
         requested = requested_print_limits(job)
-        for name, limit, default in zip(self._limits, requested, limits(job)):
+        for name, limit, default in zip(self._limits, requested, print_limits(job)):
             now = job.session.limits.get(name, self._vars[name].value)
             chosen.append(now if limit is None and now != self._limits[name] else default)
         length, depth = (one if isinstance(one, int) else None for one in chosen)
@@ -275,7 +275,7 @@ class Lisp(Dialect):
             module = builtins if owner == "python" else self._imported(symbol, namespace)
             names = sorted(vars(module)) if module is not None else ()
             names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
-            kinds = {name: {"type": kind_of(vars(module)[name], name)} for name in names}
+            kinds = {name: {"type": value_kind(vars(module)[name], name)} for name in names}
         return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:MAX_COMPLETIONS]]
 
     @staticmethod
@@ -304,7 +304,7 @@ class Lisp(Dialect):
         file, line = found.get("file"), found.get("line")
         if not isinstance(file, str) or not isinstance(line, int):
             return None
-        text = "".join(lines_of(file)[line - 1 : line - 1 + MAX_SOURCE_LINES])
+        text = "".join(source_lines(file)[line - 1 : line - 1 + MAX_SOURCE_LINES])
         return (text, file, line) if text else None
 
     def names(self, limit: str, namespace: Any) -> dict[str, Any] | None:
@@ -324,7 +324,7 @@ class Lisp(Dialect):
 
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
         """Yield each matching namespace and var, those of `namespace` first and Basilisp's own last."""
-        is_match, is_qualified = matcher(pattern), "/" in pattern
+        is_match, is_qualified = name_matcher(pattern), "/" in pattern
         all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(
             all_of_them, key=lambda one: (one[1] is not namespace, one[0][:9] == "basilisp.", one[0])
@@ -342,7 +342,7 @@ class Lisp(Dialect):
         is_space = isinstance(one, self._runtime.Namespace)
         row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
         row["args"] = " ".join(map(self._runtime.lrepr, meta.get("arglists") or ()))
-        return {key: text if key != "doc" else first_line(text) for key, text in row.items() if text}
+        return {key: text if key != "doc" else first_doc_line(text) for key, text in row.items() if text}
 
     def _kind(self, var: Any) -> dict[str, str]:
         if var is None:
@@ -371,9 +371,9 @@ class Lisp(Dialect):
             data = {str(key.name): item for key, item in innermost.data.items()}
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
-            add_position(parts, [frame for frame in frames if not is_library(frame.filename)])
+            add_position(parts, [frame for frame in frames if not is_library_file(frame.filename)])
             parts.pop("column", None)  # it refers to Python code that Basilisp generated
-        local_values = [frame for frame in frames if not is_library(frame.filename)]
+        local_values = [frame for frame in frames if not is_library_file(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
         lines = [f"{kind}{where}: {message}{_data_of(parts)}", *format_trace(local_values)]
@@ -382,7 +382,7 @@ class Lisp(Dialect):
         ]
         return parts, "\n".join(lines) + "\n"
 
-    def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
+    def name_for_recording(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
         """Return the namespace and name of a function. The name is empty for evaluated forms and inner functions."""
         if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES_PARAMETER,):
             return module, ""
@@ -415,7 +415,7 @@ class Lisp(Dialect):
 
         For an `ExceptionInfo`, the data is printed within limits.
         """
-        words = words_of(error)
+        words = error_summary(error)
         innermost: Any = error
         if type(error).__name__ == "ExceptionInfo":
             limits = {self._vars["*print-length*"]: DATA_LENGTH, self._vars["*print-level*"]: DATA_LEVEL}

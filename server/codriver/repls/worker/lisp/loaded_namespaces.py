@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 
-from ..basics.held_definitions import all_classes, home_of, is_class, qualname_of
+from ..basics.held_definitions import all_classes, defining_module_name, is_class, qualified_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ class LispLoaded:
         for name, namespace, variables in project_vars:
             for var_name, var in variables:
                 value = var.root
-                if is_class(value) and home_of(value) == namespace.module.__name__:
-                    heirs[home_of(value), qualname_of(value)] = value, name, var_name
+                if is_class(value) and defining_module_name(value) == namespace.module.__name__:
+                    heirs[defining_module_name(value), qualified_name(value)] = value, name, var_name
                 face = value.val_at(self._interface) if type(value) is self._map else None
                 if is_class(face):
-                    faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + var_name))
+                    faces.setdefault(str(qualified_name(face)), []).append((face, name + "/" + var_name))
         old = _captured_functions(project_vars, self._language, self._munge)
         for name, _, variables in project_vars:
             for var_name, var in variables:
@@ -142,7 +142,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
     if depth < 1 or left[0] < 0:
         return
     kind = type(value)
-    module = home_of(kind)
+    module = defining_module_name(kind)
     home = module[len(language) :] if type(module) is str and module.startswith(language) else ""
     parts: Iterable[Any] = ()
     code = _code_of(value)
@@ -150,7 +150,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
         yield code
         parts = _closure_values(value)
     elif kind in (list, tuple, set, frozenset) or home in COLLECTION_MODULES:
-        parts = value.items() if qualname_of(kind) == "PersistentMap" else value
+        parts = value.items() if qualified_name(kind) == "PersistentMap" else value
     elif kind is dict:
         parts = list(value.items())
     elif home in REFERENCE_VALUE_FIELDS:
@@ -175,13 +175,17 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
     """Describe a class if it, or a protocol that it implements, is from a previous load."""
-    heir = heirs.get((home_of(kind), qualname_of(kind)))
+    heir = heirs.get((defining_module_name(kind), qualified_name(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]
     current = [face for found in faces.values() for face, _ in found]
     for base in type.__dict__["__mro__"].__get__(kind)[1:]:
-        found = faces.get(str(qualname_of(base)), [])
-        if len(found) == 1 and home_of(base) == home_of(found[0][0]) and not any(base is face for face in current):
+        found = faces.get(str(qualified_name(base)), [])
+        if (
+            len(found) == 1
+            and defining_module_name(base) == defining_module_name(found[0][0])
+            and not any(base is face for face in current)
+        ):
             return [["former", found[0][1]]]
     return []
 
@@ -190,7 +194,7 @@ def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
     """Count the instances of classes from previous loads."""
     previous = {}
     for kind in all_classes():
-        heir = heirs.get((home_of(kind), qualname_of(kind)))
+        heir = heirs.get((defining_module_name(kind), qualified_name(kind)))
         if heir is not None and heir[0] is not kind:
             previous[id(kind)] = heir[1], heir[2]
     if not previous:

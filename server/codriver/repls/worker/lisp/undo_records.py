@@ -35,7 +35,7 @@ class LispUndoRecords(UndoRecords):
         self._namespaces = namespaces
         self._multi = multi
 
-    def make(self) -> UndoRecord:
+    def create_record(self) -> UndoRecord:
         """Create the record of a new batch."""
         return LispUndoRecord(self._roots, self._namespaces)
 

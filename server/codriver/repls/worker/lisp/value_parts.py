@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ..basics.previews import MAX_GLIMPSE_ELEMENTS, MAX_GLIMPSE_LEVELS, MAX_NESTED_CHARACTERS, class_name
+from ..basics.previews import MAX_GLIMPSE_ELEMENTS, MAX_GLIMPSE_LEVELS, MAX_NESTED_CHARACTERS, qualified_class_name
 from ..basics.printing import Cuts, NoSuchPartError
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ BRACKETS_BY_MODULE = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}"
 """The brackets of a collection, by the module of its class."""
 
 
-def pairs_of(value: Any) -> Any:
+def iterate_parts(value: Any) -> Any:
     """Return an iterator over the steps and parts of a collection, or None for any other value."""
     if isinstance(value, (*ATOM_TYPES, type)) or not hasattr(type(value), "__iter__"):
         return None
@@ -73,7 +73,7 @@ class LispValues:
     ) -> None:
         """Record in `cuts` what was left out of a value and its parts."""
         length, depth, level = bounds
-        pairs = pairs_of(value)
+        pairs = iterate_parts(value)
         if pairs is None:
             return
         if depth is not None and level >= depth:
@@ -103,7 +103,7 @@ class LispValues:
 
     def glimpse(self, value: Any) -> dict[str, str]:
         """Describe a value by its class, its size, and its text in one line, without running user code."""
-        found = {"class": class_name(type(value))}
+        found = {"class": qualified_class_name(type(value))}
         if self._is_counted_collection(value):
             found["count"] = str(len(value))
         text = self._in_line(value, MAX_GLIMPSE_LEVELS)
@@ -116,7 +116,7 @@ class LispValues:
         if kind in (*ATOM_TYPES, bool) or self._module_of(value) in WORD_MODULES:
             return self._show(value)
         if not levels or not self._is_counted_collection(value):
-            return f"<{class_name(kind)}>"
+            return f"<{qualified_class_name(kind)}>"
         before, after = BRACKETS_BY_MODULE.get(self._module_of(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), MAX_GLIMPSE_ELEMENTS)
@@ -129,7 +129,7 @@ class LispValues:
 
     def slice(self, value: Any, start: int, length: int) -> Any:
         """Return `length + 1` elements of a collection from `start` on. Other values are returned unchanged."""
-        pairs = pairs_of(value)
+        pairs = iterate_parts(value)
         if pairs is None:
             return value
         name = itertools.islice(pairs, start, start + length + 1)
@@ -153,7 +153,7 @@ class LispValues:
 
     def _matching(self, value: Any, step: object) -> Iterator[Any]:
         """Yield the parts at a step."""
-        pairs = pairs_of(value)
+        pairs = iterate_parts(value)
         if pairs is None:
             return
         if not hasattr(value, "items"):

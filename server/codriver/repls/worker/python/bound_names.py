@@ -14,15 +14,15 @@ import weakref
 
 from ..basics.held_definitions import (
     ABSENT,
-    function_in,
-    home_of,
+    defining_module_name,
     is_class,
-    qualname_of,
+    qualified_name,
     qualname_of_class,
     space_of,
+    unwrap_descriptor,
     unwrap_functions,
 )
-from .statements import FUNCTION_NODES, targets
+from .statements import FUNCTION_NODES, assigned_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Remembered:
     def __init__(self, value: object) -> None:
         self._is_weak = False
         self._reference: Any = value
-        if not is_plain(value):
+        if not is_plain_value(value):
             try:
                 self._reference, self._is_weak = weakref.ref(value), True
             except TypeError:
@@ -61,7 +61,7 @@ class Remembered:
         if type(reference) is _Identity:
             return bool(reference.number == id(value))
         return reference is value or (
-            type(reference) is type(value) and is_plain(value) and repr(reference) == repr(value)
+            type(reference) is type(value) and is_plain_value(value) and repr(reference) == repr(value)
         )
 
     def live_object(self) -> object:
@@ -109,7 +109,7 @@ class Names:
             ]
         self._remembered: dict[str, Remembered] = {}
 
-    def settle(self) -> dict[str, Remembered]:
+    def release(self) -> dict[str, Remembered]:
         """Return the remembered values, and drop the references to the original objects."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
@@ -128,7 +128,7 @@ class Names:
 
     def remember(self, name: str, value: object = ABSENT) -> None:
         """Record that a load bound a dotted name to `value`, or removed it."""
-        remembered = self.settle()
+        remembered = self.release()
         if _is_dunder(name):
             return
         if value is ABSENT:
@@ -142,20 +142,20 @@ class Names:
                 if not _is_dunder(attribute) or _is_method(remaining):
                     remembered[name + "." + attribute] = Remembered(remaining)
 
-    def put_back(self, name: str, remembered: Remembered | None) -> None:
+    def restore(self, name: str, remembered: Remembered | None) -> None:
         """Restore an earlier remembered value of a name, or forget the name."""
         if remembered is None:
-            self.settle().pop(name, None)
+            self.release().pop(name, None)
         else:
-            self.settle()[name] = remembered
+            self.release()[name] = remembered
 
 
-def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
+def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
     """Return the names that have changed since a load left them, each with its present and its remembered value.
 
     The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.
     """
-    remembered, found = left.settle(), {}
+    remembered, found = left.release(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
     waiting = list(live.items())
     for name, value in waiting:  # this list grows by nested classes
@@ -193,7 +193,7 @@ class BoundNames:
         """Record the names that statements bind. `scope` is the dotted prefix of their class."""
         for node in body:
             is_definition = isinstance(node, (*FUNCTION_NODES, ast.ClassDef))
-            for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
+            for name in assigned_names(node) if not isinstance(node, ast.excepthandler) else ():
                 attribute = (
                     name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
                 )
@@ -219,7 +219,7 @@ class BoundNames:
                     self.rebound.add(named.value)
 
 
-def stores(name: str) -> re.Pattern[str]:
+def assignment_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern for code that may assign to a global or attribute with this name."""
     attribute = re.escape(name)
     assigned = rf"\.{attribute}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
@@ -228,11 +228,15 @@ def stores(name: str) -> re.Pattern[str]:
     )
 
 
-def code_file_of(value: object) -> str:
+def code_file(value: object) -> str:
     """Return the file name of a function, a wrapper or the first function in a class, or "" if unknown."""
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
-    found = [function_in(one) for one in list(space_of(value).values())] if is_class(value) else [function_in(value)]
+    found = (
+        [unwrap_descriptor(one) for one in list(space_of(value).values())]
+        if is_class(value)
+        else [unwrap_descriptor(value)]
+    )
     for one in found:
         for function in unwrap_functions(one):
             return function.__code__.co_filename
@@ -241,12 +245,12 @@ def code_file_of(value: object) -> str:
 
 def is_evaluated(value: object) -> bool:
     """Return whether a function or class was created by evaluated code."""
-    return EVALUATED_FILE_PATTERN.match(code_file_of(value)) is not None
+    return EVALUATED_FILE_PATTERN.match(code_file(value)) is not None
 
 
-def is_plain(value: object) -> bool:
+def is_plain_value(value: object) -> bool:
     """Return whether a value is a number, string, bytes, boolean, None, or a tuple of these."""
-    return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain, value)))
+    return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain_value, value)))
 
 
 def _targets_in(node: Any) -> list[ast.AST]:
@@ -259,7 +263,7 @@ def _targets_in(node: Any) -> list[ast.AST]:
 
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
     """Return whether a value is a class that was defined in the module of `space` under this name."""
-    return is_class(value) and (home_of(value), qualname_of(value)) == (space.get("__name__"), name)
+    return is_class(value) and (defining_module_name(value), qualified_name(value)) == (space.get("__name__"), name)
 
 
 def _is_dunder(name: object) -> bool:

@@ -126,7 +126,7 @@ class Target:
         raise WatchRefusedError("bad-arguments", f"{self.name} is {kind}, so its calls cannot be watched")
 
 
-def compiled(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Test:
+def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Test:
     """Return a function that evaluates a condition for the local variables of a call.
 
     Raises:
@@ -201,7 +201,9 @@ class CallWatch:
         self._function = Function(self.code, str(function.__module__), function.__qualname__, is_requested=True)
         names = self._function.arguments
         self._hidden = frozenset(name for name in names if self._printer.is_secret(name))
-        self._test = compiled(self._condition, names, function.__globals__) if self._condition.strip() else None
+        self._test = (
+            compile_condition(self._condition, names, function.__globals__) if self._condition.strip() else None
+        )
 
     @property
     def is_over(self) -> bool:

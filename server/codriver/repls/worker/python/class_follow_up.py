@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .class_renewal import can_be_created_again, is_plain_class
 from .enum_members import is_enum
 from .equal_values import is_alike
-from .python_names import space_of_module
-from .statements import CLASS, FUNCTION, VALUE, targets
+from .python_names import module_dict
+from .statements import CLASS, FUNCTION, VALUE, assigned_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ClassFollowUp:
         if not self._follow_hooks(text, node, kind):
             return
         if node.decorator_list:
-            effects = self._followers.analysis.decorators(node, text.space)
+            effects = self._followers.analysis.decorator_effects(node, text.space)
             if self._changes.is_affected(effects):
                 if effects.effect is None and effects.fills <= {id(kind)}:
                     self._followers.decorate(text, node)
@@ -83,7 +83,9 @@ class ClassFollowUp:
         bases = tuple(self._live(base, text) for base in node.bases)
         before = kind.__bases__
         are_heirs = len(bases) == len(before) and all(
-            is_class(statement) and (home_of(statement), qualname_of(statement)) == (home_of(old), qualname_of(old))
+            is_class(statement)
+            and (defining_module_name(statement), qualified_name(statement))
+            == (defining_module_name(old), qualified_name(old))
             for statement, old in zip(bases, before)
         )
         if not are_heirs:
@@ -102,7 +104,7 @@ class ClassFollowUp:
         if isinstance(node, ast.Attribute):
             owner = self._live(node.value, text)
             if isinstance(owner, types.ModuleType):
-                return space_of_module(owner).get(node.attr)
+                return module_dict(owner).get(node.attr)
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
@@ -110,8 +112,8 @@ class ClassFollowUp:
 
         Return False if nothing else is left to do.
         """
-        effects = self._followers.analysis.hooks(node, text.space)
-        bases = {(str(home_of(base)), str(qualname_of(base))) for base in order_of(kind)}
+        effects = self._followers.analysis.class_creation_effects(node, text.space)
+        bases = {(str(defining_module_name(base)), str(qualified_name(base))) for base in order_of(kind)}
         if not any(self._changes.has_changed(*read) for read in effects.reads if read not in bases):
             return True
         fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
@@ -123,7 +125,7 @@ class ClassFollowUp:
         ):
             minimal = self._followers.minimal_of(text)
             words = {
-                keyword.arg: eval(minimal.compiled(ast.Expression(keyword.value), "eval"), text.space)
+                keyword.arg: eval(minimal.compile_node(ast.Expression(keyword.value), "eval"), text.space)
                 for keyword in node.keywords
                 if keyword.arg and keyword.arg != "metaclass"
             }
@@ -141,7 +143,8 @@ class ClassFollowUp:
         """Return whether a library reads the bases of a class when it creates the class."""
         kinds = [*order_of(kind)[1:-1], *[base for base in order_of(type(kind)) if base not in (type, object)]]
         return any(
-            home_of(statement) not in STANDARD_BASE_MODULES and not self._registrations.is_of_project(statement)
+            defining_module_name(statement) not in STANDARD_BASE_MODULES
+            and not self._registrations.is_of_project(statement)
             for statement in kinds
         )
 
@@ -186,12 +189,12 @@ class ClassFollowUp:
                 self._followers.empty_cache(text, space_of(owner).get(statement.node.name), minimal.name_of(statement))
                 self._followers.report_cached(text, statement, owner)
                 if statement.node.decorator_list:
-                    effects = self._followers.analysis.decorators(statement.node, text.space, owner)
+                    effects = self._followers.analysis.decorator_effects(statement.node, text.space, owner)
                     if self._changes.is_affected(effects):
-                        if effects.effect is not None or not minimal.is_open(owner, statement.node):
+                        if effects.effect is not None or not minimal.accepts_methods(owner, statement.node):
                             self._make_class(text, node, kind, effects)
                             return
-                        minimal.definition(statement)()
+                        minimal.make_definition(statement)()
                 continue
             if statement.kind == CLASS:
                 continue
@@ -199,7 +202,7 @@ class ClassFollowUp:
             if not self._changes.is_affected(effects):
                 continue
             if is_enum(owner) and statement.kind == VALUE:
-                members.update(targets(statement.node))
+                members.update(assigned_names(statement.node))
             elif effects.effect is not None or (effects.fills and statement.kind == VALUE):
                 self._followers.report_in(
                     text,
@@ -213,14 +216,14 @@ class ClassFollowUp:
                 self._make_class(text, node, kind, effects)
                 return
         if members:
-            minimal.members(node.name + ".", members, node)()
+            minimal.make_member_update(node.name + ".", members, node)()
             self._followers.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
 
     def _assign(self, text: Text, statement: Any, owner: Any) -> None:
         """Assign an attribute of a class again. Keep the previous object if it is equal or can get the new contents."""
-        before = {name: space_of(owner).get(name, ABSENT) for name in targets(statement.node)}
+        before = {name: space_of(owner).get(name, ABSENT) for name in assigned_names(statement.node)}
         try:
-            self._followers.minimal_of(text).attribute(statement)()
+            self._followers.minimal_of(text).make_attribute_assignment(statement)()
         except Exception as error:  # an error in user code
             self._followers.report_in(
                 text,

@@ -6,7 +6,7 @@ import abc
 import sys
 
 from ..basics.held_definitions import is_class, order_of, space_of
-from .python_names import space_of_module
+from .python_names import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def clear_subclass_caches(modules: Iterable[str]) -> None:
     clear: Any = getattr(abc.ABCMeta, "_abc_caches_clear", None)
     for name in ("collections.abc", "typing", *modules) if clear is not None else ():
         module = sys.modules.get(name)
-        for value in list(space_of_module(module).values()) if module is not None else ():
+        for value in list(module_dict(module).values()) if module is not None else ():
             if is_class(value) and issubclass(type(value), abc.ABCMeta):
                 clear(value)
                 _update_members(value)

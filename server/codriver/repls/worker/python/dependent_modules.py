@@ -40,7 +40,7 @@ class DependentModules:
         self._importers = None
         self._data.clear()
 
-    def importers(self, seeds: set[str]) -> list[Text]:
+    def find_importers(self, seeds: set[str]) -> list[Text]:
         """Return the sources of modules that import the edited one, directly or not, with imported modules first.
 
         Modules are left out if nothing that runs when they are imported mentions a name that may have changed.

@@ -11,7 +11,7 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, space_of
-from .bound_names import is_plain
+from .bound_names import is_plain_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _is_same_member(first: Any, other: Any) -> bool:
         for each in (first, other)
     ]
     return states[0].keys() == states[1].keys() and all(
-        type(value) is type(states[1][name]) and (not is_plain(value) or repr(value) == repr(states[1][name]))
+        type(value) is type(states[1][name]) and (not is_plain_value(value) or repr(value) == repr(states[1][name]))
         for name, value in states[0].items()
     )
 

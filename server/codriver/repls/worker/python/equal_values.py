@@ -7,7 +7,7 @@ import inspect
 import types
 
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
-from .bound_names import is_plain
+from .bound_names import is_plain_value
 from .pure_calls import is_immutable_kind
 from .python_names import attribute_dict
 from .renewal import is_same_code
@@ -58,7 +58,7 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
     kind = type(first)
     if kind is not type(other) or depth > MAX_VALUE_NESTING:
         return False
-    if is_plain(first):
+    if is_plain_value(first):
         return repr(first) == repr(other)
     if kind in (list, tuple):
         return (
@@ -77,7 +77,7 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
             )
         )
     if kind in (set, frozenset):
-        return all(map(is_plain, first)) and all(map(is_plain, other)) and bool(first == other)
+        return all(map(is_plain_value, first)) and all(map(is_plain_value, other)) and bool(first == other)
     if kind is types.FunctionType:
         return (
             is_same_code(first.__code__, other.__code__)

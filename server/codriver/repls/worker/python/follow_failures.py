@@ -33,7 +33,7 @@ def is_internal_error(error: BaseException) -> bool:
     return True
 
 
-def why_not_followed(error: BaseException) -> str:
+def explain_unfollowed_change(error: BaseException) -> str:
     """Return why a change was not followed, where, and what to do."""
     text = " ".join(str(error).split())
     text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
@@ -60,7 +60,7 @@ class Reporting:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, Exception) or (self._only_internal and not is_internal_error(error)):
             return False
-        self._report(why_not_followed(error))
+        self._report(explain_unfollowed_change(error))
         return True
 
 

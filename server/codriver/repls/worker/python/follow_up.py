@@ -17,18 +17,18 @@ import sys
 import types
 import weakref
 
-from ..basics.held_definitions import ABSENT, is_class, order_of, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, is_class, order_of, qualified_name, space_of
 from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
 from .equal_values import is_alike, is_equal_without_caches
 from .holders import is_in_use
-from .import_effects import Analysis, position_of_code
-from .live_functions import annotations_of, count_instances_with
+from .import_effects import Analysis, code_position_name
+from .live_functions import annotation_attribute, count_instances_with
 from .module_text import Text
 from .name_changes import NameChanges
-from .python_names import attribute_dict, instance_dict_of, space_of_module
+from .python_names import attribute_dict, instance_dict_of, module_dict
 from .rebuilds import Rebuilds, deleted_names, is_setattr, refers_to_function
 from .registrations import REGISTRY_TYPES, Registrations
 from .statements import (
@@ -38,10 +38,10 @@ from .statements import (
     FUNCTION_NODES,
     PARSE_ERRORS,
     SourceText,
-    dump,
+    assigned_names,
+    comparable_dump,
+    line_range,
     names_bound_by,
-    span_of,
-    targets,
 )
 
 TYPE_CHECKING = False
@@ -154,7 +154,7 @@ class Followers:
                 is_dunder = parts[-1][:2] == parts[-1][-2:] == "__"
                 self._seeds |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
                 if statement.kind != FUNCTION:
-                    self._seeds.update(part for name in targets(statement.node) for part in name.split("."))
+                    self._seeds.update(part for name in assigned_names(statement.node) for part in name.split("."))
                     self._seeds.update(names_bound_by(statement.node) if not statement.owner else ())
                     self._seeds.update(parts[:-1])
                 elif is_dunder and len(parts) > 1:
@@ -166,7 +166,7 @@ class Followers:
         for statement in comparison.moved:
             self._seeds.update(
                 part
-                for name in (statement.name, *targets(statement.node))
+                for name in (statement.name, *assigned_names(statement.node))
                 for part in (statement.owner + name).split(".")
             )
         self._seeds = {seed for seed in self._seeds if seed.isidentifier()}
@@ -185,8 +185,8 @@ class Followers:
             if old is None:
                 continue
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                names = [name for name in targets(node) if name.isidentifier()]
-                effects = self.analysis.statement(old, self.text.space)
+                names = [name for name in assigned_names(node) if name.isidentifier()]
+                effects = self.analysis.statement_effects(old, self.text.space)
                 is_pure = effects.effect is None and not effects.fills
                 value = self._try(old.value) if names and is_pure else ABSENT
                 present = self.text.space.get(names[0], ABSENT) if names else ABSENT
@@ -196,7 +196,7 @@ class Followers:
                 ):
                     self._is_touched.add(top)
             elif isinstance(node, ast.If):
-                effects = self.analysis.statement(old.test, self.text.space)
+                effects = self.analysis.statement_effects(old.test, self.text.space)
                 value = self._try(old.test) if effects.effect is None and not effects.fills else ABSENT
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
@@ -231,13 +231,13 @@ class Followers:
 
     def _filled_names(self, node: Any, text: Text) -> set[str]:
         """Return the names of the objects that a statement fills."""
-        fills = self.analysis.statement(node, text.space).fills
+        fills = self.analysis.statement_effects(node, text.space).fills
         return {name for name, value in text.space.items() if id(value) in fills}
 
     def _try(self, node: Any) -> Any:
         """Return the value of an expression, or ABSENT if it fails."""
         try:
-            return eval(self._minimal.compiled(ast.Expression(node), "eval"), self.text.space)
+            return eval(self._minimal.compile_node(ast.Expression(node), "eval"), self.text.space)
         except (Exception, SystemExit):  # an error in user code is handled when the statement is followed up
             return ABSENT
 
@@ -269,9 +269,9 @@ class Followers:
                     and isinstance(node, (*FUNCTION_NODES, ast.Lambda))
                     and _text_without_bodies(node) not in known
                 ):
-                    self.changes.codes.add((self.name, position_of_code(node)))
+                    self.changes.codes.add((self.name, code_position_name(node)))
 
-    def candidates(self, text: Text, seeds: set[str]) -> list[int]:
+    def affected_statements(self, text: Text, seeds: set[str]) -> list[int]:
         """Return the positions of the statements that may depend on changes of some names."""
         return text.mentioning(seeds) if seeds else []
 
@@ -282,7 +282,7 @@ class Followers:
 
     def effects(self, node: Any, text: Text) -> Effects:
         """Return the effects of a statement, given the present values of its module's names."""
-        return self.analysis.statement(node, text.space)
+        return self.analysis.statement_effects(node, text.space)
 
     # What has changed
 
@@ -317,7 +317,7 @@ class Followers:
         effects = self.effects(node, text)
         if not self.changes.is_affected(effects):
             return
-        names = [name for name in targets(node) if name.isidentifier()]
+        names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
             if names and self._try_in(text, node) is not text.space.get(names[0], ABSENT):
                 self.report_in(text, node, "it was computed from the names of its module, which changed")
@@ -353,7 +353,7 @@ class Followers:
             self._run_or_report(text, node, effects)
             return
         bound = names_bound_by(node)
-        chains = [name for name in bound if len(self.rebuilds.chain(text, name)) > 1]
+        chains = [name for name in bound if len(self.rebuilds.statement_chain(text, name)) > 1]
         if chains:
             for name in chains:
                 self.rebuilds.rebuild_name(text, name, text, top, effects)
@@ -385,9 +385,9 @@ class Followers:
 
     def _try_in(self, text: Text, node: Any) -> Any:
         """Return the present value of the first name that a statement binds, if it would bind an equal one now."""
-        present = text.space.get(targets(node)[0], ABSENT)
+        present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
-            value = eval(self.minimal_of(text).compiled(ast.Expression(node.value), "eval"), text.space)
+            value = eval(self.minimal_of(text).compile_node(ast.Expression(node.value), "eval"), text.space)
         except Exception:  # an error in user code
             return ABSENT
         return present if is_alike(present, value) else value
@@ -400,7 +400,7 @@ class Followers:
         if effects.effect is not None:
             return False
         try:
-            value = bool(eval(self.minimal_of(text).compiled(ast.Expression(node.test), "eval"), text.space))
+            value = bool(eval(self.minimal_of(text).compile_node(ast.Expression(node.test), "eval"), text.space))
         except Exception:  # an error in user code
             return False
         branch = node.body if value else node.orelse
@@ -414,11 +414,11 @@ class Followers:
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
         given = self.effects(ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text)
-        target = dump([call.func])
+        target = comparable_dump([call.func])
         others = [
             statement for statement in text.body
             if statement is not node and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-            and dump([statement.value.func]) == target
+            and comparable_dump([statement.value.func]) == target
         ]  # fmt: skip
         return given.effect is None and not given.fills and not others
 
@@ -433,7 +433,7 @@ class Followers:
 
     def run(self, text: Text, node: Any) -> None:
         """Run a statement in its module."""
-        exec(self.minimal_of(text).compiled(ast.Module([node], []), "exec"), text.space)
+        exec(self.minimal_of(text).compile_node(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
         cause = self.changes.cause(effects)
@@ -509,7 +509,7 @@ class Followers:
         if type(old) is not type(new):
             return False
         if type(old) in REGISTRY_TYPES:
-            self.fill(old, new)
+            self.replace_contents(old, new)
             return True
         kind = type(old)
         if kind.__module__ in self._loads.values() and not is_enum(kind) and "__slots__" not in space_of(kind):
@@ -527,7 +527,7 @@ class Followers:
                 return True
         return False
 
-    def fill(self, old: Any, new: Any) -> None:
+    def replace_contents(self, old: Any, new: Any) -> None:
         """Replace the contents of a list, dict or set by those of another."""
         before = old.copy()
         self.changes.refilled[id(old)] = None
@@ -556,12 +556,12 @@ class Followers:
         stub = self.minimal_of(text).copy_without_body(node)
         space: dict[str, Any] = {}
         try:
-            exec(self.minimal_of(text).compiled(ast.Module([stub], []), "exec"), text.space, space)
-            made = annotations_of(space[node.name])
+            exec(self.minimal_of(text).compile_node(ast.Module([stub], []), "exec"), text.space, space)
+            made = annotation_attribute(space[node.name])
         except Exception:  # an error in user code
             return True
-        for function in self.functions(text.file, node):
-            before = annotations_of(function)
+        for function in self.existing_functions(text.file, node):
+            before = annotation_attribute(function)
             self._minimal.annotate(function, made, text.space.get(node.name))
             self._undo.note("", lambda: True, functools.partial(setattr, function, *before))
         return True
@@ -578,12 +578,12 @@ class Followers:
                 self.report_in(text, node, f"a default was computed from {self.changes.cause(effects)}, which changed")
                 continue
             try:
-                code = self.minimal_of(text).compiled(ast.Expression(position), "eval")
+                code = self.minimal_of(text).compile_node(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # an error in user code
                 self.report_in(text, node, f"a default fails now: {type(error).__name__}")
                 continue
-            for function in self.functions(text.file, node):
+            for function in self.existing_functions(text.file, node):
                 if self._set_default(function, node, position, value):
                     has_changed = True
                     self.changes.codes.add((text.name, function.__qualname__ + "()"))
@@ -637,7 +637,7 @@ class Followers:
         return True
 
     def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
-        effects = self.analysis.decorators(node, text.space)
+        effects = self.analysis.decorator_effects(node, text.space)
         if is_affected and not self.changes.is_affected(effects):
             if effects.effect is None and not effects.fills:
                 return
@@ -661,7 +661,9 @@ class Followers:
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         """Return whether the decorators of a definition fill no other object."""
-        bound_name = {id(text.space.get(node.name))} | {id(function) for function in self.functions(text.file, node)}
+        bound_name = {id(text.space.get(node.name))} | {
+            id(function) for function in self.existing_functions(text.file, node)
+        }
         return effects.fills <= bound_name
 
     def decorate(self, text: Text, node: Any) -> bool:
@@ -675,7 +677,7 @@ class Followers:
                 return False
             value: Any = before
         else:
-            functions = self.functions(text.file, node)
+            functions = self.existing_functions(text.file, node)
             if not functions:  # nothing refers to the function that was decorated
                 self.run(text, node)
                 return True
@@ -689,7 +691,8 @@ class Followers:
                 return True
         minimal = self.minimal_of(text)
         made = [
-            eval(minimal.compiled(ast.Expression(decorator), "eval"), text.space) for decorator in node.decorator_list
+            eval(minimal.compile_node(ast.Expression(decorator), "eval"), text.space)
+            for decorator in node.decorator_list
         ]
         for decorate in reversed(made):
             value = decorate(value)
@@ -698,7 +701,7 @@ class Followers:
             self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
         return True
 
-    def functions(self, file: str, node: Any) -> list[Any]:
+    def existing_functions(self, file: str, node: Any) -> list[Any]:
         """Return the existing functions of a statement."""
         if self._live_by_node is None:
             self._live_by_node = {}
@@ -707,7 +710,7 @@ class Followers:
                     code = candidate.__code__
                     key = code.co_filename, code.co_name, code.co_firstlineno
                     self._live_by_node.setdefault(key, []).append(candidate)
-        return self._live_by_node.get((file, node.name, span_of(node)[0]), [])
+        return self._live_by_node.get((file, node.name, line_range(node)[0]), [])
 
     # Classes
 
@@ -748,13 +751,13 @@ class Followers:
 
     def effects_of_decorators(self, node: Any, text: Text) -> Effects:
         """Return the effects of the decorators of a definition."""
-        return self.analysis.decorators(node, text.space)
+        return self.analysis.decorator_effects(node, text.space)
 
     # Other modules
 
-    def importers(self) -> list[Text]:
+    def find_importers(self) -> list[Text]:
         """Return the sources of modules that depend on the edited one, with imported modules first."""
-        return self._dependents.importers(self._seeds)
+        return self._dependents.find_importers(self._seeds)
 
     def forget_lazy_names(self) -> None:
         """Remove the names that the `__getattr__` of the module has added to it, if it would create others now."""
@@ -766,7 +769,7 @@ class Followers:
             return
         written = set(BoundNames(self.text.source.tree).kinds)
         for name, value in list(self.text.space.items()):
-            if name[:2] != "__" and name not in written and name not in self.drift.standing(self.name):
+            if name[:2] != "__" and name not in written and name not in self.drift.rebound_names(self.name):
                 self._lazy.add(name)
                 del self.text.space[name]
                 self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
@@ -779,7 +782,7 @@ class Followers:
         """Return the sources of other modules that may depend on the load, with imported modules first."""
         if not self._seeds:
             return []
-        found = self.importers()
+        found = self.find_importers()
         for name in self._dependents.reached:
             self.changes.remember_module(name)
         return found
@@ -823,7 +826,7 @@ class Followers:
         if module is None or before is None:
             return
         names = self.changes.public_before.get(source)
-        old, new = _star_imported_names({**before, "__all__": names}), _star_imported_names(space_of_module(module))
+        old, new = _star_imported_names({**before, "__all__": names}), _star_imported_names(module_dict(module))
         for name, value in new.items():
             if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
                 current = text.space.get(name, ABSENT)
@@ -839,7 +842,7 @@ class Followers:
         positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
-            circle = {name for name in text.imports if positions.get(name, 0) > positions[text.name]}
+            circle = {name for name in text.imported_names if positions.get(name, 0) > positions[text.name]}
             for top in text.mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
@@ -869,8 +872,8 @@ class Followers:
 
     def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
         """Report a part of a module that was not updated. `why` is the reason."""
-        label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
-        row = text.name, label, f"line {span_of(node)[0]}: {why}"
+        label = name or getattr(node, "name", "") or ", ".join(assigned_names(node)) or text.source.words(node)
+        row = text.name, label, f"line {line_range(node)[0]}: {why}"
         if row not in self.stays:
             self.stays.append(row)
 
@@ -919,7 +922,7 @@ class _WithoutBodies(ast.NodeTransformer):
 def _text_without_bodies(node: Any) -> str:
     """Return the text of a function or lambda without the bodies of the functions within it."""
     parts = node.body if isinstance(node.body, list) else [node.body]
-    return dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(part)) for part in parts]]) + getattr(
+    return comparable_dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(part)) for part in parts]]) + getattr(
         node, "name", ""
     )
 
@@ -945,7 +948,7 @@ def _star_imported_names(space: dict[str, Any]) -> dict[str, Any]:
 
 def _are_classes_of_same_name(first: Any, other: Any) -> bool:
     """Return whether both objects are classes with the same name."""
-    return is_class(first) and is_class(other) and qualname_of(first) == qualname_of(other)
+    return is_class(first) and is_class(other) and qualified_name(first) == qualified_name(other)
 
 
 def _is_setter(node: Any) -> bool:

@@ -7,8 +7,8 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import home_of, is_class, qualname_of, space_of
-from .python_names import instance_dict_of, space_of_module
+from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
+from .python_names import instance_dict_of, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ ATTRIBUTES_STEP = "\2"
 """Marks the step from an object to the dictionary of its attributes."""
 
 
-def holders_of(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> list[str]:
+def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> list[str]:
     """Return up to `most` paths from names in modules or classes to any of the objects, shortest first."""
     level = {id(one): (one, "") for one in objects}
     seen = set(level)
-    modules = {id(space_of_module(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
+    modules = {id(module_dict(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
     found: dict[str, None] = {}
     for _ in range(MAX_REFERENCE_STEPS):
         if not level or len(found) >= most:
@@ -56,7 +56,7 @@ def holders_of(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> l
                 if name is not None:
                     found.setdefault(f"{name}{rest}")
                 elif is_class(holder):
-                    found.setdefault(f"{home_of(holder)}.{qualname_of(holder)}{rest}")
+                    found.setdefault(f"{defining_module_name(holder)}.{qualified_name(holder)}{rest}")
                 else:
                     above.setdefault(id(holder), (holder, rest))
         seen |= above.keys()
@@ -93,8 +93,8 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
 
 def _is_replaced(kind: Any) -> bool:
     """Return whether a class without subclasses is no longer bound to its name in its module."""
-    module = sys.modules.get(str(home_of(kind)))
-    named = space_of_module(module).get(qualname_of(kind)) if module is not None else None
+    module = sys.modules.get(str(defining_module_name(kind)))
+    named = module_dict(module).get(qualified_name(kind)) if module is not None else None
     return is_class(named) and named is not kind and not type.__subclasses__(kind)
 
 
@@ -103,7 +103,7 @@ def _is_copy(holder: object) -> bool:
     if type(holder) is not dict or "__spec__" not in holder:
         return False
     module = sys.modules.get(str(holder.get("__name__")))
-    return module is not None and space_of_module(module) is not holder
+    return module is not None and module_dict(module) is not holder
 
 
 def _is_module(value: object) -> bool:
@@ -122,7 +122,7 @@ def _is_codrivers(holder: object) -> bool:
     if type(holder) is types.GeneratorType:
         return holder.gi_code.co_filename.startswith(CODRIVER_DIRECTORY)
     home = sys.modules.get(str(space_of(type(holder)).get("__module__")))
-    return home is not None and str(space_of_module(home).get("__file__")).startswith(CODRIVER_DIRECTORY)
+    return home is not None and str(module_dict(home).get("__file__")).startswith(CODRIVER_DIRECTORY)
 
 
 def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:

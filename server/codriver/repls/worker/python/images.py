@@ -31,14 +31,14 @@ MAX_WAITING_BYTES = 1 << 25
 """Maximum total size of images that wait for the end of an evaluation. Beyond it, they are sent earlier."""
 
 
-def image_of(value: object) -> Image | None:
+def get_image(value: object) -> Image | None:
     """Return the type and bytes of a value's image, or None if its class provides none or the method fails."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return None
     figures = sys.modules.get("matplotlib.figure")
     if figures is not None and isinstance(value, figures.Figure):
-        return "image/png", drawn(value)
+        return "image/png", render_png(value)
     # Look up the method in the class, because some objects claim to have every attribute.
     with contextlib.suppress(Exception):
         if hasattr(kind, "_repr_mimebundle_"):
@@ -62,7 +62,7 @@ def _image(kind: str, given: object) -> Image | None:
     return (kind, bytes(data)) if isinstance(data, (bytes, bytearray)) and data else None
 
 
-def with_image(text: str, image: Image | None, quota: object) -> str:
+def append_image(text: str, image: Image | None, quota: object) -> str:
     """Return the text of a value followed by its image, or by a description if both exceed `quota` bytes."""
     if image is None:
         return text
@@ -72,7 +72,7 @@ def with_image(text: str, image: Image | None, quota: object) -> str:
     return f"{text} data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def drawn(figure: Any) -> bytes:
+def render_png(figure: Any) -> bytes:
     """Return a figure as PNG, cropped to its contents as in IPython, including parts outside the axes."""
     import io
 
@@ -88,15 +88,15 @@ class DisplayedFigure:
     def __init__(self, figure: Any) -> None:
         self.reference = weakref.ref(figure)
         self._text = repr(figure)
-        self._image = drawn(figure)
+        self._image = render_png(figure)
         self.size = len(self._image)
 
     def text(self, quota: object) -> str:
         """Return the text of the figure with its image, which is drawn again if the figure has changed."""
         figure = self.reference()
         if figure is not None and figure.stale:
-            self._text, self._image = repr(figure), drawn(figure)
-        return with_image(self._text, ("image/png", self._image), quota)
+            self._text, self._image = repr(figure), render_png(figure)
+        return append_image(self._text, ("image/png", self._image), quota)
 
 
 class Figures:

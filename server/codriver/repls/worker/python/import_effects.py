@@ -14,7 +14,7 @@ import importlib.util
 import sys
 import types
 
-from ..basics.held_definitions import home_of, is_class, order_of, qualname_of, space_of
+from ..basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
 from .class_renewal import is_plain_class
 from .pure_calls import (
     CLASS_READING_FUNCTIONS,
@@ -32,7 +32,7 @@ from .pure_calls import (
     is_standard_mapping,
     is_wrapping_decorator,
 )
-from .python_names import attribute_dict, instance_dict_of, space_of_module
+from .python_names import attribute_dict, instance_dict_of, module_dict
 from .statements import FUNCTION_NODES
 
 TYPE_CHECKING = False
@@ -188,13 +188,13 @@ class Analysis:
         """Return the syntax node of a workspace function, or another value for a file of the workspace."""
         return self._source_of(function)
 
-    def statement(self, node: ast.AST, space: dict[str, Any]) -> Effects:
+    def statement_effects(self, node: ast.AST, space: dict[str, Any]) -> Effects:
         """Return the effects of running a statement of a module, or an expression."""
         found = Effects()
         _Walk(self, space, None, found, ()).statement(node)
         return found
 
-    def decorators(self, node: Any, space: dict[str, Any], kind: Any = None) -> Effects:
+    def decorator_effects(self, node: Any, space: dict[str, Any], kind: Any = None) -> Effects:
         """Return the effects of the decorators of a definition."""
         found = Effects()
         walk = _Walk(self, space, None if kind is None else _class_names(kind), found, ())
@@ -233,9 +233,9 @@ class Analysis:
         if value.live is UNKNOWN_OBJECT:
             return ""
         if type(value.live) is types.ModuleType:
-            return str(space_of_module(value.live).get("__name__")).partition(".")[0]
+            return str(module_dict(value.live).get("__name__")).partition(".")[0]
         kind = value.live if is_class(value.live) else type(value.live)
-        home = value.live.__module__ if type(value.live) is types.FunctionType else home_of(kind)
+        home = value.live.__module__ if type(value.live) is types.FunctionType else defining_module_name(kind)
         return str(home).partition(".")[0]
 
     def annotations(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
@@ -266,10 +266,10 @@ class Analysis:
         """Return what a library reads from the bases of a class when it creates the class."""
         found = Effects()
         for base in order_of(kind)[1:-1]:
-            found.reads.add((str(home_of(base)), f"{qualname_of(base)}.="))
+            found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.="))
         return found
 
-    def hooks(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
+    def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
         """Return the effects of creating a class, except those of its body and decorators."""
         found = Effects()
         _Walk(self, space, None, found, ()).creation(node)
@@ -287,7 +287,7 @@ def _class_names(kind: Any) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, value in space_of(kind).items() if kind is not None else ():
         found[name] = Value(live=value, roots=_roots(value))
-        found[name].read = str(home_of(kind)), f"{qualname_of(kind)}.{name}"
+        found[name].read = str(defining_module_name(kind)), f"{qualified_name(kind)}.{name}"
     return found
 
 
@@ -550,7 +550,7 @@ class _Walk:
         waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
         for subclass in waiting:
             self.found.guesses.update(
-                (str(home_of(subclass)), f"{qualname_of(subclass)}.{word}") for word in ("=", "%")
+                (str(defining_module_name(subclass)), f"{qualified_name(subclass)}.{word}") for word in ("=", "%")
             )
             waiting += [inner for inner in type.__subclasses__(subclass) if inner not in waiting]
 
@@ -618,7 +618,7 @@ class _Walk:
                 if module is None:
                     self._record_effect(node)
                 elif isinstance(node, ast.ImportFrom):
-                    live = space_of_module(module).get(alias.name, UNKNOWN_OBJECT)
+                    live = module_dict(module).get(alias.name, UNKNOWN_OBJECT)
                     self.found.reads.add((str(source), alias.name))
                     self.names[alias.asname or alias.name] = Value(_roots(live), live)
                 else:
@@ -814,10 +814,10 @@ class _Walk:
         if owner.alternatives:
             return _either([self._attribute(alternative, node) for alternative in owner.alternatives])
         if live is not UNKNOWN_OBJECT and issubclass(type(live), types.ModuleType):
-            home = str(space_of_module(live).get("__name__"))
+            home = str(module_dict(live).get("__name__"))
             self.found.reads.add((home, name))
-            found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN_OBJECT)
-            getter = space_of_module(live).get("__getattr__") if found is UNKNOWN_OBJECT else None
+            found = module_dict(live) if name == "__dict__" else module_dict(live).get(name, UNKNOWN_OBJECT)
+            getter = module_dict(live).get("__getattr__") if found is UNKNOWN_OBJECT else None
             if self._is_of_project(getter):
                 return self._run(getter, [Value(live=name)], node)
             return Value(_roots(found) if found is not UNKNOWN_OBJECT else UNKNOWN_ROOTS, found)
@@ -847,7 +847,7 @@ class _Walk:
             return Value(live=wrapped.__func__, bound=owner if type(found) is classmethod else None)
         if type(found) is types.FunctionType:
             definer = next((base for base in order_of(owner.kind) if name in space_of(base)), owner.kind)
-            self.found.guesses.add((str(home_of(definer)), f"{qualname_of(definer)}.{name}"))
+            self.found.guesses.add((str(defining_module_name(definer)), f"{qualified_name(definer)}.{name}"))
             return Value(live=found, bound=owner)
         if type(found) is functools.singledispatchmethod:
             self._read_attribute(owner.kind, name)
@@ -882,8 +882,8 @@ class _Walk:
         fields = _unbound_attribute(owner.kind, "__dataclass_fields__")
         kind: Any = _slot(fields[name], "type") if type(fields) is dict and name in fields else None
         if type(kind) is str and kind.isidentifier():
-            module = sys.modules.get(str(home_of(owner.kind)))
-            kind = space_of_module(module).get(kind) if module is not None else None
+            module = sys.modules.get(str(defining_module_name(owner.kind)))
+            kind = module_dict(module).get(kind) if module is not None else None
         if not is_class(kind) or not self._is_workspace_class(kind) or type.__subclasses__(kind):
             return None
         return Value(owner.roots, kind=kind, bound=owner)
@@ -893,9 +893,9 @@ class _Walk:
         self._read_attribute(live, name)
         for base in order_of(live)[1:] if live is self.found.created else ():
             if name in space_of(base):  # the hook that sets the attribute has read that of a base
-                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{name}"))
+                self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.{name}"))
         if found is UNKNOWN_OBJECT and name == "__subclasses__":
-            self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
+            self.found.reads.add((str(defining_module_name(live)), f"{qualified_name(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
         of_meta = _unbound_attribute(type(live), name) if found is UNKNOWN_OBJECT else UNKNOWN_OBJECT
         if of_meta is not UNKNOWN_OBJECT and name not in space_of(type):
@@ -916,7 +916,7 @@ class _Walk:
         A descriptor of a library may then call the functions that it contains.
         """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
-        self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
+        self.found.reads.add((str(defining_module_name(owner)), f"{qualified_name(owner)}.{name}"))
         found = space_of(owner).get(name, UNKNOWN_OBJECT)
         getter = _unbound_attribute(type(found), "__get__") if not is_class(found) else UNKNOWN_OBJECT
         if type(getter) is types.FunctionType and not self._is_of_project(getter):
@@ -988,7 +988,7 @@ class _Walk:
         """Record that all attributes of a class are read, or with `+` only their names."""
         for base in order_of(kind):
             if base is not object:
-                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{word}"))
+                self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.{word}"))
 
     def _read_overridden(self, kind: Any) -> None:
         """Record that a library reads the attributes of a class that it defines itself, except methods."""
@@ -998,7 +998,9 @@ class _Walk:
         for base in bases:
             if base not in of_library:
                 found = [name for name, value in list(space_of(base).items()) if not callable(value) and name in names]
-                self.found.reads.update((str(home_of(base)), f"{qualname_of(base)}.{name}") for name in found)
+                self.found.reads.update(
+                    (str(defining_module_name(base)), f"{qualified_name(base)}.{name}") for name in found
+                )
 
     def _read_signature(self, live: Any) -> None:
         """Record that the signature of a function or of a class's constructor is read."""
@@ -1006,7 +1008,7 @@ class _Walk:
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}(...)"))
         elif is_class(live):
             for base in order_of(live):
-                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.__init__(...)"))
+                self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.__init__(...)"))
         elif live is not UNKNOWN_OBJECT:
             called = _unbound_attribute(type(live), "__call__")
             if self._is_of_project(called):
@@ -1087,7 +1089,7 @@ class _Walk:
             if live is setattr:
                 self._run_setters(owner, name if type(name) is str else None)
             if owner.live is not UNKNOWN_OBJECT and type(owner.live) is types.ModuleType:
-                if space_of_module(owner.live) is not self.space:
+                if module_dict(owner.live) is not self.space:
                     self._record_effect(node)
                 self.found.fills.add(id(self.space))
             return Value()
@@ -1119,7 +1121,11 @@ class _Walk:
         is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
         if live is not UNKNOWN_OBJECT and (is_decorator or is_made) and is_wrapping_decorator(live):
             return Value(given[0].roots if given else NO_ROOTS)
-        if live is not UNKNOWN_OBJECT and len(given) == 1 and str(home_of(type(live))).startswith("_pytest.mark"):
+        if (
+            live is not UNKNOWN_OBJECT
+            and len(given) == 1
+            and str(defining_module_name(type(live))).startswith("_pytest.mark")
+        ):
             return Value(given[0].roots, given[0].live)
         if (
             live is not UNKNOWN_OBJECT
@@ -1235,7 +1241,7 @@ class _Walk:
         if live is builtins.dir and not every and self.names is None:
             self.found.guesses.add((self.home, "**"))
         if live in (builtins.dir, builtins.vars) and every and type(every[0].live) is types.ModuleType:
-            space = space_of_module(every[0].live)
+            space = module_dict(every[0].live)
             if live is builtins.dir and self._is_of_project(space.get("__dir__")):
                 self._run(space["__dir__"], [], node)
             else:
@@ -1249,7 +1255,7 @@ class _Walk:
             kind = argument.live if is_class(argument.live) else argument.kind
             if is_class(kind) and kind not in PLAIN_TYPES and not only_stores and live not in vars(builtins).values():
                 for each in order_of(kind)[:-1]:
-                    self.found.guesses.add((str(home_of(each)), f"{qualname_of(each)}.%"))
+                    self.found.guesses.add((str(defining_module_name(each)), f"{qualified_name(each)}.%"))
             if name in SIGNATURE_READING_FUNCTIONS:
                 self._read_signature(argument.live)
         for argument in every:
@@ -1266,7 +1272,7 @@ class _Walk:
         self._note_special_methods(name, every)
         if live is builtins.super and self.names and "self" in self.names:
             for base in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
-                self.found.guesses.add((str(home_of(base)), str(qualname_of(base))))
+                self.found.guesses.add((str(defining_module_name(base)), str(qualified_name(base))))
         if live is builtins.super and not every and self.names:
             home = self.names.get("__class__")
             first = self.names.get("self") or self.names.get("cls")
@@ -1355,7 +1361,7 @@ class _Walk:
         is_known = True
         if not self._is_of_project(_unbound_attribute(kind, "__init__")) and not is_plain_class(kind):
             for base in order_of(kind):
-                self.found.guesses.add((str(home_of(base)), f"{qualname_of(base)}.%"))
+                self.found.guesses.add((str(defining_module_name(base)), f"{qualified_name(base)}.%"))
         for factory in _default_factories_of(kind):
             if self._is_of_project(factory):
                 self._run(factory, [], node)
@@ -1382,8 +1388,8 @@ class _Walk:
         found = [value for value in values if type(value) is types.FunctionType]
         if any(self._is_of_project(function) for function in found):
             return True
-        module = sys.modules.get(str(home_of(kind)))
-        name = str(space_of_module(module).get("__file__")) if module is not None else ""
+        module = sys.modules.get(str(defining_module_name(kind)))
+        name = str(module_dict(module).get("__file__")) if module is not None else ""
         return self.analysis.source(name) is not None
 
     def _method_call(  # noqa: C901, PLR0912  # one branch for each kind of object
@@ -1403,7 +1409,7 @@ class _Walk:
             elif name not in READING_METHODS:
                 self._record_effect(node)
             return Value(owner.roots)
-        if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
+        if owner.kind is not None and str(defining_module_name(owner.kind)).partition(".")[0] == "_pytest":
             return Value()  # pytest marks
         if name in ("sort", "format"):
             self._record_special_methods(
@@ -1448,7 +1454,7 @@ class _Walk:
         if id(kind) in seen:
             return
         for base in order_of(kind):
-            self.found.guesses.add((str(home_of(base)), f"{qualname_of(base)}.%"))
+            self.found.guesses.add((str(defining_module_name(base)), f"{qualified_name(base)}.%"))
         fields = _unbound_attribute(kind, "__pydantic_fields__")
         for field in fields.values() if type(fields) is dict else ():
             waiting = [_slot(field, "annotation")]
@@ -1465,8 +1471,8 @@ class _Walk:
         for kind in order_of(owner.kind)[:-1] if is_class(owner.kind) else ():
             for name, value in list(space_of(kind).items()):
                 if self._is_of_project(_function_of(value)):
-                    self.found.reads.add((str(home_of(kind)), f"{qualname_of(kind)}.{name}()"))
-                    self.found.reads.add((str(home_of(kind)), f"{qualname_of(kind)}.+"))
+                    self.found.reads.add((str(defining_module_name(kind)), f"{qualified_name(kind)}.{name}()"))
+                    self.found.reads.add((str(defining_module_name(kind)), f"{qualified_name(kind)}.+"))
 
     def _parts_of(self, owner: Value, name: str) -> tuple[Value, ...]:
         """Return what the keys, values or items of a live dictionary yield."""
@@ -1523,7 +1529,7 @@ class _Walk:
             made = Value()
             made.is_recursive = True
             return made
-        self.found.reads.add((outer.home, position_of_code(inner)))
+        self.found.reads.add((outer.home, code_position_name(inner)))
         if len(self.stack) >= MAX_CALL_DEPTH:
             self._record_effect(node)
             return Value()
@@ -1591,7 +1597,7 @@ def _distinct(values: list[Value]) -> list[Value]:
     return list(found.values())[:MAX_NAMED]
 
 
-def position_of_code(node: Any) -> str:
+def code_position_name(node: Any) -> str:
     """Return a name for the code of a function or lambda, based on its position."""
     return f"<{node.lineno}:{node.col_offset}>()"
 
@@ -1605,7 +1611,7 @@ def _library_of(value: object) -> str:
         (
             top
             for base in order_of(kind)
-            if (top := str(home_of(base)).partition(".")[0]) in SIGNATURE_READING_LIBRARIES
+            if (top := str(defining_module_name(base)).partition(".")[0]) in SIGNATURE_READING_LIBRARIES
         ),
         "",
     )

@@ -19,21 +19,21 @@ from ..basics.connections import start_thread
 from ..basics.error_report import (
     MAX_TEXT_FRAMES,
     common_error_fields,
-    is_library,
-    is_worker,
-    locals_of,
-    plain_locals_of,
-    words_of,
+    error_summary,
+    is_library_file,
+    is_worker_file,
+    plain_frame_locals,
+    user_frame_locals,
 )
-from ..basics.features import found
-from ..basics.frame_spaces import FrameSpaces, check, frames_of
+from ..basics.features import load_features
+from ..basics.frame_spaces import FrameSpaces, check_frame_code, error_frames
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON_PRINTER
-from ..basics.stacks import failed_tasks
+from ..basics.stacks import describe_failed_tasks
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import complete, definition_of, find, lookup, names
+from .python_names import complete_name, describe_name, find_definition, list_names, resolve_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class KernelAnswers:
             "locals": self._locals,
             "test": self._test,
         }
-        for feature in found():
+        for feature in load_features():
             self._functions.update(feature.operations(self._sources.changed_ms))
         self._examined: tuple[BaseException, BaseException | None] | None = None
         """The error whose frames are being examined, and the last error raised by code evaluated in them."""
@@ -115,7 +115,7 @@ class KernelAnswers:
 
         def check_cell(*_result: object) -> None:
             self._sources.note()
-            self._sources.settle(MAX_IMMEDIATE_READS)
+            self._sources.read_recent_sources(MAX_IMMEDIATE_READS)
 
         with contextlib.suppress(Exception):  # there are many kinds of shells
             _shell().events.register("post_run_cell", check_cell)
@@ -129,7 +129,7 @@ class KernelAnswers:
         try:
             return Answer({"data": self._functions[function](**fields)})
         except BaseException as error:
-            return Answer({"failed": words_of(error)})
+            return Answer({"failed": error_summary(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
         """Run a file: the changes of a loaded module in that module, and any other file in the namespace of cells.
@@ -156,7 +156,7 @@ class KernelAnswers:
         self._renewed, has_failed = [], True
         value: object = ABSENT
         try:
-            steps = None if how == "whole" else load.steps()
+            steps = None if how == "whole" else load.plan_steps()
             if steps is None:
                 exec(code, space)
                 value = ABSENT if ending is None else eval(ending, space)
@@ -191,7 +191,7 @@ class KernelAnswers:
         __tracebackhide__ = True
         file = f"<frame {number}>"
         tree: Any = compile(code, file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        check(tree)
+        check_frame_code(tree)
         space = self._spaces.at(number, _reported_frames(error))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
@@ -212,11 +212,11 @@ class KernelAnswers:
 
     def _complete(self, prefix: str, ns: str) -> object:
         module = _module(ns)
-        return {"completions": [] if module is None else complete(prefix, module)}
+        return {"completions": [] if module is None else complete_name(prefix, module)}
 
     def _lookup(self, name: str, ns: str) -> object:
         module = _module(ns)
-        found = None if module is None else lookup(name, module, HOME_MODULE)
+        found = None if module is None else describe_name(name, module, HOME_MODULE)
         if module is None or found is None:
             return None
         if "line" not in found and found["type"] != "module":
@@ -229,7 +229,7 @@ class KernelAnswers:
 
     def _names(self, name: str, ns: str) -> object:
         module, home = _module(ns), _home()
-        listed = names(HOME_MODULE if name == "user" else name, module or home, home)
+        listed = list_names(HOME_MODULE if name == "user" else name, module or home, home)
         if listed is None:
             return None
         of_home = "*" in name or name in ("user", HOME_MODULE)
@@ -274,7 +274,7 @@ class KernelAnswers:
     def _stacks(self) -> str:
         """Return the tasks that ended with an error, and the stacks of threads except those with only kernel code."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
-        dumps = failed_tasks({}) if "asyncio" in sys.modules else []
+        dumps = describe_failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
             frames = _user_frames(traceback.extract_stack(frame))
             if frames and ident != threading.get_ident():
@@ -295,7 +295,7 @@ class KernelAnswers:
         for frame in (parts, *parts.get("chain", ())):
             frames = [text for text in frame.get("trace", ()) if not _surrounds_user_code(text)]
             frame["trace"] = [_renamed(text) for text in frames if text not in calls]
-        found = locals_of(error, characters, PYTHON_PRINTER, _display_name) if characters else []
+        found = user_frame_locals(error, characters, PYTHON_PRINTER, _display_name) if characters else []
         return {"error": parts, "locals": [dict(frame, frame=_renamed(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
@@ -304,7 +304,9 @@ class KernelAnswers:
         if error is None:
             return []
         files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
-        return plain_locals_of(error, PYTHON_PRINTER, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
+        return (
+            plain_frame_locals(error, PYTHON_PRINTER, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
+        )
 
     def _test(self, code: str, directory: str) -> object:
         """Return the report of a test run, made in the project's directory and outside any event loop."""
@@ -330,7 +332,7 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
         text = f"{name} ({file}:{line})"
         return _surrounds_user_code(text) or text in calls
 
-    return frames_of(error, is_left_out)
+    return error_frames(error, is_left_out)
 
 
 def _renamed(text: str) -> str:
@@ -347,7 +349,7 @@ def _surrounds_user_code(text: str) -> bool:
 def _frames_around_load(error: BaseException) -> set[str]:
     """Return the frames around Codriver's `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
-    inner = [position for position, one in enumerate(frames) if is_worker(one.filename)]
+    inner = [position for position, one in enumerate(frames) if is_worker_file(one.filename)]
     return {f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames[: inner[-1]]} if inner else set()
 
 
@@ -378,16 +380,16 @@ def _hidden() -> set[str]:
 
 def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
     """Return the source that defines a name, with its file or cell and its line."""
-    value, frames, dotted = find(name, module)
+    value, frames, dotted = resolve_name(name, module)
     cells = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
-    return None if frames is None else definition_of(value, dotted, frames, reversed(list(cells)))
+    return None if frames is None else find_definition(value, dotted, frames, reversed(list(cells)))
 
 
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Return the frames of user code and of code called by it, or [] for a thread without user code."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
-    user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker(frame.filename)]
-    if not any(not is_library(frame.filename) for frame in user_frames):
+    user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker_file(frame.filename)]
+    if not any(not is_library_file(frame.filename) for frame in user_frames):
         return []
     for frame in user_frames:
         frame.filename = cell_name(frame.filename)
@@ -396,7 +398,7 @@ def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSu
 
 def _is_kernel(file: str) -> bool:
     """Return whether a file belongs to the kernel or to the worker."""
-    return _surrounds_user_code(file) or is_worker(file)
+    return _surrounds_user_code(file) or is_worker_file(file)
 
 
 @contextlib.contextmanager

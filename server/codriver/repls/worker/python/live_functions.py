@@ -12,10 +12,10 @@ import gc
 import types
 import weakref
 
-from ..basics.held_definitions import home_of, is_class, space_of
+from ..basics.held_definitions import defining_module_name, is_class, space_of
 from .python_names import attribute_dict
-from .renewal import are_all_objects, is_same_code, referrers_of
-from .statements import CLASS, GUARD, span_of
+from .renewal import are_all_objects, find_referrers, is_same_code
+from .statements import CLASS, GUARD, line_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FileCodes:
 
     def of(self, node: Any) -> types.CodeType | None:
         """Return the code object of a function's statement, or None if there is not exactly one."""
-        position = span_of(node)[0]
+        position = line_range(node)[0]
         found = [item for item in self.read_all if item.co_name == node.name and item.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
 
@@ -86,7 +86,7 @@ UNSEARCHED_TYPES = (
 """Types whose objects are not searched."""
 
 
-def reached(space: dict[str, Any]) -> Iterator[object]:
+def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
     """Yield the objects that the names of a module refer to, directly or indirectly, without those of other modules.
 
     At most about `MAX_VISITED_OBJECTS` objects are visited.
@@ -105,7 +105,7 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
                 inner += [*(item.__closure__ or ()), *(item.__defaults__ or ()), *item.__dict__.values()]
             elif not is_class(item):
                 inner += (each for each in gc.get_referents(item) if not is_class(each))
-            elif home_of(item) == home:
+            elif defining_module_name(item) == home:
                 inner += space_of(item).values()
         level = inner
 
@@ -118,7 +118,7 @@ def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: I
     found: Codes = {}
     for item, other in same:
         if item.kind not in (CLASS, GUARD) or "lines" in item.parts:
-            before, now = old.in_lines(*span_of(item.node)), new.in_lines(*span_of(other.node))
+            before, now = old.in_lines(*line_range(item.node)), new.in_lines(*line_range(other.node))
             if [code.co_name for code in before] == [code.co_name for code in now]:
                 found.update((id(code), (code, heir)) for code, heir in zip(before, now))
     for item, other in changed:
@@ -179,7 +179,7 @@ class LiveCode:
         self._is_whole = are_all_objects(objects)
         self._add(objects)
         if not self._is_whole:
-            self._add(reached(space))
+            self._add(reachable_objects(space))
 
     def _add(self, found: Iterable[Any]) -> None:
         """Add all functions with code of the file, and all caches."""
@@ -201,11 +201,11 @@ class LiveCode:
             self._known.add(id(item))
             among.append(item)
 
-    def functions(self, code: types.CodeType | None) -> list[types.FunctionType]:
+    def functions_with_code(self, code: types.CodeType | None) -> list[types.FunctionType]:
         """Return the existing functions with a code object of the old source."""
         return self._functions.get(id(code), [])
 
-    def running(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
+    def running_generators(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
         """Return the generators and coroutines still running a code object of the old source, each with its kind."""
         return self._running.get(id(code), [])
 
@@ -213,12 +213,12 @@ class LiveCode:
         """Update each existing function with its new code, and return the functions for which that is not possible."""
         left = []
         if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
-            self._add(referrers_of(self._space, LRU_CACHE_TYPE))
+            self._add(find_referrers(self._space, LRU_CACHE_TYPE))
             self._is_whole = True
         for code, heir in codes.values():
-            for function in self.functions(code):
+            for function in self.functions_with_code(code):
                 if code.co_freevars == heir.co_freevars:
-                    give(function, heir, note)
+                    replace_code(function, heir, note)
                 else:
                     left.append(function)
         return left
@@ -231,7 +231,7 @@ class LiveCode:
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
             return False
-        return bool(code.co_flags & NESTED) or not self.functions(code)
+        return bool(code.co_flags & NESTED) or not self.functions_with_code(code)
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
         """Clear the caches around these functions, and yield the name and number of entries of each that had any."""
@@ -263,7 +263,7 @@ def count_instances_with(kind: type, name: str) -> int:
     )
 
 
-def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
+def replace_code(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
     """Replace the code of a function, and also its docstring unless that was changed."""
     before, doc = function.__code__, function.__doc__
     is_default_doc = doc == _doc_of(before)
@@ -278,7 +278,7 @@ def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None
     note("", lambda: function.__code__ is code, undo)
 
 
-def annotations_of(function: Any) -> tuple[str, Any]:
+def annotation_attribute(function: Any) -> tuple[str, Any]:
     """Return the name and value of the attribute with a function's annotations, which are lazy from Python 3.14 on."""
     annotate = getattr(function, "__annotate__", None)
     return ("__annotations__", function.__annotations__) if annotate is None else ("__annotate__", annotate)

@@ -23,14 +23,21 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.held_definitions import INSTALLED_DIRECTORIES, function_in, home_of, is_class, space_of, unwrap_functions
+from ..basics.held_definitions import (
+    INSTALLED_DIRECTORIES,
+    defining_module_name,
+    is_class,
+    space_of,
+    unwrap_descriptor,
+    unwrap_functions,
+)
 from ..basics.source_files import read_regular_file
-from ..basics.systems import process_start_ns, status_ns
+from ..basics.systems import creation_ns, process_start_ns
 from .bound_names import BoundNames, Names
-from .python_names import space_of_module
-from .recorded_calls import mark_of
+from .python_names import module_dict
+from .recorded_calls import code_mark
 from .renewal import is_same_code
-from .statements import PARSE_ERRORS, SourceText, text_of
+from .statements import PARSE_ERRORS, SourceText, decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +92,7 @@ class Load:
     )
 
     def __init__(self, module: types.ModuleType, file: str, stamp: Stamp | None, before: Load | None = None) -> None:
-        space = space_of_module(module)
+        space = module_dict(module)
         self.module = weakref.ref(module)
         self.file, self.stamp = file, stamp
         self.left = Names(space)
@@ -102,7 +109,7 @@ class Load:
         if self.is_read:
             return
         self.is_read = True
-        self.left.settle()
+        self.left.release()
         before, self._before = self._before, None
         if self.stamp is not None and self.file.endswith(".py"):
             found = read_file(self.file)
@@ -126,7 +133,7 @@ class Load:
         again = Load(module, self.file, self.stamp)
         again._data, again._bound, again.is_read, again.gone = self._data, self._bound, self.is_read, self.gone
         again.outline = self.outline
-        again.left.settle()
+        again.left.release()
         return again
 
     @property
@@ -186,16 +193,16 @@ class LoadedSources:
         """Start recording loads. Modules loaded before are included if their file is older than the process."""
         self.stamps.install()
         self.note()
-        self.settle()
+        self.read_recent_sources()
 
     def end(self) -> None:
-        """Stop recording loads, and end `serve`."""
+        """Stop recording loads, and end `follow_loads`."""
         self.stamps.remove()
         self._is_over = True
         self._loaded_event.set()
 
     def serve(self) -> None:
-        """Read sources after each load until `end`, for programs that load modules outside evaluations."""
+        """Read sources after each load until `stop_recording`, for programs that load modules outside evaluations."""
         while True:
             self._loaded_event.wait()
             if self._is_over:
@@ -204,7 +211,7 @@ class LoadedSources:
             time.sleep(QUIET_PERIOD_S)
             if not self._loaded_event.is_set():
                 self.note()
-                self.settle()
+                self.read_recent_sources()
 
     def _notify(self) -> None:
         """Wake `serve` after a load."""
@@ -241,7 +248,7 @@ class LoadedSources:
                     self._remember(name, same)
             self._checked_ns = started
 
-    def settle(self, most: int | None = None) -> None:
+    def read_recent_sources(self, most: int | None = None) -> None:
         """Read the sources of recent loads, unless there are more than `most`."""
         with self._lock:
             waiting = [load for load in self.loads.values() if not load.is_read]
@@ -249,7 +256,7 @@ class LoadedSources:
                 for one in waiting:
                     one.read()
 
-    def loaded(
+    def record_load(
         self,
         name: str,
         module: types.ModuleType,
@@ -265,12 +272,12 @@ class LoadedSources:
             self.check()
             known = self.loads.get(name)
             load = Load(module, file, None)
-            load.store(store_text(load, text, read_file(file)), known)
+            load.store(loaded_content(load, text, read_file(file)), known)
             if known is not None and (before := known.data) is not None and before != load.data:
                 self._store_previous(file, zlib.compress(before, COMPRESSION_LEVEL))
-            load.left.settle()
+            load.left.release()
             for project_modules, remembered in standing.items():
-                load.left.put_back(project_modules, remembered)
+                load.left.restore(project_modules, remembered)
             self._remember(name, load)
             return load
 
@@ -307,9 +314,9 @@ class LoadedSources:
         module = None if load is None else load.module()
         if load is None or module is None:
             return None
-        before = load.left.settle().get(project_modules)
-        load.left.remember(project_modules, space_of_module(module)[project_modules])
-        return lambda: load.left.put_back(project_modules, before)
+        before = load.left.release().get(project_modules)
+        load.left.remember(project_modules, module_dict(module)[project_modules])
+        return lambda: load.left.restore(project_modules, before)
 
     def renamed(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
         """Remember the names of a module that the load of another one has changed.
@@ -320,17 +327,17 @@ class LoadedSources:
         if load is not None:
             again = load.with_present_names()
             for project_modules, remembered in standing.items():
-                again.left.put_back(project_modules, remembered)
+                again.left.restore(project_modules, remembered)
             self.loads[name] = again
 
     def of(self, name: str) -> Load | None:
         """Return the last load of a module with its source, or None if the module was replaced."""
         with self._lock:
             self.check()
-            return self.known(name)
+            return self.find_known_load(name)
 
-    def known(self, name: str) -> Load | None:
-        """Return the last load of a module as `of` does, without searching for new loads first."""
+    def find_known_load(self, name: str) -> Load | None:
+        """Return the last load of a module as `find_load` does, without searching for new loads first."""
         with self._lock:
             load = self.loads.get(name)
             if load is None or load.module() is not sys.modules.get(name):
@@ -344,8 +351,8 @@ class LoadedSources:
         if known is None or load.is_rewritten:
             return
         module = load.module()
-        now = {} if module is None else space_of_module(module)
-        for project_modules, remembered in known.left.settle().items():
+        now = {} if module is None else module_dict(module)
+        for project_modules, remembered in known.left.release().items():
             value = remembered.live_object()
             is_other = (
                 value is not None
@@ -370,7 +377,7 @@ class LoadedSources:
         is_old = written < self._checked_ns - MAX_CLOCK_DIFFERENCE_NS or (
             written <= self._checked_ns and _has_code_of(module, file)
         )
-        return stamp_of(status) if is_old else None
+        return file_stamp(status) if is_old else None
 
     def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
         """Yield the name, module and file of each loaded module of the project."""
@@ -381,7 +388,7 @@ class LoadedSources:
                 continue
             if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.reports_main):
                 continue
-            file = space_of_module(module).get("__file__")
+            file = module_dict(module).get("__file__")
             if type(file) is not str:
                 continue
             if self.stamps.is_project_file(file) and not name.startswith(WORKER_MODULE_PREFIX):
@@ -400,15 +407,15 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
         return found
     for code in codes:
         codes += [const for const in code.co_consts if type(const) is types.CodeType]
-        found.setdefault(code.co_name, set()).add(mark_of(code))
+        found.setdefault(code.co_name, set()).add(code_mark(code))
     return found
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:
     """Return whether the functions of a module are those of its file, or there are none yet because it is loading."""
     found = read_file(file) if file.endswith(".py") else None
-    values = list(space_of_module(module).values())
-    values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
+    values = list(module_dict(module).values())
+    values += [unwrap_descriptor(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
     live = [
         function.__code__
         for value in values
@@ -427,20 +434,20 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
 
 
 def _is_being_loaded(module: types.ModuleType) -> bool:
-    spec = space_of_module(module).get("__spec__")
+    spec = module_dict(module).get("__spec__")
     return type(spec) is ModuleSpec and getattr(spec, "_initializing", False) is True
 
 
 def _may_be_defined_in(value: object, module: str) -> bool:
     """Return whether an object from a previous load may have been defined in the module, instead of imported."""
-    return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
+    return defining_module_name(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
-def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
+def loaded_content(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
     """Return the content of a loaded file. If it is equal to `text`, store the stamp of the file in the load."""
     if found is not None:
         try:
-            if text_of(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
+            if decode_source(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
                 load.stamp = found[0]
                 return found[1]
         except (SyntaxError, ValueError, LookupError):
@@ -455,7 +462,7 @@ def read_file(file: str) -> tuple[Stamp, bytes] | None:
         found = read_regular_file(file)
     except (OSError, ValueError):
         return None
-    return None if found is None else (stamp_of(found[0]), found[1])
+    return None if found is None else (file_stamp(found[0]), found[1])
 
 
 LOADER_CLASS: Any = importlib.machinery.SourceFileLoader
@@ -496,7 +503,7 @@ class ImportStamps:
             stats = {"mtime": status.st_mtime, "size": status.st_size} if is_pythons else previous(loader, path)
             caller = sys._getframe(1)  # noqa: SLF001  # no other way to it
             if _is_load(caller):
-                self.of[path] = stamp_of(status)
+                self.of[path] = file_stamp(status)
                 self.count += 1
                 self._notify()
             if not _is_settled(path, caller, status):
@@ -526,9 +533,9 @@ class ImportStamps:
         return self._is_project[directory]
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
+def file_stamp(status: os.stat_result) -> Stamp:
     """Return the stamp of a file, which changes whenever the file is written."""
-    return status.st_mtime_ns, status_ns(status), status.st_size, status.st_ino
+    return status.st_mtime_ns, creation_ns(status), status.st_size, status.st_ino
 
 
 def _is_load(frame: types.FrameType | None) -> bool:

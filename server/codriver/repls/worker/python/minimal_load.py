@@ -14,13 +14,13 @@ import inspect
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .bound_names import BoundNames
 from .class_renewal import can_be_created_again, is_plain_class
 from .enum_members import is_enum, update_members
 from .follow_failures import Reporting
-from .holders import holders_of, is_in_use
-from .live_functions import FileCodes, LiveCode, annotations_of, count_instances_with, match_codes
+from .holders import find_holder_paths, is_in_use
+from .live_functions import FileCodes, LiveCode, annotation_attribute, count_instances_with, match_codes
 from .pure_calls import REGISTERING_DECORATORS
 from .python_names import attribute_dict
 from .rebuilds import refers_to_function
@@ -38,12 +38,12 @@ from .statements import (
     SIGNATURE,
     VALUE,
     SourceText,
+    assigned_names,
+    comparable_dump,
     compare,
-    dump,
+    line_range,
     makes_new_object,
     names_bound_by,
-    span_of,
-    targets,
 )
 
 TYPE_CHECKING = False
@@ -89,9 +89,9 @@ class Step:
     """
 
     def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
-        self.node, self.line, self.act = node, span_of(node)[0], act
+        self.node, self.line, self.act = node, line_range(node)[0], act
         self.is_conditional = is_conditional
-        self.order = (span_of(node)[1] if is_conditional else self.line), is_conditional
+        self.order = (line_range(node)[1] if is_conditional else self.line), is_conditional
 
 
 class MinimalLoad:
@@ -166,7 +166,7 @@ class MinimalLoad:
                 for attribute, value in before.items()
                 if running is not None
             )
-            if running is not None and not (is_replaced and not holders_of([running])):
+            if running is not None and not (is_replaced and not find_holder_paths([running])):
                 self.stays.append((name, f"a {word} of it still runs the previous code"))
 
     def report_replaced_members(self) -> None:
@@ -203,7 +203,7 @@ class MinimalLoad:
         """Return a load that can run statements of another module, whose source has not changed."""
         return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
-    def compiled(self, node: Any, mode: str) -> types.CodeType:
+    def compile_node(self, node: Any, mode: str) -> types.CodeType:
         """Compile a statement or expression of the source."""
         return self._compile(node, mode)
 
@@ -240,10 +240,10 @@ class MinimalLoad:
     @staticmethod
     def name_of(statement: Statement) -> str:
         """Return the dotted name of a statement."""
-        return statement.owner + (", ".join(targets(statement.node)) or statement.name[len(statement.owner) :])
+        return statement.owner + (", ".join(assigned_names(statement.node)) or statement.name[len(statement.owner) :])
 
     @staticmethod
-    def is_open(kind: Any, node: Any) -> bool:
+    def accepts_methods(kind: Any, node: Any) -> bool:
         """Return whether setting a method on an existing class has the same effect as in its body."""
         return _is_open(kind, node)
 
@@ -251,15 +251,15 @@ class MinimalLoad:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
         return self._can_set_attributes(kind, statement)
 
-    def definition(self, statement: Statement) -> Callable[[], object]:
+    def make_definition(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, with its decorators."""
         return self._definer_of(statement)
 
-    def attribute(self, statement: Statement) -> Callable[[], object]:
+    def make_attribute_assignment(self, statement: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
         return self._assigner_of(statement.owner, statement)
 
-    def members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
+    def make_member_update(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         """Return a function that updates members of an enumeration."""
         return self._member_updater(owner, names, node)
 
@@ -278,7 +278,7 @@ class MinimalLoad:
     def names(self) -> set[str]:
         """The dotted names of the statements that differ between the sources."""
         changed = [change.some for change in self.comparison.changes]
-        return {statement.owner + name for statement in changed for name in targets(statement.node)}
+        return {statement.owner + name for statement in changed for name in assigned_names(statement.node)}
 
     @property
     def changes_classes(self) -> bool:
@@ -338,7 +338,7 @@ class MinimalLoad:
 
     def _reporting(self, statement: Statement) -> Reporting:
         """Report an error about a statement, and continue."""
-        line = span_of(statement.node)[0]
+        line = line_range(statement.node)[0]
         return Reporting(lambda why: self.stays.append((self.name_of(statement), f"line {line}: {why}")))
 
     def _reporting_all(self) -> Reporting:
@@ -398,13 +398,13 @@ class MinimalLoad:
         fills = followers.rebuilds.fills_of(statement.node, followers.text) & followers.registrations.named_objects()
         names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(statement.node)]
         for name in names:
-            chain = followers.rebuilds.chain(followers.text, name)
+            chain = followers.rebuilds.statement_chain(followers.text, name)
             if len(chain) < 2 or id(self._space[name]) in followers.rebuilds.objects:
                 continue
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
             obstacle = followers.rebuilds.rebuild_obstacle(followers.text, name, chain, planned)
             if obstacle:
-                why = f"line {span_of(statement.node)[0]}: its order has changed, and {obstacle}"
+                why = f"line {line_range(statement.node)[0]}: its order has changed, and {obstacle}"
                 self.stays.append((name, why))
             else:
                 self._plan_whole_chain([], name, chain, followers)
@@ -423,7 +423,7 @@ class MinimalLoad:
         if not fills.isdisjoint(followers.rebuilds.objects):
             return
         if old.kind in (VALUE, OTHER):
-            followers.registrations.watch(old.name, old.node, new.node)
+            followers.registrations.watch_sizes(old.name, old.node, new.node)
         elif DECORATORS in change.parts and any(
             _name_of(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
@@ -433,7 +433,7 @@ class MinimalLoad:
         elif BASES in change.parts and followers.registrations.is_no_longer_registered(old, new):
             followers.report(new.name, new.node, "what its creation registered before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts or self._is_decorated_otherwise(change):
-            followers.registrations.watch(old.name, old.node, new.node)
+            followers.registrations.watch_sizes(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
         """Report that the effects of a removed function or class were not undone, unless they were."""
@@ -485,13 +485,13 @@ class MinimalLoad:
                 found.update(dict.fromkeys(_top_names(statement.node)))
             fills |= followers.rebuilds.fills_of(statement.node, followers.text)
         for name, value in list(self._space.items()):
-            if id(value) in fills and followers.rebuilds.binds(followers.text, name):
+            if id(value) in fills and followers.rebuilds.binds_name(followers.text, name):
                 found[name] = None
         return [name for name in found if name in self._space]
 
     def _plan_refill(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
         """Decide whether to create an object again, with all the statements that fill it."""
-        chain = followers.rebuilds.chain(text, name)
+        chain = followers.rebuilds.statement_chain(text, name)
         if not chain or chain[0][0] is not text:
             return
         body = self._new.tree.body
@@ -512,7 +512,7 @@ class MinimalLoad:
             if obstacle:
                 self._tops.discard(base)
                 self._defined.pop(id(body[base]), None)
-                why = f"line {span_of(body[base])[0]}: its change was not applied, since {obstacle}"
+                why = f"line {line_range(body[base])[0]}: its change was not applied, since {obstacle}"
                 self.stays.append((name, why))
             elif len(chain) > 1:
                 self._plan_whole_chain(changes, name, chain, followers)
@@ -527,7 +527,7 @@ class MinimalLoad:
                 statement = change.some
                 if change.old is not None and change.new is not None and self._has_registered(change, followers):
                     self.stays.append(
-                        (statement.name, f"line {span_of(statement.node)[0]}: what it did before is not undone")
+                        (statement.name, f"line {line_range(statement.node)[0]}: what it did before is not undone")
                     )
 
     @staticmethod
@@ -543,7 +543,11 @@ class MinimalLoad:
             return False
         if _top_names(new.node) and fills & followers.registrations.named_objects():
             return True
-        return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
+        return not (
+            isinstance(old.node, ast.Assign)
+            and assigned_names(old.node) == assigned_names(new.node)
+            and assigned_names(new.node)
+        )
 
     def _plan_whole_chain(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
         """Plan to run all statements that create and fill an object, instead of only the edited ones."""
@@ -602,7 +606,7 @@ class MinimalLoad:
             return not _is_open(kind, statement.node)
         followers = self._followers
         if followers is not None and any(
-            followers.registrations.was_named_by_hook(kind, name) for name in targets(statement.node)
+            followers.registrations.was_named_by_hook(kind, name) for name in assigned_names(statement.node)
         ):
             return True
         return statement.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, statement)
@@ -634,7 +638,7 @@ class MinimalLoad:
 
     def _removes(self, statement: Statement) -> bool:
         """Return whether removing names undoes all effects of a removed statement."""
-        names = targets(statement.node)
+        names = assigned_names(statement.node)
         dotted = [name for name in names if "." in name]
         for name in dotted if not statement.owner else ():
             owner, _, last = name.rpartition(".")
@@ -683,7 +687,7 @@ class MinimalLoad:
         elif new.kind == FUNCTION:
             self._plan_method(change, new, kind, has_code=has_code)
         elif is_enum(kind) and new.kind == VALUE:
-            self._members.setdefault(new.owner, set()).update(targets(new.node))
+            self._members.setdefault(new.owner, set()).update(assigned_names(new.node))
         elif self._registers_in_class(kind, new):
             self._remake(new.owner, new)
         elif self._can_set_attributes(kind, new):
@@ -718,11 +722,12 @@ class MinimalLoad:
         value = getattr(statement.node, "value", None)
         if not isinstance(value, ast.Call) or _name_of(value) not in COLUMN_FUNCTIONS:
             return False
-        line = span_of(statement.node)[0]
+        line = line_range(statement.node)[0]
         later = [each for each in self._all if each.owner == statement.owner and each.kind == VALUE]
         mixins = [each for each in order_of(kind)[1:] if type(each) is type and each is not object]
-        return any(span_of(each.node)[0] > line for each in later) or any(
-            space_of(each).get("__annotations__") and not str(home_of(each)).startswith("sqlalchemy") for each in mixins
+        return any(line_range(each.node)[0] > line for each in later) or any(
+            space_of(each).get("__annotations__") and not str(defining_module_name(each)).startswith("sqlalchemy")
+            for each in mixins
         )
 
     def _registers_in_class(self, kind: Any, statement: Statement) -> bool:
@@ -731,11 +736,11 @@ class MinimalLoad:
         if followers is None or statement.kind != VALUE:
             return False
         filled = followers.registrations.filled_in_class(statement.node, kind)
-        line = span_of(statement.node)[0]
+        line = line_range(statement.node)[0]
         later = [
             each.node
             for each in self._all
-            if each.owner == statement.owner and each.kind == VALUE and span_of(each.node)[0] > line
+            if each.owner == statement.owner and each.kind == VALUE and line_range(each.node)[0] > line
         ]
         edited = {id(change.new.node) for change in self.comparison.changes if change.old and change.new}
         is_counted_twice = id(statement.node) in edited or any(
@@ -756,7 +761,8 @@ class MinimalLoad:
         found = [
             statement
             for statement in self._all
-            if name in [statement.owner + bindings for bindings in targets(statement.node)] or statement.name == name
+            if name in [statement.owner + bindings for bindings in assigned_names(statement.node)]
+            or statement.name == name
         ]
         for statement in found[-1:]:
             if statement.guard or (statement.kind == CLASS and statement.owner):
@@ -776,7 +782,9 @@ class MinimalLoad:
             others = [
                 statement
                 for statement in self._all
-                if statement.node is not change.some.node and not statement.owner and name in targets(statement.node)
+                if statement.node is not change.some.node
+                and not statement.owner
+                and name in assigned_names(statement.node)
             ]
             if not others and name in self._space:
                 del self._space[name]
@@ -787,13 +795,15 @@ class MinimalLoad:
         code = self._codes[0].of(old.node)
         if live is None or code is None:
             return False
-        functions = live.functions(code)
-        inner = [function for nested in _codes_in(code) for function in live.functions(nested)]
+        functions = live.functions_with_code(code)
+        inner = [function for nested in _codes_in(code) for function in live.functions_with_code(nested)]
         stale = [function for function in (*functions, *inner) if id(function) in left]
         self._touched += [function for function in (*functions, *inner) if id(function) not in left]
         self.left += [(old.name, function) for function in stale]
         self._running += [
-            (old.name, *found) for code_object in (code, *_codes_in(code)) for found in live.running(code_object)
+            (old.name, *found)
+            for code_object in (code, *_codes_in(code))
+            for found in live.running_generators(code_object)
         ]
         return bool(functions) and not any(function in stale for function in functions)
 
@@ -923,7 +933,7 @@ class MinimalLoad:
 
     def _can_set_attributes(self, kind: Any, statement: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
-        names = targets(statement.node)
+        names = assigned_names(statement.node)
         if not names or any(name in CLASS_CREATION_NAMES or name[:2] == name[-2:] == "__" for name in names):
             return False
         is_new = getattr(statement.node, "value", None) is not None and not any(
@@ -935,7 +945,10 @@ class MinimalLoad:
     def _class(self, owner: str) -> Any:
         """Return the class of the module for a scope such as `C.` or `C.Inner.`, or None."""
         found: Any = self._value(owner[:-1])
-        is_of_module = is_class(found) and (home_of(found), qualname_of(found)) == (self._module.__name__, owner[:-1])
+        is_of_module = is_class(found) and (defining_module_name(found), qualified_name(found)) == (
+            self._module.__name__,
+            owner[:-1],
+        )
         return found if is_of_module else None
 
     def _value(self, name: str) -> Any:
@@ -963,12 +976,12 @@ class MinimalLoad:
     def _steps(self) -> list[Step]:
         body = self._new.tree.body
         steps = [Step(body[top], self._runner_of_top(body[top])) for top in self._tops]
-        spans = [span_of(body[top]) for top in self._tops]
+        spans = [line_range(body[top]) for top in self._tops]
         if self._followers is not None:
             steps += self._conditional_steps(self._followers)
 
         def add(node: Any, act: Callable[[], object]) -> None:
-            if not any(first <= span_of(node)[0] <= last for first, last in spans):
+            if not any(first <= line_range(node)[0] <= last for first, last in spans):
                 steps.append(Step(node, act))
 
         for statement in self._defined.values():
@@ -994,7 +1007,7 @@ class MinimalLoad:
             return ABSENT
 
         def report(why: str) -> None:
-            name = getattr(step.node, "name", "") or ", ".join(targets(step.node)) or self._new.words(step.node)
+            name = getattr(step.node, "name", "") or ", ".join(assigned_names(step.node)) or self._new.words(step.node)
             self.stays.append((name, f"line {step.line}: {why}"))
 
         step.act = guarded_act
@@ -1004,11 +1017,11 @@ class MinimalLoad:
         """Yield steps for statements that may depend on something that changes."""
         text, body = followers.text, self._new.tree.body
         forced = {top for owner, top in followers.rebuilds.forced if owner == followers.name}
-        for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
+        for top in sorted({*followers.affected_statements(text, followers.seeds), *forced} - self._tops):
             if id(body[top]) not in self._defined:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
-    def remove(self) -> Iterator[str]:
+    def remove_names(self) -> Iterator[str]:
         """Remove names that the source no longer binds, and yield them with the removed attributes of classes."""
         yield from self._detached
         for name in self._names_to_remove():
@@ -1083,16 +1096,16 @@ class MinimalLoad:
             for statement in before
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
         ]
-        if dump([call.func]) not in [dump([called]) for called in previous]:
+        if comparable_dump([call.func]) not in [comparable_dump([called]) for called in previous]:
             return False
-        why = f"line {span_of(node)[0]}: it was not applied, because its previous version still is: {error}"
+        why = f"line {line_range(node)[0]}: it was not applied, because its previous version still is: {error}"
         self.stays.append((self._new.words(node), why))
         return True
 
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
         """Return a function that assigns a new collection, but only replaces the contents of the existing one."""
         followers = self._followers
-        names = [name for name in targets(node) if name.isidentifier()]
+        names = [name for name in assigned_names(node) if name.isidentifier()]
         olds = [change.old for change in self.comparison.changes if change.new is not None and change.new.node is node]
         is_fresh = (
             len(names) == 1
@@ -1145,7 +1158,7 @@ class MinimalLoad:
         """Return the function for a method definition, which may use `super()`."""
         closure = tuple(types.CellType(kind) for _ in code.co_freevars)
         made = types.FunctionType(code, self._space, node.name, None, closure)
-        made.__qualname__ = qualname_of(kind) + "." + node.name
+        made.__qualname__ = qualified_name(kind) + "." + node.name
         self._set_signature([made], node, space)
         return made
 
@@ -1227,13 +1240,13 @@ class MinimalLoad:
             function.__kwdefaults__ = {
                 kwonlyarg.arg: values[kwonlyarg.arg] for kwonlyarg in node.args.kwonlyargs if kwonlyarg.arg in values
             } or None
-            self.annotate(function, annotations_of(made), value)
+            self.annotate(function, annotation_attribute(made), value)
 
     def annotate(self, function: Any, now: tuple[str, Any], value: Any) -> None:
         """Update the annotations of a function, and of the wrappers in `value` that have copied them."""
-        before = annotations_of(function)
+        before = annotation_attribute(function)
         for wrapper in _wrappers_in(value):
-            found = annotations_of(wrapper) if type(wrapper) is types.FunctionType else None
+            found = annotation_attribute(wrapper) if type(wrapper) is types.FunctionType else None
             if found is not None and (found[1] is before[1] or not (found[1] or before[1])):
                 setattr(wrapper, *now)
                 self._undo.note("", lambda: True, functools.partial(setattr, wrapper, *found))
@@ -1251,7 +1264,7 @@ class MinimalLoad:
 
     def _note_signature(self, function: types.FunctionType) -> None:
         """Record how to restore the defaults and annotations of a function."""
-        before, annotations = (function.__defaults__, function.__kwdefaults__), annotations_of(function)
+        before, annotations = (function.__defaults__, function.__kwdefaults__), annotation_attribute(function)
 
         def undo() -> None:
             function.__defaults__, function.__kwdefaults__ = before
@@ -1327,23 +1340,23 @@ def _setter_target(node: Any) -> str:
     if isinstance(node, ast.Assign) and all(
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets
     ):
-        return dump(list(node.targets))
+        return comparable_dump(list(node.targets))
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr[:3] == "set":
-        return dump([call.func, *call.args[:-1]]) + repr([keyword.arg for keyword in call.keywords])
+        return comparable_dump([call.func, *call.args[:-1]]) + repr([keyword.arg for keyword in call.keywords])
     is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
-    return dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
+    return comparable_dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
 
 
 def _is_set_again(old: ast.Assign, new: ast.Assign) -> bool:
     """Return whether two assignments call the same setter, and bind its result to the same names."""
     target = _setter_target(ast.Expr(old.value))
-    return bool(target) and target == _setter_target(ast.Expr(new.value)) and targets(old) == targets(new)
+    return bool(target) and target == _setter_target(ast.Expr(new.value)) and assigned_names(old) == assigned_names(new)
 
 
 def _top_names(node: Any) -> list[str]:
     """Return the plain names that a top-level statement binds."""
-    return [name for name in targets(node) if name.isidentifier()]
+    return [name for name in assigned_names(node) if name.isidentifier()]
 
 
 def _without_annotation(node: Any) -> ast.stmt:
@@ -1372,7 +1385,7 @@ def _names_bound(node: Any) -> list[str]:
     """Return the plain names that a statement binds in its scope."""
     if isinstance(node, ast.Import):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-    return [name for name in targets(node) if "." not in name]
+    return [name for name in assigned_names(node) if "." not in name]
 
 
 def _decorators(statement: Statement) -> list[ast.expr]:
@@ -1412,11 +1425,11 @@ def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[s
     """Return the source and value of each parameter's default, by name."""
     plain = [parameter.arg for parameter in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
-    sources = [dump(default) for default in arguments.defaults]
+    sources = [comparable_dump(default) for default in arguments.defaults]
     found: dict[str, tuple[str, Any]] = {}
     if len(given) == len(sources):
         found.update(zip(plain[len(plain) - len(sources) :], zip(sources, given)))
     for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
         if default is not None and parameter.arg in (function.__kwdefaults__ or {}):
-            found[parameter.arg] = dump(default), (function.__kwdefaults__ or {})[parameter.arg]
+            found[parameter.arg] = comparable_dump(default), (function.__kwdefaults__ or {})[parameter.arg]
     return found

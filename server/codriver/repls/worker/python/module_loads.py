@@ -9,20 +9,20 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, home_of, is_class
+from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, defining_module_name, is_class
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
 from .enum_members import is_enum
-from .follow_failures import Reporting, why_not_followed
+from .follow_failures import Reporting, explain_unfollowed_change
 from .follow_up import Followers
-from .holders import holders_of, is_in_use
+from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
 from .loaded_sources import MAX_PARSED_BYTES
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
 from .python_names import instance_dict_of
-from .renewal import forget, renew
+from .renewal import remove_previous_definitions, update_remaining_objects
 from .statements import PARSE_ERRORS, SourceText
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ class ModuleLoad:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         return module
 
-    def steps(self) -> list[Step] | None:
+    def plan_steps(self) -> list[Step] | None:
         """Return the steps to run if the previous source of the module is known, or None to run the whole module.
 
         Existing functions are updated with their new code by this call.
@@ -127,7 +127,7 @@ class ModuleLoad:
             return None
         if max(len(self._text), len(data)) > MAX_PARSED_BYTES:
             return None
-        standing, bound = self._drift.standing(name), load.bound()
+        standing, bound = self._drift.rebound_names(name), load.bound()
         definitions = {
             attribute for attribute in standing if bound is not None and bound.kinds.get(attribute) == DEFINITION
         }
@@ -137,7 +137,7 @@ class ModuleLoad:
         except PARSE_ERRORS:
             return None
         except Exception as error:
-            self.note_failure(why_not_followed(error) + "; the whole file ran")
+            self.note_failure(explain_unfollowed_change(error) + "; the whole file ran")
             return None
         if not minimal.is_possible:
             return None
@@ -149,7 +149,7 @@ class ModuleLoad:
         try:
             steps = minimal.renew(self._followers)
         except Exception as error:
-            self.note_failure(why_not_followed(error) + "; the whole file ran")
+            self.note_failure(explain_unfollowed_change(error) + "; the whole file ran")
             self._minimal = self._followers = None
             return None
         if minimal.changes_classes:
@@ -171,13 +171,13 @@ class ModuleLoad:
         with Reporting(self.note_failure):
             self._renew(module, name, self._snapshot)
         for text in others:
-            before, standing = dict(text.space), self._drift.standing(text.name)
+            before, standing = dict(text.space), self._drift.rebound_names(text.name)
             with Reporting(functools.partial(self.note_failure, text=text)):
                 for top in followers.dependent_statements(text):
                     with Reporting(functools.partial(followers.report_in, text, text.body[top])):
                         followers.follow(text, top)
             with Reporting(functools.partial(self.note_failure, text=text)):
-                self.renewed += renew(text.module, before, self._undo, self._drift.closures)
+                self.renewed += update_remaining_objects(text.module, before, self._undo, self._drift.closures)
                 self.renewed += self._renew_importers(text.module, text.name, before)
                 self._sources.renamed(text.name, standing)
         with Reporting(self.note_failure):
@@ -186,7 +186,9 @@ class ModuleLoad:
             followers.report_grown()
         with Reporting(self.note_failure):
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
-            kinds = [value for value in module.__dict__.values() if is_class(value) and home_of(value) == name]
+            kinds = [
+                value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
+            ]
             update_abstract_methods(kinds, self._undo.note)
             if self._minimal is not None and self._minimal.changes_classes:
                 clear_subclass_caches(self._sources.loads)
@@ -201,19 +203,23 @@ class ModuleLoad:
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
         """Remove names that the source no longer binds, and update references to objects of the previous load."""
         names = snapshot.names
-        removed = list(self._forget(module) if self._minimal is None else self._minimal.remove())
+        removed = list(self._forget(module) if self._minimal is None else self._minimal.remove_names())
         gone = [(attribute, names.get(attribute)) for attribute in removed]
         for index, (attribute, value) in enumerate(gone):
             row = {"module": name, "name": attribute, "kind": "removed"}
             is_shared = index < MAX_CHECKED_REMOVALS and (type(value) is types.FunctionType or is_class(value))
             undo = (
-                [other for other in holders_of([value], MAX_CHECKED_REMOVALS) if not _is_import(other, attribute)]
+                [
+                    other
+                    for other in find_holder_paths([value], MAX_CHECKED_REMOVALS)
+                    if not _is_import(other, attribute)
+                ]
                 if is_shared
                 else []
             )
             self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
         snapshot.note_changes(self._undo)
-        self.renewed += renew(module, names, self._undo, self._drift.closures)
+        self.renewed += update_remaining_objects(module, names, self._undo, self._drift.closures)
         self.renewed += self._renew_importers(module, name, names)
 
     def end(self, *, has_failed: bool) -> None:
@@ -228,7 +234,7 @@ class ModuleLoad:
         with Reporting(self.note_failure):
             self._change(module, name, has_failed=has_failed)
         if not has_failed:
-            self._sources.loaded(name, module, self._path, self._text, self._standing)
+            self._sources.record_load(name, module, self._path, self._text, self._standing)
         elif before is not None:
             loads[name] = before.with_present_names()
         if self._followers is not None:
@@ -261,7 +267,11 @@ class ModuleLoad:
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
             written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)
-        return forget(module, self._snapshot.names, self._path, written) if self._snapshot is not None else []
+        return (
+            remove_previous_definitions(module, self._snapshot.names, self._path, written)
+            if self._snapshot is not None
+            else []
+        )
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Update names in other modules that were imported from this one and still have the previous object.
@@ -289,7 +299,7 @@ class ModuleLoad:
         while waiting:
             source, pairs = waiting.pop()
             others: dict[str, dict[str, tuple[list[object], object]]] = {}
-            for other, attribute, changed_name in self._drift.importers(source, pairs.keys()) if pairs else ():
+            for other, attribute, changed_name in self._drift.find_importers(source, pairs.keys()) if pairs else ():
                 names, (olds, new) = sys.modules[other].__dict__, pairs[changed_name]
                 undo = names.get(attribute, ABSENT)
                 if undo is not ABSENT and undo is not new and any(undo is old for old in olds):
@@ -334,7 +344,7 @@ class ModuleLoad:
             elif type(before[attribute]) is object:
                 yield _stays_row(name, attribute, "it is a new object, unlike the one referenced elsewhere")
             elif _is_shared(before[attribute]):
-                holders = holders_of([before[attribute]])
+                holders = find_holder_paths([before[attribute]])
                 if holders:
                     kind = type(before[attribute]).__name__
                     yield _stays_row(name, attribute, f"the previous {kind} is held by {', '.join(holders)}")

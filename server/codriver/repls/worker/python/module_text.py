@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, SourceText, imported, span_of, targets
+from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, SourceText, assigned_names, imported_names, line_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,16 +39,16 @@ class Text:
         """The words in each top-level statement."""
         if self._words is None:
             lines = self.source.lines
-            spans = [span_of(node) for node in self.body]
+            spans = [line_range(node) for node in self.body]
             self._words = [frozenset(WORD_PATTERN.findall("".join(lines[first - 1 : last]))) for first, last in spans]
         return self._words
 
     @property
-    def imports(self) -> frozenset[str]:
+    def imported_names(self) -> frozenset[str]:
         """The names of modules that the source may import, and of names in packages that may be modules."""
         if self._imports is None:
             found: set[str] = set()
-            for source, name, _ in imported(self.source.tree, self.name, is_package=self.is_package):
+            for source, name, _ in imported_names(self.source.tree, self.name, is_package=self.is_package):
                 found.update((source, f"{source}.{name}"))
             waiting: list[Any] = list(self.body)
             while waiting:
@@ -86,7 +86,7 @@ class Text:
             self._functions = {}
             for node in ast.walk(self.source.tree):
                 if isinstance(node, FUNCTION_NODES):
-                    self._functions[node.name, span_of(node)[0]] = node
+                    self._functions[node.name, line_range(node)[0]] = node
                 elif isinstance(node, ast.Lambda):
                     key = "<lambda>", node.lineno
                     self._lambdas.setdefault(node.lineno, []).append(node)
@@ -126,7 +126,7 @@ class Text:
             yield node.name
             lines = self.source.lines
             for inner in node.body:
-                first, last = span_of(inner)
+                first, last = line_range(inner)
                 if not names.isdisjoint(WORD_PATTERN.findall("".join(lines[first - 1 : last]))):
                     yield from self._bound_in(inner, names)
         elif isinstance(node, BLOCK_STATEMENTS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
@@ -141,7 +141,7 @@ class Text:
                 ) or isinstance(inner, ast.Expr):
                     yield from (each.id for each in ast.walk(inner) if isinstance(each, ast.Name))
         else:
-            for name in targets(node):
+            for name in assigned_names(node):
                 yield name.partition(".")[0]
             for part in ast.walk(node):
                 inner = part
@@ -167,14 +167,14 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 class Outline:
     """A summary of the words in a module's statements, without the syntax tree. It exists as long as the load.
 
-    `imports` is that of `Text`. A statement is quiet if it is an import, or a function without decorators, default
-    values and annotations.
+    `imported_names` is that of `Text`. A statement is quiet if it is an import, or a function without decorators,
+    default values and annotations.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")
 
     def __init__(self, text: Text) -> None:
-        self.imports = text.imports
+        self.imports = text.imported_names
         self._has_star = any(
             isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in text.body
         )

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
-from .bound_names import is_plain
+from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from .bound_names import is_plain_value
 from .enum_members import is_enum
 from .equal_values import CONSTANT_IDS, is_alike
-from .python_names import attribute_dict, space_of_module
+from .python_names import attribute_dict, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class NameChanges:
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
         self._edited, self._drift = edited, drift
         self.before: Spaces = {module.__name__: dict(module.__dict__)}
-        self.public_before: dict[str, object] = {module.__name__: copied_names(module.__dict__)}
+        self.public_before: dict[str, object] = {module.__name__: copy_all_names(module.__dict__)}
         self.updated: set[tuple[str, str]] = set()
         self.codes: set[tuple[str, str]] = set()
         self.refilled: dict[int, set[str] | None] = {}
@@ -58,14 +58,22 @@ class NameChanges:
 
     def remember_classes(self, module: types.ModuleType) -> None:
         """Remember the attributes of a module's classes before they change."""
-        waiting = [value for value in module.__dict__.values() if is_class(value) and home_of(value) == module.__name__]
+        waiting = [
+            value
+            for value in module.__dict__.values()
+            if is_class(value) and defining_module_name(value) == module.__name__
+        ]
         while waiting:
             kind = waiting.pop()
             if id(kind) not in self._classes:
                 space = dict(space_of(kind))
                 self._classes[id(kind)] = kind, space
                 self._subclasses[id(kind)] = {id(subclass) for subclass in type.__subclasses__(kind)}
-                waiting += [value for value in space.values() if is_class(value) and home_of(value) == module.__name__]
+                waiting += [
+                    value
+                    for value in space.values()
+                    if is_class(value) and defining_module_name(value) == module.__name__
+                ]
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
 
@@ -73,17 +81,17 @@ class NameChanges:
         """Remember the names of another module before they change."""
         if name not in self.before:
             module = sys.modules[name]
-            self.before[name] = dict(space_of_module(module))
-            self.public_before[name] = copied_names(self.before[name])
+            self.before[name] = dict(module_dict(module))
+            self.public_before[name] = copy_all_names(self.before[name])
             self.remember_classes(module)
 
     def note_filled(self, fills: set[int]) -> None:
         """Record that some objects were filled again, and treat the names of these objects as changed."""
         for name in [*self._drift.sources.loads] if fills else ():
             module = sys.modules.get(name)
-            for attribute, value in list(space_of_module(module).items()) if module is not None else ():
+            for attribute, value in list(module_dict(module).items()) if module is not None else ():
                 filled = []
-                if is_class(value) and home_of(value) == name:
+                if is_class(value) and defining_module_name(value) == name:
                     filled = [part for part, inner in list(space_of(value).items()) if id(inner) in fills]
                     self._filled.update((name, f"{attribute}.{part}") for part in filled if part[:2] != "__")
                 is_filled = id(value) in fills and id(value) not in CONSTANT_IDS and not filled
@@ -132,7 +140,7 @@ class NameChanges:
     @staticmethod
     def _is_instance(module: str, name: str) -> bool:
         """Return whether a name of a module is bound to an object that is not a class."""
-        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
+        space = module_dict(sys.modules[module]) if module in sys.modules else {}
         return name in space and not is_class(space[name])
 
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
@@ -141,7 +149,7 @@ class NameChanges:
         owner, _, _ = name.rpartition(".")
         if not owner or name in self._edited or name[-1] in ")*+=":
             return False
-        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
+        space = module_dict(sys.modules[module]) if module in sys.modules else {}
         return is_class(space.get(owner)) and id(space[owner]) in effects.fills
 
     def _may_have_changed(self, module: str, name: str) -> bool:
@@ -154,7 +162,7 @@ class NameChanges:
             )  # fmt: skip
         if name == "**":
             before = self.before.get(module)
-            now = space_of_module(sys.modules[module]) if module in sys.modules else {}
+            now = module_dict(sys.modules[module]) if module in sys.modules else {}
             names = {attribute for attribute in {*(before or ()), *now} if attribute[:2] != "__"}
             return before is not None and any(
                 (attribute in now) != (attribute in before) or self.has_changed(module, attribute)
@@ -177,21 +185,21 @@ class NameChanges:
         before = self.before.get(module)
         if before is None or name.endswith(")"):
             return False
-        now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
+        now = module_dict(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
         old = before.get(first, ABSENT)
         if rest and now is not ABSENT and not is_class(now) and not is_class(old):
             return self._has_instance_changed(module, first, rest)
         if now is not old and rest and _are_classes_with_equal(old, now, rest):
             return False
         if now is not old:
-            return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
+            return not (is_plain_value(now) and type(now) is type(old) and repr(now) == repr(old))
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
         return id(now) in self.refilled
 
     def _has_instance_changed(self, module: str, name: str, attribute: str) -> bool:
         """Return whether an attribute of an object has changed, which was bound again or filled again."""
-        now, old = space_of_module(sys.modules[module])[name], self.before[module].get(name, ABSENT)
+        now, old = module_dict(sys.modules[module])[name], self.before[module].get(name, ABSENT)
         if now is not old:
             values = [attribute_dict(value).get(attribute, ABSENT) for value in (now, old)]
             return not (all(map(_is_data, values)) and is_alike(*values))
@@ -203,7 +211,7 @@ class NameChanges:
     def _has_subclasses(self, module: str, name: str) -> bool:
         """Return whether the direct subclasses of a class have changed."""
         for kind, _ in list(self._classes.values()):
-            if home_of(kind) == module and qualname_of(kind) == name:
+            if defining_module_name(kind) == module and qualified_name(kind) == name:
                 return {id(subclass) for subclass in type.__subclasses__(kind)} != self._subclasses[id(kind)]
         return False
 
@@ -215,7 +223,7 @@ class NameChanges:
         if self.has_changed(module, name):
             return True
         for kind, before in list(self._classes.values()):
-            if home_of(kind) != module or qualname_of(kind) != name:
+            if defining_module_name(kind) != module or qualified_name(kind) != name:
                 continue
             now = space_of(kind)
             names = {attribute for attribute in {*before, *now} if attribute not in AUTOMATIC_CLASS_NAMES}
@@ -269,10 +277,10 @@ def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
 
 def _is_data(value: object) -> bool:
     """Return whether a value is plain data or a collection, which may be replaced by one with equal contents."""
-    return is_plain(value) or type(value) in CONTENT_COMPARED_TYPES
+    return is_plain_value(value) or type(value) in CONTENT_COMPARED_TYPES
 
 
-def copied_names(space: dict[str, Any]) -> object:
+def copy_all_names(space: dict[str, Any]) -> object:
     """Return a copy of the `__all__` of a module, whose list may be changed in place, or None."""
     names = space.get("__all__")
     return list(names) if isinstance(names, (list, tuple)) else None

@@ -18,18 +18,18 @@ import types
 
 from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError
-from ..basics.displays import display_of
-from ..basics.error_report import add_position, common_error_fields, set_phase, trim
-from ..basics.frame_spaces import FRAME_OP, FrameSpace, check, frames_of
+from ..basics.displays import displayed_text
+from ..basics.error_report import add_position, common_error_fields, set_phase, trim_traceback
+from ..basics.frame_spaces import FRAME_OP, FrameSpace, check_frame_code, error_frames
 from ..basics.held_definitions import ABSENT, UndoRecords
-from ..basics.printing import QUOTA_FIELD, Printer, limits, part_at, requested_print_limits, text_of
+from ..basics.printing import QUOTA_FIELD, Printer, get_part, print_limits, requested_print_limits, value_text
 from ..basics.source_files import Sources
 from .follow_failures import Reporting
-from .images import Figures, image_of, with_image
+from .images import Figures, append_image, get_image
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import SharedNames, complete, definition_of, find, lookup, names
+from .python_names import SharedNames, complete_name, describe_name, find_definition, list_names, resolve_name
 from .statements import is_docstring
 from .unimported_names import unimported_source
 
@@ -228,7 +228,7 @@ class Python(Dialect):
             for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
                 job.form = number
                 if is_in_frame:
-                    check(node)
+                    check_frame_code(node)
                 if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                     for alias in node.names:
                         flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
@@ -266,7 +266,7 @@ class Python(Dialect):
         has_failed = True
         load_check = None if self._comparison is None or name is None else self._comparison.check_load(name, path)
         try:
-            steps = None if message.get("codriver/how") == "whole" else load.steps()
+            steps = None if message.get("codriver/how") == "whole" else load.plan_steps()
             if load_check is not None and (steps is None or steps):
                 with Reporting(load.note_failure):
                     load_check.before()
@@ -275,7 +275,7 @@ class Python(Dialect):
                 exec(body, space)
                 value = ABSENT if last is None else eval(last, space)
             else:
-                steps = [step for step in steps if self.runs(step.node, path)]
+                steps = [step for step in steps if self.should_run(step.node, path)]
                 job.lines = [step.line for step in steps]
                 value = [ABSENT, *[found for step in steps if (found := step.act()) is not ABSENT]][-1]
             if value is not ABSENT:
@@ -289,11 +289,11 @@ class Python(Dialect):
             with Reporting(load.note_failure):
                 load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MAX_RENEWED_ROWS]
-        sensitive_texts.note_load()
+        sensitive_texts.notify_seam_of_load()
         value = None if value is ABSENT else value
         self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
 
-    def runs(self, _node: ast.AST, _file: str) -> bool:
+    def should_run(self, _node: ast.AST, _file: str) -> bool:
         """Return whether a load runs a statement of a file."""
         return True
 
@@ -343,26 +343,26 @@ class Python(Dialect):
     def _print(
         self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = (), *, with_images: bool = True
     ) -> tuple[str, str]:
-        length, depth = limits(job)
+        length, depth = print_limits(job)
         # A request for a part of a value gets the complete part, not the abbreviated form of the library.
         requested = length if job.message["op"] == "codriver/value" else requested_print_limits(job)[0]
         printer = Printer(length, depth, requested)
         try:
-            text = display_of(value, printer.whole(value, start, path), text_of)
-            text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA_FIELD))
+            text = displayed_text(value, printer.print_from(value, start, path), value_text)
+            text = append_image(text, get_image(value) if with_images else None, job.message.get(QUOTA_FIELD))
         except Exception as error:
             set_phase(error, "print")
             raise
         return text, printer.cuts.words()
 
     def part_at(self, value: object, path: list[object]) -> object:
-        return part_at(value, path)
+        return get_part(value, path)
 
     def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
-        return complete(prefix, namespace)
+        return complete_name(prefix, namespace)
 
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
-        found = lookup(name, namespace, self.name_of(namespace))
+        found = describe_name(name, namespace, self.name_of(namespace))
         if found is not None and found["type"] == "variable":
             position = self.source(name, namespace)
             if position is not None:
@@ -370,13 +370,13 @@ class Python(Dialect):
         return found
 
     def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
-        value, module, dotted = find(name, namespace)
+        value, module, dotted = resolve_name(name, namespace)
         if module is None:
             return unimported_source(name)
-        return definition_of(value, dotted, module, self._sources.newest_first())
+        return find_definition(value, dotted, module, self._sources.newest_first())
 
     def names(self, pattern: str, namespace: types.ModuleType) -> dict[str, Any] | None:
-        return names(pattern, namespace, self.home)
+        return list_names(pattern, namespace, self.home)
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
         """See `Dialect.previous_sources`."""
@@ -396,15 +396,15 @@ class Python(Dialect):
 
     def before_answer(self) -> None:
         self._loaded.note()
-        self._loaded.settle(MAX_IMMEDIATE_READS)
+        self._loaded.read_recent_sources(MAX_IMMEDIATE_READS)
 
     def after_answer(self) -> None:
-        self._loaded.settle()
+        self._loaded.read_recent_sources()
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
         return self._drift.dependents(file)
 
-    def drift(self, root: str, only: str) -> list[dict[str, str]]:
+    def find_drift(self, root: str, only: str) -> list[dict[str, str]]:
         renewed, self._renewed = self._renewed, []
         return [*renewed, *self._drift.rows(root, only)]
 
@@ -422,7 +422,7 @@ class Python(Dialect):
         else:
             add_position(parts, frames)
             displayed = traceback.TracebackException.from_exception(error)
-            trim(displayed)
+            trim_traceback(displayed)
             text = "".join(displayed.format())
         if job.lines and lines:
             job.form = _form_at(lines[0], job.lines)
@@ -441,7 +441,7 @@ def _frame_of(job: Job) -> FrameSpace | None:
     if job.message["op"] != FRAME_OP:
         return None
     session, number = job.session, job.message.get("frame")
-    return session.spaces.at(number if isinstance(number, int) else -1, frames_of(session.error))
+    return session.spaces.at(number if isinstance(number, int) else -1, error_frames(session.error))
 
 
 def _new_module(name: str) -> types.ModuleType:

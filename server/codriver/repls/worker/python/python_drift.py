@@ -13,14 +13,14 @@ import re
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, home_of, is_class, qualname_of
-from .bound_names import DEFINITION, BoundNames, code_file_of, differing, is_evaluated, stores
-from .holders import holders_of, is_in_use
-from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, read_file, stamp_of
+from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, defining_module_name, is_class, qualified_name
+from .bound_names import DEFINITION, BoundNames, assignment_pattern, changed_names, code_file, is_evaluated
+from .holders import find_holder_paths, is_in_use
+from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, file_stamp, read_file
 from .module_text import Text
-from .python_names import space_of_module
+from .python_names import module_dict
 from .renewal import PreviousClosures, is_same_code
-from .statements import PARSE_ERRORS, SourceText, compare, imported, rows_of
+from .statements import PARSE_ERRORS, SourceText, compare, difference_rows, imported_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Drift:
         differences between the sources.
         """
         self.sources.check()
-        self.sources.settle()
+        self.sources.read_recent_sources()
         modules = self._modules_in(root)
         found: list[Row] = []
         replaced: list[tuple[str, str, object]] = []
@@ -99,7 +99,7 @@ class Drift:
     def _of_file(self, name: str, load: Load) -> list[Differing]:
         """Return the name, kind and part of each difference between a module's loaded source and its file."""
         try:
-            stamp = stamp_of(os.stat(load.file))
+            stamp = file_stamp(os.stat(load.file))
         except OSError:
             stamp = None
             if _is_in_archive(load.file):
@@ -132,7 +132,7 @@ class Drift:
             of = f"{getattr(error, 'msg', None) or type(error).__name__}" + (f", line {line}" if line else "")
             return [(file_name, "unparsable", of)]
         try:
-            return list(rows_of(compare(SourceText(loaded, load.file), text)))
+            return list(difference_rows(compare(SourceText(loaded, load.file), text)))
         except PARSE_ERRORS:
             return [(file_name, "unknown", "")]
 
@@ -142,13 +142,13 @@ class Drift:
         """Yield rows for names rebound since the load, and add their previous functions and classes to `replaced`."""
         if load.is_rewritten:
             return
-        different = differing(space_of_module(module), load.left)
+        different = changed_names(module_dict(module), load.left)
         bound = load.bound() if different else None
         for attribute, (value, compared) in different.items():
             if compared is None or bound is None:
                 if value is not ABSENT and is_evaluated(value):
                     is_known = compared is not None or (bound is not None and attribute in bound.kinds)
-                    yield _row(name, attribute, REDEFINED if is_known else GONE, code_file_of(value))
+                    yield _row(name, attribute, REDEFINED if is_known else GONE, code_file(value))
                 continue
             if compared is not None and _is_module_value(value, attribute, load):
                 continue
@@ -160,7 +160,7 @@ class Drift:
                 continue
             if bound.kinds[attribute] == DEFINITION and compared is not None and compared.live_object() is not None:
                 replaced.append((name, attribute, compared.live_object()))
-            file = "" if value is ABSENT else code_file_of(value)
+            file = "" if value is ABSENT else code_file(value)
             yield _row(name, attribute, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
     def _is_rebound_by_project(self, name: str, value: object, compared: Any, bound: Any) -> bool:
@@ -170,7 +170,7 @@ class Drift:
         attribute = name.rpartition(".")[2]
         if attribute in bound.rebound or ("." in name and compared.was_none):
             return True
-        pattern = stores(attribute)
+        pattern = assignment_pattern(attribute)
         encoded = attribute.encode()
         for load in list(self.sources.loads.values()):
             data = b"" if load.is_rewritten else load.data or b""
@@ -189,13 +189,13 @@ class Drift:
         loaded = [module for module, _ in modules.values()]
         main = sys.modules.get("__main__")
         for module in [*loaded, *([main] if main is not None and main not in loaded else [])]:
-            space = space_of_module(module)
+            space = module_dict(module)
             for name, value in list(space.items()):
                 of = known.get(id(value))
                 if of is None or (space.get("__name__"), name) == of or _is_still_named(value):
                     continue
                 home = sys.modules.get(of[0])
-                if home is not None and space_of_module(home).get(of[1], value) is not value:
+                if home is not None and module_dict(home).get(of[1], value) is not value:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
 
     def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
@@ -206,7 +206,7 @@ class Drift:
             kind = reference()
             if kind is not None and is_class(kind) and home in modules:
                 live.append(kind)
-                if space_of_module(modules[home][0]).get(name, kind) is not kind:
+                if module_dict(modules[home][0]).get(name, kind) is not kind:
                     previous[id(kind)] = home, name
         if not previous:
             return
@@ -220,7 +220,7 @@ class Drift:
             # Libraries that generate methods, such as attrs, keep a copy of a module's names as it was before.
             is_used = len(instances) > MAX_SEARCHED_INSTANCES or any(is_in_use(one) for one in instances)
             if instances and is_used:
-                holders = ", ".join(holders_of(instances[:MAX_SEARCHED_INSTANCES]))
+                holders = ", ".join(find_holder_paths(instances[:MAX_SEARCHED_INSTANCES]))
                 yield {
                     **_row(*previous[key], INSTANCES, of=str(len(instances))),
                     **({"held": holders} if holders else {}),
@@ -244,7 +244,7 @@ class Drift:
             (name for name, text in sources.items() if os.path.realpath(text.file) == os.path.realpath(file)), ""
         )
         direct = {
-            name: [other for other in text.imports if other in sources and other != name]
+            name: [other for other in text.imported_names if other in sources and other != name]
             for name, text in sources.items()
         }
         found = {first} if first else set()
@@ -274,15 +274,15 @@ class Drift:
         for name in names:
             value = space.get(name)
             if issubclass(type(value), types.ModuleType):
-                home = str(space_of_module(value).get("__name__"))
+                home = str(module_dict(value).get("__name__"))
                 homes.update(dict.fromkeys([home, *(f"{home}.{one}" for one in names)]))
             elif type(value) is types.FunctionType or is_class(value):
-                homes[str(home_of(value))] = None
+                homes[str(defining_module_name(value))] = None
         found = []
         if homes:
             self.sources.check()
         for home in homes:
-            load = self.sources.known(home)
+            load = self.sources.find_known_load(home)
             if load is not None and load.module() is sys.modules.get(home):
                 edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in AFFECTING_KINDS]
                 more = f" and {len(edited) - MAX_EDITED_NAMES} more" if len(edited) > MAX_EDITED_NAMES else ""
@@ -291,7 +291,7 @@ class Drift:
                 ] * bool(edited)
         return found
 
-    def standing(self, name: str) -> dict[str, Remembered | None]:
+    def rebound_names(self, name: str) -> dict[str, Remembered | None]:
         """Return the names of a module that were rebound since its load, with their previous values.
 
         Some are dotted.
@@ -303,7 +303,7 @@ class Drift:
         found = {row["name"] for row in self._rebound_rows(name, module, load, []) if row["kind"] != GONE}
         return {
             attribute: compared
-            for attribute, (_, compared) in differing(space_of_module(module), load.left).items()
+            for attribute, (_, compared) in changed_names(module_dict(module), load.left).items()
             if attribute in found
         }
 
@@ -313,11 +313,13 @@ class Drift:
         found: dict[str, bytes] = {}
         for name, load in list(self.sources.loads.items()) if words else ():
             data = load.data if name.rpartition(".")[2] in words else None
-            if data is not None and any(words.issuperset(attribute.split(".")) for attribute in self.standing(name)):
+            if data is not None and any(
+                words.issuperset(attribute.split(".")) for attribute in self.rebound_names(name)
+            ):
                 found[load.file] = data
         return found
 
-    def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    def find_importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """Yield the modules that import one of the names from a module, with the local name and the original one."""
         last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
         for name, load in list(self.sources.loads.items()):
@@ -339,7 +341,7 @@ class Drift:
                 attribute for attribute, kind, _ in self._of_file(name, load) if kind == GONE and "." not in attribute
             } | load.gone
             names = {one for one in names if f"{name}.{one}" not in sys.modules}
-            if names and "__getattr__" not in space_of_module(module):
+            if names and "__getattr__" not in module_dict(module):
                 gone[name] = names - _names_in(load.file, names)
         if not gone:
             return
@@ -359,7 +361,7 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
         tree = ast.parse(data, file)
     except PARSE_ERRORS:
         return
-    yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
+    yield from imported_names(tree, name, is_package=os.path.basename(file) == "__init__.py")
 
 
 def _is_in_archive(file: str) -> bool:
@@ -387,14 +389,14 @@ def _is_still_named(value: object) -> bool:
     """Return whether a class or function is still bound to its own name, so that the other name is just an alias."""
     if not (is_class(value) or type(value) is types.FunctionType):
         return False
-    home = sys.modules.get(str(home_of(value)))
-    return home is not None and space_of_module(home).get(qualname_of(value)) is value
+    home = sys.modules.get(str(defining_module_name(value)))
+    return home is not None and module_dict(home).get(qualified_name(value)) is value
 
 
 def _is_alias(item: tuple[str, Load]) -> bool:
     """Return whether a module was imported under another name than its own."""
     module = item[1].module()
-    return module is not None and space_of_module(module).get("__name__") != item[0]
+    return module is not None and module_dict(module).get("__name__") != item[0]
 
 
 def _names_in(file: str, names: set[str]) -> set[str]:

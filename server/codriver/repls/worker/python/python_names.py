@@ -19,10 +19,10 @@ import os
 import sys
 import types
 
-from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_line, kind_of, matcher
-from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrap_functions
-from ..basics.previews import glimpse_of
-from ..basics.source_files import lines_of
+from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_doc_line, name_matcher, value_kind
+from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of, unwrap_functions
+from ..basics.previews import describe_value
+from ..basics.source_files import source_lines
 from .unimported_names import describe_unimported, unimported_members
 from .workspace_definitions import workspace_definitions
 
@@ -45,7 +45,7 @@ DEFINITION_TYPES = (type, types.FunctionType, types.BuiltinFunctionType)
 """Types of objects that know the module in which they were defined."""
 
 
-def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
+def complete_name(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
     """Return the names that start with `prefix`. For `a.b`, these are attributes of the value of `a`."""
     holder, dot, start = prefix.rpartition(".")
     names: dict[str, Any]
@@ -54,36 +54,40 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
         if owner is MISSING:
             return []
         exported = [name for name in _declared_exports(owner) if type(name) is str] if is_module(owner) else []
-        names = {name: attribute(owner, name) for name in [*names_in(owner), *exported]}
+        names = {name: stored_attribute(owner, name) for name in [*attribute_names(owner), *exported]}
     else:
-        names = {**dict.fromkeys(keyword.kwlist), **names_of(module)}
+        names = {**dict.fromkeys(keyword.kwlist), **usable_names(module)}
     is_private = start.startswith("_")
     found = sorted(name for name in names if name.startswith(start) and (is_private or not name.startswith("_")))
-    return [{"candidate": holder + dot + name, "type": kind_of(names[name], name)} for name in found[:MAX_COMPLETIONS]]
+    return [
+        {"candidate": holder + dot + name, "type": value_kind(names[name], name)} for name in found[:MAX_COMPLETIONS]
+    ]
 
 
-def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
+def describe_name(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
     """Return the description of a dotted name, or None if it cannot be resolved. `home` is the name of the module."""
     value = _resolve(symbol, module)
     if value is MISSING:
         return describe_unimported(symbol)
-    info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
+    info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": value_kind(value, symbol)}
     owner = _resolve(symbol.rpartition(".")[0], module)
-    info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
+    info["ns"] = string_attribute(value, "__module__") or (
+        module_dict(owner).get("__name__") if is_module(owner) else home
+    )
     info["doc"] = _doc_of(value)
     if info["type"] == "variable":
-        if text_of(type(value), "__module__") == "builtins":  # it only describes the built-in class
+        if string_attribute(type(value), "__module__") == "builtins":  # it only describes the built-in class
             del info["doc"]
         # The program may change the value at the same time.
         with contextlib.suppress(Exception):
-            info.update(glimpse_of(value))
+            info.update(describe_value(value))
     # If the value cannot be called, the error message would include its `repr`, which may run user code.
     with contextlib.suppress(TypeError, ValueError):
         if callable(value):
             import inspect
 
             info["arglists-str"] = str(inspect.signature(value))
-    info["file"] = file_of(value)
+    info["file"] = source_file(value)
     lines, line = lines_that_define(value)
     if lines:
         info.update(line=line, column=len(lines[0]) - len(lines[0].lstrip()) + 1)
@@ -96,11 +100,11 @@ def _doc_of(value: object) -> str | None:
 
     if type(value) is types.FunctionType:
         return inspect.getdoc(value)
-    doc = space_of(value).get("__doc__") if is_class(value) else text_of(value, "__doc__")
+    doc = space_of(value).get("__doc__") if is_class(value) else string_attribute(value, "__doc__")
     return inspect.cleandoc(doc) if type(doc) is str else None
 
 
-def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
+def resolve_name(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
     """Return the value of a dotted name, the module that defines it, and its name there.
 
     The module is None if the name cannot be resolved.
@@ -125,15 +129,15 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
     """Return the value of a dotted name, or MISSING."""
     first, *rest = dotted.split(".")
-    value: Any = names_of(module).get(first, sys.modules.get(first, MISSING))
+    value: Any = usable_names(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
-        value = MISSING if value is MISSING else attribute(value, name)
+        value = MISSING if value is MISSING else stored_attribute(value, name)
         if type(value) in (staticmethod, classmethod):
             value = value.__func__
     return value
 
 
-def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleType) -> dict[str, Any] | None:
+def list_names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleType) -> dict[str, Any] | None:
     """Return the public names of a module, the members of a class, or all names that match a pattern.
 
     For a name that is none of these, the functions and classes of that name in the working directory are returned. See
@@ -145,7 +149,7 @@ def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleTyp
         owner, _, pattern = name_or_pattern.rpartition(".")
         rows = _members_of(owner, current) if owner and "*" not in owner else None
         if rows is not None:
-            is_match, with_private = matcher(pattern), pattern.startswith("_")
+            is_match, with_private = name_matcher(pattern), pattern.startswith("_")
             rows = [row for row in rows if is_match(row["name"]) and (with_private or not _is_private(row["name"]))]
             return _limited([{**row, "name": owner + "." + row["name"]} for row in rows])
         loaded = list(_matching(name_or_pattern, current, home))
@@ -197,7 +201,7 @@ def _members(kind: type) -> list[dict[str, str]]:
         value: Any = stored.fget if type(stored) is property else stored
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
         row = _row(name, value)
-        function = function_of(value)
+        function = unwrap_function(value)
         if name[:2] == name[-2:] == "__" and (function is None or function.__code__.co_filename == "<string>"):
             if name != "__init__":
                 continue  # Python and decorators such as `dataclass` create it
@@ -215,8 +219,8 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
     """Yield each matching module, and each matching name in its defining module, with the user's code first."""
     first, dot, rest = pattern.partition(".")
     if dot and "*" not in first and is_module(known_as := _resolve(first, current)):
-        pattern = str(space_of_module(known_as).get("__name__")) + dot + rest
-    is_match = matcher(pattern)
+        pattern = str(module_dict(known_as).get("__name__")) + dot + rest
+    is_match = name_matcher(pattern)
     is_qualified = "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     seen = set()
@@ -240,7 +244,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
 
 def _not_loaded(pattern: str) -> list[dict[str, str]]:
     """Return rows for the matching functions and classes in files of the working directory that were not imported."""
-    is_match, is_qualified = matcher(pattern), "." in pattern
+    is_match, is_qualified = name_matcher(pattern), "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     fragment = max(pattern.rpartition(".")[2].split("*"), key=len)
 
@@ -270,7 +274,7 @@ def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str
 
 def _sort_rank(module: types.ModuleType) -> int:
     """Return the sort rank of a module, which is higher for installed ones."""
-    file = space_of_module(module).get("__file__")
+    file = module_dict(module).get("__file__")
     if not isinstance(file, str):
         return INSTALLED_RANK
     is_installed = file.startswith((sys.prefix, sys.base_prefix)) or "site-packages" in file
@@ -279,7 +283,7 @@ def _sort_rank(module: types.ModuleType) -> int:
 
 def _public_names(module: types.ModuleType) -> dict[str, object]:
     """Return the names that a module defines, and its submodules, but not what it imports."""
-    space = space_of_module(module)
+    space = module_dict(module)
     space_name = str(space.get("__name__"))
     found = {}
     for name, value in list(space.items()):
@@ -287,7 +291,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
             continue
         kind = type(value)
         if issubclass(kind, types.ModuleType):
-            is_submodule = space_of_module(value).get("__name__") == space_name + "." + name
+            is_submodule = module_dict(value).get("__name__") == space_name + "." + name
         elif issubclass(kind, DEFINITION_TYPES):
             is_submodule = (str(_module_of(value)) + ".").startswith(space_name + ".")
         else:
@@ -299,11 +303,11 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
 
 def _module_of(value: Any) -> str | None:
     """Return the module name of a class or function without using its metaclass."""
-    return value.__module__ if type(value) in DEFINITION_TYPES else text_of(value, "__module__")
+    return value.__module__ if type(value) in DEFINITION_TYPES else string_attribute(value, "__module__")
 
 
 def _declared_exports(module: types.ModuleType) -> list[str]:
-    exported = space_of_module(module).get("__all__")
+    exported = module_dict(module).get("__all__")
     return exported if type(exported) is list else []
 
 
@@ -313,12 +317,12 @@ def _is_public(name: str, module: types.ModuleType) -> bool:
 
 def _row(name: str, value: object) -> dict[str, str]:
     """Return a row for a name: its parameters or the class of its value, and the first line of its docstring."""
-    kind = kind_of(value, "")
+    kind = value_kind(value, "")
     row = {"name": name, "type": kind}
     if issubclass(type(value), DEFINITION_TYPES):
         row["args"] = _parameters(value)
     if issubclass(type(value), (*DEFINITION_TYPES, types.ModuleType)):
-        row["doc"] = first_line(text_of(value, "__doc__"))
+        row["doc"] = first_doc_line(string_attribute(value, "__doc__"))
     elif kind == "variable":
         row["args"] = ": " + type(value).__name__
     return {key: text for key, text in row.items() if text}
@@ -353,7 +357,7 @@ MAX_SEARCHED_CHARACTERS = 2**20
 """Maximum number of characters of a source that is searched. Parsing a longer one would block for seconds."""
 
 
-def definition_of(
+def find_definition(
     value: object, dotted: str, module: types.ModuleType, sources: Iterable[str]
 ) -> tuple[str, str, int] | None:
     """Return the source that defines a value, with its file and first line, or None if unknown.
@@ -363,10 +367,10 @@ def definition_of(
     """
     lines, line = lines_that_define(value)
     if lines:
-        return "".join(lines), file_of(value) or "", line
-    file = space_of_module(module).get("__file__")
+        return "".join(lines), source_file(value) or "", line
+    file = module_dict(module).get("__file__")
     for name in (*((file,) if isinstance(file, str) else ()), *sources):
-        lines = lines_of(name)
+        lines = source_lines(name)
         if not any(dotted.rpartition(".")[2] in entry for entry in lines):
             continue
         found = _within("".join(lines), dotted)
@@ -376,20 +380,20 @@ def definition_of(
     return None
 
 
-def file_of(value: object) -> str | None:
+def source_file(value: object) -> str | None:
     """Return the source file of a module, class or function, or the name of its evaluated source, or None."""
-    function = function_of(value)
-    module = sys.modules.get(str(home_of(value))) if is_class(value) else value
+    function = unwrap_function(value)
+    module = sys.modules.get(str(defining_module_name(value))) if is_class(value) else value
     if function is not None:
         file: object = function.__code__.co_filename
     else:
-        file = space_of_module(module).get("__file__") if is_module(module) else None
+        file = module_dict(module).get("__file__") if is_module(module) else None
     if not isinstance(file, str) or file.endswith(SOURCELESS_SUFFIXES):
         return None
     return file if file in linecache.cache or os.path.exists(file) else None
 
 
-def function_of(value: object) -> types.FunctionType | None:
+def unwrap_function(value: object) -> types.FunctionType | None:
     """Return the function inside a value, following methods and decorators with `__wrapped__`."""
     functions = list(unwrap_functions(value.__func__ if type(value) is types.MethodType else value))
     return functions[-1] if functions else None
@@ -397,13 +401,13 @@ def function_of(value: object) -> types.FunctionType | None:
 
 def lines_that_define(value: object) -> tuple[list[str], int]:
     """Return the lines that define a module, class or function in its file, and the number of the first."""
-    file, function = file_of(value), function_of(value)
-    lines = lines_of(file) if file else []
+    file, function = source_file(value), unwrap_function(value)
+    lines = source_lines(file) if file else []
     if is_module(value):
         return lines, 1
     if function is not None:
         return _block(lines, function.__code__.co_firstlineno)
-    found = _within("".join(lines), str(qualname_of(value))) if lines and is_class(value) else None
+    found = _within("".join(lines), str(qualified_name(value))) if lines and is_class(value) else None
     return (lines[found[0] - 1 : found[1]], found[0]) if found else ([], 1)
 
 
@@ -467,7 +471,7 @@ def is_module(value: object) -> bool:
     return issubclass(type(value), types.ModuleType)
 
 
-def classes_of(kind: Any) -> tuple[type, ...]:
+def class_and_bases(kind: Any) -> tuple[type, ...]:
     """Return a class and its bases in method resolution order."""
     classes: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
     return classes
@@ -481,7 +485,7 @@ def attribute_dict(value: object) -> dict[str, Any]:
 
 def instance_dict_of(value: object) -> dict[str, Any] | None:
     """Return the instance dictionary of an object, or None if it has none or its class overrides `__dict__`."""
-    for kind in classes_of(type(value)):
+    for kind in class_and_bases(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
             space = found.__get__(value) if type(found) in C_DESCRIPTOR_TYPES else None
@@ -489,29 +493,29 @@ def instance_dict_of(value: object) -> dict[str, Any] | None:
     return None
 
 
-def names_in(value: object) -> list[str]:
+def attribute_names(value: object) -> list[str]:
     """Return the names of attributes of a value and its classes."""
     if is_module(value):
-        found: list[Any] = list(space_of_module(value))
+        found: list[Any] = list(module_dict(value))
     else:
         module = [] if is_class(value) else [attribute_dict(value)]
-        kinds = classes_of(value if is_class(value) else type(value))
+        kinds = class_and_bases(value if is_class(value) else type(value))
         found = [name for space in (*module, *map(space_of, kinds)) for name in list(space)]
     return [name for name in found if type(name) is str]
 
 
-def attribute(value: object, name: str) -> Any:
+def stored_attribute(value: object, name: str) -> Any:
     """Return an attribute as stored in the object or one of its classes, or MISSING. Methods are not bound."""
-    spaces = map(space_of, classes_of(value)) if is_class(value) else iter((attribute_dict(value),))
-    for space in (*spaces, *map(space_of, classes_of(type(value)))):
+    spaces = map(space_of, class_and_bases(value)) if is_class(value) else iter((attribute_dict(value),))
+    for space in (*spaces, *map(space_of, class_and_bases(type(value)))):
         if name in space:
             return space[name]
     return MISSING
 
 
-def text_of(value: object, name: str) -> str | None:
+def string_attribute(value: object, name: str) -> str | None:
     """Return an attribute that is a string, such as `__doc__`, or None for other values."""
-    found = attribute(value, name)
+    found = stored_attribute(value, name)
     if type(found) in C_DESCRIPTOR_TYPES:
         try:
             found = found.__get__(value, type(value))
@@ -570,7 +574,7 @@ class SharedNames(Names):
         return f"<the builtins, and {len(self.shared())} shared names>"
 
 
-def space_of_module(module: Any) -> dict[str, Any]:
+def module_dict(module: Any) -> dict[str, Any]:
     """Return the names of a module, without loading a lazy one."""
     # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
     made_in = type.__dict__["__module__"].__get__(type(module))
@@ -579,9 +583,9 @@ def space_of_module(module: Any) -> dict[str, Any]:
     return space
 
 
-def names_of(module: types.ModuleType) -> dict[str, Any]:
+def usable_names(module: types.ModuleType) -> dict[str, Any]:
     """Return every name that code in a module can use, with its value."""
-    space_name = space_of_module(module)
+    space_name = module_dict(module)
     names = space_name.get("__builtins__")
     shared = names.shared() if type(names) is SharedNames else {}
     return {**vars(builtins), **shared, **space_name}

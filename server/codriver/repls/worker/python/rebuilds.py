@@ -10,7 +10,7 @@ from ..basics.held_definitions import ABSENT, is_class
 from .bound_names import BoundNames
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES
-from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, makes_new_object, names_bound_by, span_of
+from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, line_range, makes_new_object, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class Rebuilds:
         self.revived: set[tuple[str, str]] = set()
         self.objects: set[int] = set()
 
-    def chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
+    def statement_chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
         """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in(text, {name}, {id(value)}, {name})
-        for other in [importer for importer in self._followers.importers() if importer is not text]:
+        for other in [importer for importer in self._followers.find_importers() if importer is not text]:
             found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
         return found
 
@@ -81,7 +81,7 @@ class Rebuilds:
             id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
         }
         if isinstance(node, FUNCTION_NODES):
-            functions = self._followers.functions(text.file, node)
+            functions = self._followers.existing_functions(text.file, node)
             bound_name |= {id(function) for function in functions}
             if (
                 len(
@@ -95,7 +95,7 @@ class Rebuilds:
             ):
                 return None
         if isinstance(node, ast.ClassDef):
-            effects = self._followers.analysis.decorators(node, text.space)
+            effects = self._followers.analysis.decorator_effects(node, text.space)
             whole = self._followers.effects(node, text)
             if whole.fills & objects and not effects.fills & objects:
                 return None
@@ -143,7 +143,7 @@ class Rebuilds:
         seen: set[int] = set()
         for owner, name in names:
             key = id(owner.space.get(name))
-            if key not in seen and self.binds(owner, name):
+            if key not in seen and self.binds_name(owner, name):
                 seen.add(key)
                 self.rebuild_name(owner, name, text, top, effects)
         if not seen:
@@ -156,7 +156,7 @@ class Rebuilds:
         return [self._followers.text] if text.name != self._followers.name else []
 
     @staticmethod
-    def binds(text: Text, name: str) -> bool:
+    def binds_name(text: Text, name: str) -> bool:
         """Return whether a statement of the source, other than an import, binds a name."""
         return any(
             name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
@@ -167,7 +167,7 @@ class Rebuilds:
 
         `at` and `top` are the module and position of the statement that requires this.
         """
-        chain = self.chain(text, name)
+        chain = self.statement_chain(text, name)
         obstacle = self.rebuild_obstacle(text, name, chain)
         node = at.body[top]
         if obstacle:
@@ -204,7 +204,7 @@ class Rebuilds:
             others = self.others_filled(owner, top, objects)
             if others is None or not self._include_others(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
-                return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
+                return f"line {line_range(node)[0]}{where} would run again: {owner.source.words(node)}"
             for bound in names_bound_by(node):
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)
@@ -225,11 +225,11 @@ class Rebuilds:
                 (
                     candidate
                     for candidate, value in text.space.items()
-                    if id(value) == key and self.binds(text, candidate)
+                    if id(value) == key and self.binds_name(text, candidate)
                 ),
                 None,
             )
-            more = self.chain(text, name) if name is not None else []
+            more = self.statement_chain(text, name) if name is not None else []
             if not more or more[0][0] is not text or isinstance(text.body[more[0][1]], (ast.Import, ast.ImportFrom)):
                 return False
             objects.add(key)
@@ -243,7 +243,7 @@ class Rebuilds:
         A statement runs immediately if its position has been passed, otherwise when the position is reached. `at` and
         `upto` are the module and position of the statement that is being updated.
         """
-        modules = [text.name for text in (self._followers.text, *self._followers.importers())]
+        modules = [text.name for text in (self._followers.text, *self._followers.find_importers())]
         now = modules.index(at.name), upto
         is_first = True
         statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
@@ -267,7 +267,7 @@ class Rebuilds:
         """Restore the identity of a collection that was recreated, with the new contents."""
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
-            self._followers.fill(old, new)
+            self._followers.replace_contents(old, new)
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif text.name != self._followers.name and new is not old:
@@ -287,7 +287,7 @@ class Rebuilds:
         ]
         if others:
             return
-        written, standing = set(BoundNames(text.source.tree).kinds), self._followers.drift.standing(text.name)
+        written, standing = set(BoundNames(text.source.tree).kinds), self._followers.drift.rebound_names(text.name)
         for name, value in list(text.space.items()):
             if name[:2] != "__" and name not in written and name not in standing and "*" not in written:
                 del text.space[name]

@@ -12,9 +12,9 @@ import re
 import threading
 import types
 
-from ..basics.error_report import is_library, is_worker
-from ..basics.plain_values import MAX_INTEGER_BITS, SECRET_NAME_PATTERN, name_of
-from ..basics.previews import title_of
+from ..basics.error_report import is_library_file, is_worker_file
+from ..basics.plain_values import MAX_INTEGER_BITS, SECRET_NAME_PATTERN, class_name
+from ..basics.previews import describe_shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Selection:
     def includes(self, code: types.CodeType, module: str, name: str) -> bool:
         """Return whether to record calls of a function."""
         # The body of a class has no local variables.
-        if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker(code.co_filename):
+        if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker_file(code.co_filename):
             return False
         is_project_file = self.is_project_file(code.co_filename)
         if not self._names:
@@ -108,7 +108,7 @@ class Selection:
         return known
 
     def _is_in_project(self, file: str) -> bool:
-        if not os.path.isabs(file) or is_library(file):
+        if not os.path.isabs(file) or is_library_file(file):
             return False
         real = os.path.realpath(file)
         root = next((one for one in self._roots if real.startswith(one)), None)
@@ -146,7 +146,7 @@ class Recording:
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
         if self._dialect is not None:
-            module, name = self._dialect.called(code, module, name)
+            module, name = self._dialect.name_for_recording(code, module, name)
         found = Function(code, module, name, is_requested=name != "" and self.selection.includes(code, module, name))
         if found.is_requested:
             found.hidden = frozenset(argument for argument in found.arguments if self.printer.is_secret(argument))
@@ -158,7 +158,7 @@ class Recording:
         values, short, names = frame.f_locals, self.printer.short, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
-            # Use the form of a Lisp call, as `Function.named` in the server expects.
+            # Use the form of a Lisp call, as `Function.pair_with_parameters` in the server expects.
             rest = [
                 HIDDEN_TEXT if names[-1] in function.hidden else short(one)
                 for one in values[names[-1]][:MAX_EXTRA_ARGUMENTS]
@@ -196,7 +196,7 @@ class Recording:
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks: list[int] = []
                 if not self._is_lisp:  # names in Lisp code change at each load
-                    mark = mark_of(code)
+                    mark = code_mark(code)
                     marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
             parent = call[PARENT]
@@ -224,11 +224,11 @@ class Recording:
         return [names]
 
 
-def mark_of(code: types.CodeType) -> int:
+def code_mark(code: types.CodeType) -> int:
     """Return a number that identifies the behaviour of a code object, independent of its position in the file."""
     import binascii
 
-    parts = [mark_of(const) if isinstance(const, types.CodeType) else _plain(const) for const in code.co_consts]
+    parts = [code_mark(const) if isinstance(const, types.CodeType) else _plain(const) for const in code.co_consts]
     return binascii.crc32(code.co_code + repr((code.co_names, code.co_varnames, parts)).encode("utf-8", "replace"))
 
 
@@ -321,7 +321,7 @@ class CallPrinter:
                 return self._collection(value, kind, 0)
             return self._object(value, kind, 0)
         except RuntimeError:  # another thread changed it at the same time
-            return f"<{name_of(kind)}>"
+            return f"<{class_name(kind)}>"
 
     def _printed(self, value: Any, printer: PlainPrinter) -> str:
         """Return the text of a value as printed in Lisp."""
@@ -336,7 +336,7 @@ class CallPrinter:
         """Return the class of an error with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
         parts = [self._within(argument, 1) for argument in arguments[:MAX_PARTS]] if type(arguments) is tuple else []
-        return _bounded(f"{name_of(type(error))}({', '.join(parts)})")
+        return _bounded(f"{class_name(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
         """Return whether a name looks like that of a secret."""
@@ -371,9 +371,9 @@ class CallPrinter:
         """
         size = base.__len__(value)
         if size > MAX_PARTS or (size and level >= MAX_LEVELS):
-            return f"{name_of(base)} of {size}"
+            return f"{class_name(base)} of {size}"
         if not size and base is not list and base is not tuple and base is not dict:
-            return f"{name_of(base)}()"
+            return f"{class_name(base)}()"
         before, after = BRACKETS_BY_TYPE[base]
         if base is dict:
             pairs = dict.items(value)
@@ -381,7 +381,7 @@ class CallPrinter:
         else:
             parts = ", ".join([self._within(one, level + 1) for one in base.__iter__(value)])
         text = before + parts + ("," if base is tuple and size == 1 else "") + after
-        return text if len(text) <= MAX_TEXT_CHARACTERS else f"{name_of(base)} of {size}"
+        return text if len(text) <= MAX_TEXT_CHARACTERS else f"{class_name(base)} of {size}"
 
     def _named(self, name: object, value: object, level: int) -> str:
         """Return the text of a named value, or a replacement if it may be a secret."""
@@ -397,7 +397,7 @@ class CallPrinter:
             return _bounded(f"{name}{text}" if text[0] == "(" else f"{name}({text})")
         found = fields(value) if fields is not None and level < MAX_LEVELS - 1 else None
         if type(found) is not dict or not found:
-            return title_of(value) or f"<{name}>"
+            return describe_shape(value) or f"<{name}>"
         names = [key for key in list(found)[: MAX_PARTS + 1] if type(key) is str]
         parts = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:MAX_PARTS]]
         text = f"{name}({', '.join(parts)}{', …' if len(names) > MAX_PARTS else ''})"
@@ -419,7 +419,7 @@ class CallPrinter:
         # Modules, classes and functions are shown by name, because their attributes are code.
         if kind is types.ModuleType or kind is types.FunctionType or any(one is type for one in bases):
             fields = None
-        known = self._kinds[id(kind)] = kind, base, fields, name_of(kind)
+        known = self._kinds[id(kind)] = kind, base, fields, class_name(kind)
         return known
 
 

@@ -6,8 +6,8 @@ import ast
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
-from .python_names import attribute_dict, space_of_module
+from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from .python_names import attribute_dict, module_dict
 from .statements import FUNCTION_NODES, names_bound_by
 
 TYPE_CHECKING = False
@@ -58,11 +58,11 @@ class Registrations:
             (
                 statement
                 for statement in text.body
-                if isinstance(statement, ast.ClassDef) and statement.name == qualname_of(kind)
+                if isinstance(statement, ast.ClassDef) and statement.name == qualified_name(kind)
             ),
             None,
         )
-        return None if node is None else self._analysis.hooks(node, text.space)
+        return None if node is None else self._analysis.class_creation_effects(node, text.space)
 
     def is_listed_by_base(self, kind: Any) -> bool:
         """Return whether a module asks a base of a class for its subclasses, which still include a removed class."""
@@ -75,29 +75,32 @@ class Registrations:
         kind = self._changes.before[self._text.name].get(name)
         if not is_class(kind):
             return False
-        effects = self._analysis.hooks(node, self._changes.before[self._text.name])
+        effects = self._analysis.class_creation_effects(node, self._changes.before[self._text.name])
         return not effects.fills.isdisjoint(self._registries())
 
     def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
         """Return whether hooks of the workspace registered a class of the previous source, and no longer do."""
-        before = self._analysis.hooks(old.node, self._changes.before[self._text.name]).fills & self._registries().keys()
-        return not before <= self._analysis.hooks(new.node, self._text.space).fills
+        before = (
+            self._analysis.class_creation_effects(old.node, self._changes.before[self._text.name]).fills
+            & self._registries().keys()
+        )
+        return not before <= self._analysis.class_creation_effects(new.node, self._text.space).fills
 
     def _registries(self) -> dict[int, Any]:
         """Return the collections in the workspace's modules, in their classes and in their objects, by id."""
         found: dict[int, Any] = {}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
-            for value in list(space_of_module(module).values()) if module is not None else ():
+            for value in list(module_dict(module).values()) if module is not None else ():
                 current = [value]
                 if is_class(value):
-                    current = list(space_of(value).values()) if home_of(value) == name else []
+                    current = list(space_of(value).values()) if defining_module_name(value) == name else []
                 elif not issubclass(type(value), types.ModuleType):
                     current += attribute_dict(value).values()
                 found.update((id(value), value) for value in current if issubclass(type(value), REGISTRY_TYPES))
         return found
 
-    def watch(self, name: str, old: Any, new: Any) -> None:
+    def watch_sizes(self, name: str, old: Any, new: Any) -> None:
         """Remember the sizes of the collections in which an edited definition is registered."""
         space = self._changes.before[self._text.name]
         fills = self._registered_by(old, space)
@@ -111,11 +114,14 @@ class Registrations:
     def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
         """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
         if isinstance(node, FUNCTION_NODES):
-            return set(self._analysis.decorators(node, space).fills)
+            return set(self._analysis.decorator_effects(node, space).fills)
         if isinstance(node, ast.ClassDef):
-            fills = self._analysis.decorators(node, space).fills | self._analysis.hooks(node, space).fills
+            fills = (
+                self._analysis.decorator_effects(node, space).fills
+                | self._analysis.class_creation_effects(node, space).fills
+            )
         else:
-            fills = self._analysis.statement(node, space).fills
+            fills = self._analysis.statement_effects(node, space).fills
         return fills - {id(space.get(name, ABSENT)) for name in names_bound_by(node)}
 
     def has_filled(self, node: Any) -> bool:
@@ -143,8 +149,8 @@ class Registrations:
         found = self._registries()
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
-            for value in list(space_of_module(module).values()) if module is not None else ():
-                if home_of(value) == name if is_class(value) else self._is_of_project_or_replaces(value):
+            for value in list(module_dict(module).values()) if module is not None else ():
+                if defining_module_name(value) == name if is_class(value) else self._is_of_project_or_replaces(value):
                     found[id(value)] = value
         return found
 
@@ -199,14 +205,14 @@ class Registrations:
         found = {0}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
-            found.update(map(id, space_of_module(module).values()) if module is not None else ())
+            found.update(map(id, module_dict(module).values()) if module is not None else ())
         for name in ("sys", "os", "builtins"):
             found.update((id(sys.modules[name].__dict__), *map(id, sys.modules[name].__dict__.values())))
         return found
 
     def is_of_project(self, kind: Any) -> bool:
         """Return whether a class is from a module of the workspace."""
-        return home_of(kind) in self._drift.sources.loads
+        return defining_module_name(kind) in self._drift.sources.loads
 
     def grown(self) -> Iterator[tuple[str, Any]]:
         """Yield the name and statement of each edited definition that is now registered twice."""
@@ -228,4 +234,6 @@ def _size(value: Any) -> int:
 
 def _is_replacing_registry(value: object) -> bool:
     """Return whether registering a name in an object a second time replaces the first registration."""
-    return any(str(home_of(base)).partition(".")[0] in REPLACING_LIBRARIES for base in order_of(type(value)))
+    return any(
+        str(defining_module_name(base)).partition(".")[0] in REPLACING_LIBRARIES for base in order_of(type(value))
+    )

@@ -17,11 +17,11 @@ import weakref
 from ..basics.held_definitions import (
     MAX_UNWRAPPED_DECORATORS,
     UndoRecord,
-    function_in,
-    home_of,
+    defining_module_name,
     is_class,
-    qualname_of,
+    qualified_name,
     space_of,
+    unwrap_descriptor,
     unwrap_functions,
 )
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Path = tuple[tuple[str, int], ...]
 
 
-def renew(
+def update_remaining_objects(
     module: types.ModuleType,
     before: dict[str, Any],
     undo: UndoRecord | None = None,
@@ -69,7 +69,9 @@ def renew(
     return [*rows, *_instances(module, classes, undo)]
 
 
-def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
+def remove_previous_definitions(
+    module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]
+) -> list[str]:
     """Remove functions and classes of the previous load if they are not among the names `written` in the file.
 
     Return their names. Evaluated definitions are not removed.
@@ -80,7 +82,7 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
             continue
         undo = space_of(value).values() if is_class(value) else [value]
         files = {one.__code__.co_filename for one in undo if type(one) is types.FunctionType}
-        if files == {file} and home_of(value) == module.__name__:
+        if files == {file} and defining_module_name(value) == module.__name__:
             del module.__dict__[name]
             rows.append(name)
     return rows
@@ -90,7 +92,7 @@ def _is_new_version(new: object, old: object, home: str) -> bool:
     """Return whether both are functions, or classes with equal metaclasses, with the same name in the module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
-    identities = [(home_of(one), qualname_of(one)) for one in (old, new)]
+    identities = [(defining_module_name(one), qualified_name(one)) for one in (old, new)]
     return identities[0] == identities[1] and bool(identities[0][0] == home) and not _is_other_statement(old, new)
 
 
@@ -121,7 +123,7 @@ def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
     """Update closures that previous functions created, and yield a row for each of these functions."""
-    renewed, left = renew_closures(module.__name__, _functions(pairs), undo.note)
+    renewed, left = update_closures(module.__name__, _functions(pairs), undo.note)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
     for name, count in renewed.items():
@@ -133,12 +135,12 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
     """Yield the name, the previous and the new object of each function and method."""
     for old, new in pairs.values():
         if not is_class(old):
-            yield from ((qualname_of(old), *both) for both in zip(unwrap_functions(old), unwrap_functions(new)))
+            yield from ((qualified_name(old), *both) for both in zip(unwrap_functions(old), unwrap_functions(new)))
             continue
         for name, value in list(space_of(old).items()):
-            method, other = function_in(value), function_in(space_of(new).get(name))
+            method, other = unwrap_descriptor(value), unwrap_descriptor(space_of(new).get(name))
             if type(method) is types.FunctionType and type(other) is types.FunctionType:
-                yield qualname_of(old) + "." + name, method, other
+                yield qualified_name(old) + "." + name, method, other
 
 
 def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
@@ -228,7 +230,7 @@ def _instances(
                 pass
     for key, count in renewed.items():
         if count:
-            name = qualname_of(classes[key][0])
+            name = qualified_name(classes[key][0])
             yield {"module": module.__name__, "name": name, "kind": "renewed", "of": str(count)}
 
 
@@ -254,7 +256,7 @@ class PreviousClosures:
             yield modules[module][0], name, count
 
 
-def renew_closures(
+def update_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
     """Update closures that the old functions created with the code of closures in the new functions.
@@ -276,7 +278,7 @@ def renew_closures(
     renewed: dict[str, int] = {}
     left: list[tuple[str, types.FunctionType]] = []
     if codes:
-        for referrer in referrers_of(*[code for code, _, _ in codes.values()]):
+        for referrer in find_referrers(*[code for code, _, _ in codes.values()]):
             if (
                 type(referrer) is types.FunctionType
                 and id(referrer.__code__) in codes
@@ -330,7 +332,7 @@ def are_all_objects(objects: list[Any]) -> bool:
     return any(one is sys.__dict__ for one in objects)
 
 
-def referrers_of(*objects: object) -> list[Any]:
+def find_referrers(*objects: object) -> list[Any]:
     """Return the objects that refer to any of the given ones, including frozen objects, as in the fork for a trial run.
 
     The objects are only read, because listing all of them would copy the worker's memory pages.

@@ -93,7 +93,7 @@ class SourceText:
         """Parse `data`. It need not be the present content of `file`, which is only used in error messages."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
-        self.lines = io.StringIO(data if isinstance(data, str) else text_of(data), newline=None).readlines()
+        self.lines = io.StringIO(data if isinstance(data, str) else decode_source(data), newline=None).readlines()
 
     def words(self, node: ast.AST) -> str:
         """Return the first line of a statement, shortened."""
@@ -103,7 +103,7 @@ class SourceText:
 
     def segments(self) -> list[str]:
         """Return the text of each top-level statement, or "" for a statement that shares a line with another."""
-        spans = [span_of(node) for node in self.tree.body]
+        spans = [line_range(node) for node in self.tree.body]
         found = []
         for number, (first, last) in enumerate(spans):
             shares = (number and spans[number - 1][1] >= first) or (
@@ -134,7 +134,7 @@ class SourceText:
         """Yield the statements of a body, with those nested in them. `scope` is the dotted prefix of their names."""
         for number, node in enumerate(body):
             if number == 0 and has_doc:
-                yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: dump(node)}, top)
+                yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: comparable_dump(node)}, top)
             elif isinstance(node, FUNCTION_NODES):
                 yield Statement(FUNCTION, scope, node.name, guard, node, _parts_of_function(node), top)
             elif isinstance(node, ast.ClassDef):
@@ -143,14 +143,20 @@ class SourceText:
             elif isinstance(node, BLOCK_STATEMENTS):
                 yield from self._expand_guard(node, scope, guard, top)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                source = dump([getattr(node, "module", None), getattr(node, "level", None)])
+                source = comparable_dump([getattr(node, "module", None), getattr(node, "level", None)])
                 for alias in node.names:
                     yield Statement(
-                        IMPORT, scope, alias.asname or alias.name, guard, node, {"": source + dump(alias)}, top
+                        IMPORT,
+                        scope,
+                        alias.asname or alias.name,
+                        guard,
+                        node,
+                        {"": source + comparable_dump(alias)},
+                        top,
                     )
             else:
-                name = ", ".join(targets(node)) or self.words(node)
-                yield Statement(_kind_of(node), scope, name, guard, node, {"": dump(node)}, top)
+                name = ", ".join(assigned_names(node)) or self.words(node)
+                yield Statement(_kind_of(node), scope, name, guard, node, {"": comparable_dump(node)}, top)
 
     def _expand_guard(self, node: ast.stmt, scope: str, guard: Guard, top: int) -> Iterator[Statement]:
         head, branches = type(node).__name__, []
@@ -159,11 +165,11 @@ class SourceText:
                 branches.append((field, value))
             elif field == "handlers":
                 branches += [
-                    ("except " + dump(statement.type) + " " + str(statement.name), statement.body)
+                    ("except " + comparable_dump(statement.type) + " " + str(statement.name), statement.body)
                     for statement in value
                 ]
             elif field != "type_comment":
-                head += "(" + dump(value) + ")"
+                head += "(" + comparable_dump(value) + ")"
         yield Statement(GUARD, scope, self.words(node), guard, node, {"": head}, top)
         for branch, inner in branches:
             yield from self._expand(inner, scope, (*guard, head, branch), top)
@@ -202,7 +208,7 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
     return Comparison(_paired([statement for statement in before if id(statement) in gone], added), same, moved)
 
 
-def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
+def difference_rows(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Yield the name, kind and part of each difference.
 
     Parts of a statement that is reported as a whole are omitted.
@@ -227,7 +233,7 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         elif change.parts != (AROUND,) or not has_guard:
             yield name, "edited", "" if change.parts in ((BODY,), ("",)) else ", ".join(filter(None, change.parts))
     if moved:
-        yield moved[0].name or next(iter(targets(moved[0].node)), "a statement"), "order", ""
+        yield moved[0].name or next(iter(assigned_names(moved[0].node)), "a statement"), "order", ""
 
 
 def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
@@ -259,25 +265,30 @@ def _parts_that_differ(old: Statement, new: Statement) -> tuple[str, ...]:
 
 
 def _parts_of_function(node: Any) -> Parts:
-    signature = dump([node.args, node.returns, *getattr(node, "type_params", [])])
+    signature = comparable_dump([node.args, node.returns, *getattr(node, "type_params", [])])
     return {
         NAME: node.name,
-        BODY: type(node).__name__ + dump(_without_docstring(node)),
+        BODY: type(node).__name__ + comparable_dump(_without_docstring(node)),
         SIGNATURE: signature,
-        DECORATORS: dump(node.decorator_list),
+        DECORATORS: comparable_dump(node.decorator_list),
         DOCSTRING: _docstring_of(node),
     }
 
 
 def _parts_of_class(node: ast.ClassDef) -> Parts:
-    bases = dump([*node.bases, *node.keywords, *getattr(node, "type_params", [])])
-    return {NAME: node.name, BASES: bases, DECORATORS: dump(node.decorator_list), DOCSTRING: _docstring_of(node)}
+    bases = comparable_dump([*node.bases, *node.keywords, *getattr(node, "type_params", [])])
+    return {
+        NAME: node.name,
+        BASES: bases,
+        DECORATORS: comparable_dump(node.decorator_list),
+        DOCSTRING: _docstring_of(node),
+    }
 
 
-def dump(node: Any) -> str:
+def comparable_dump(node: Any) -> str:
     """Return a text for syntax nodes that is equal if and only if the code is equal, ignoring positions."""
     if isinstance(node, list):
-        return "[" + ", ".join(map(dump, node)) + "]"
+        return "[" + ", ".join(map(comparable_dump, node)) + "]"
     if not isinstance(node, ast.AST):
         return repr(node)
     try:
@@ -293,7 +304,7 @@ def is_docstring(node: ast.AST) -> bool:
 
 
 def _docstring_of(node: Any) -> str:
-    return dump(node.body[0]) if node.body and is_docstring(node.body[0]) else ""
+    return comparable_dump(node.body[0]) if node.body and is_docstring(node.body[0]) else ""
 
 
 def _without_docstring(node: Any) -> list[ast.stmt]:
@@ -313,7 +324,7 @@ def _kind_of(node: ast.stmt) -> str:
     return GUARD if isinstance(node, BLOCK_STATEMENTS) else OTHER
 
 
-def targets(node: ast.AST) -> list[str]:
+def assigned_names(node: ast.AST) -> list[str]:
     """Return the names, possibly dotted, that a statement itself binds, or [] if one of its targets is not a name."""
     if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return [node.name]
@@ -383,7 +394,7 @@ def _dotted(node: ast.AST) -> str:
     return ""
 
 
-def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
+def imported_names(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
     """Yield the names that a module's statements import: the module, the name there, and the local name."""
     waiting: list[Any] = list(tree.body)
     while waiting:
@@ -397,13 +408,13 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tup
             waiting[:0] = [*node.body, *getattr(node, "orelse", [])]
 
 
-def span_of(node: Any) -> tuple[int, int]:
+def line_range(node: Any) -> tuple[int, int]:
     """Return the first line of a statement, including decorators, and its last line."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 
 
-def text_of(data: bytes) -> str:
+def decode_source(data: bytes) -> str:
     """Decode the content of a Python file.
 
     Raises:

@@ -99,7 +99,7 @@ class AppPython(Python):
         name = super().module_of(path)
         return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name
 
-    def runs(self, node: ast.AST, file: str) -> bool:
+    def should_run(self, node: ast.AST, file: str) -> bool:
         """Return whether loading runs a statement, which excludes the one that starts the program."""
         return not (is_loaded("__main__", file) and isinstance(node, ast.stmt) and _starts_program(node))
 

@@ -20,7 +20,7 @@ import sys
 
 from ..basics.connections import BencodeError, encode, read_value, start_thread
 from ..basics.jobs import ABANDONED_MESSAGE
-from ..basics.systems import lock, patiently
+from ..basics.systems import lock_directory, retry_while_open
 from .app_python import AppPython
 from .nrepl_server import Server
 from .routed_output import RoutedOutput
@@ -53,7 +53,9 @@ class EmbeddedRepl(Server):
         interrupts = ThreadInterrupts(self._replace)
         output = RoutedOutput(interrupts.shield)
         self.process_id = os.getpid()
-        about = {"codriver/app": {"pid": self.process_id, "program": program(), "name": application_name(sys.argv)}}
+        about = {
+            "codriver/app": {"pid": self.process_id, "program": program_name(), "name": application_name(sys.argv)}
+        }
         self._python = AppPython(find_roots(directory), loop)
         super().__init__(self._python, interrupts, output, about)
         self._ops["codriver/withdraw"] = self._withdraw
@@ -83,11 +85,11 @@ class EmbeddedRepl(Server):
         # The REPL must be able to answer for this process before its port is published.
         self.serve(listener)
         self._start_evaluating()
-        follow_forks(self._after_fork)
+        register_fork_handler(self._after_fork)
         atexit.register(self._release)
-        parent, replaces_parent = conflicting_process()
+        parent, replaces_parent = find_conflicting_process()
         try:
-            self.port_file = claim(self._directory, self.port, parent, replaces_parent=replaces_parent)
+            self.port_file = claim_port_file(self._directory, self.port, parent, replaces_parent=replaces_parent)
         except FileExistsError:
             self.stop()
             raise
@@ -99,7 +101,7 @@ class EmbeddedRepl(Server):
         The calling thread reads the requests. All other threads of the REPL end.
         """
         self.port = CONNECTED_PORT
-        follow_forks(self._after_fork)
+        register_fork_handler(self._after_fork)
         start_thread(self._output.flush_repeatedly)
         self._start_evaluating()
         try:
@@ -107,7 +109,7 @@ class EmbeddedRepl(Server):
             connection.serve()
         finally:
             self.stop()
-            unfollow_forks(self._after_fork)
+            unregister_fork_handler(self._after_fork)
 
     def serve_stalling_stream(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., object]) -> None:
         """Serve one client like `serve_stream`, on a thread on which evaluations run too. See `StalledReader`."""
@@ -122,7 +124,7 @@ class EmbeddedRepl(Server):
         """Close all connections, restore the streams, and remove the port file. Harmless if repeated."""
         self._stop_accepting()
         for connection in self._connections:
-            connection.drop()
+            connection.close()
         self._queue.put(None)
         self._threads.end()
         self._output.end()
@@ -152,15 +154,15 @@ class EmbeddedRepl(Server):
     def _release(self) -> None:
         """Remove the port file, except in a forked child."""
         if self.port_file is not None and self.process_id == os.getpid():
-            withdraw(self.port_file, self.port)
+            remove_port_file(self.port_file, self.port)
 
     def _after_fork(self) -> None:
         """Disable the REPL in a forked child, whose output and port file belong to the program."""
         self._output.is_child = True
         if self._comparison is not None:
-            self._comparison.forget()
+            self._comparison.stop()
         for connection in self._connections:
-            connection.forget()
+            connection.close_in_child()
         if self._listener is not None:
             self._listener.close()
 
@@ -203,7 +205,7 @@ _registered: list[bool] = []
 """Not empty after `_run_fork_handlers` was registered with Python, because it cannot be unregistered."""
 
 
-def follow_forks(leave: Callable[[], None]) -> None:
+def register_fork_handler(leave: Callable[[], None]) -> None:
     """Call `leave` in each child that is forked from now on."""
     _in_children.append(leave)
     if not _registered and hasattr(os, "register_at_fork"):
@@ -211,7 +213,7 @@ def follow_forks(leave: Callable[[], None]) -> None:
         os.register_at_fork(after_in_child=_run_fork_handlers)
 
 
-def unfollow_forks(leave: Callable[[], None]) -> None:
+def unregister_fork_handler(leave: Callable[[], None]) -> None:
     """Do not call `leave` in children any longer. Harmless if repeated."""
     with contextlib.suppress(ValueError):
         _in_children.remove(leave)
@@ -223,7 +225,7 @@ def _run_fork_handlers() -> None:
     _in_children.clear()
 
 
-def program() -> str:
+def program_name() -> str:
     """Return the file name of the program, or the name of a package that is run as a program."""
     path = sys.argv[0] if sys.argv else ""
     if os.path.basename(path) == "__main__.py":
@@ -306,7 +308,7 @@ NAME_SURROGATE_BIT = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
 
 
-def conflicting_process() -> tuple[int, bool]:
+def find_conflicting_process() -> tuple[int, bool]:
     """Return the process whose REPL conflicts with this one, or 0, and whether this one replaces it."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
@@ -320,7 +322,7 @@ def conflicting_process() -> tuple[int, bool]:
     return 0, False
 
 
-def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
+def claim_port_file(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
     """Write the port to a free port file and return its path, or return None if all port files are used.
 
     If this REPL replaces that of the process `parent`, that REPL is asked to withdraw first.
@@ -333,16 +335,16 @@ def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> s
         paths = [os.path.join(directory, name) for name in PORT_FILE_NAMES]
         claimed = {path: number for path in paths for number in [_read(path)] if number is not None}
         for path, number in list(claimed.items()):
-            about = request(number, "describe") if number not in (0, port) else {}
+            about = send_request(number, "describe") if number not in (0, port) else {}
             if about is None:
                 # A killed process could not remove its file.
                 del claimed[path]
                 with contextlib.suppress(OSError), _directory_of(path) as (name, within):
-                    patiently(lambda: os.unlink(name, dir_fd=within))
+                    retry_while_open(lambda: os.unlink(name, dir_fd=within))
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
                 if not replaces_parent:
                     raise FileExistsError(path)
-                request(number, "codriver/withdraw")
+                send_request(number, "codriver/withdraw")
                 del claimed[path]
         free = next((path for path in paths if path not in claimed), None)
         if free is not None:
@@ -353,15 +355,15 @@ def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> s
         return free
 
 
-def withdraw(path: str, port: int) -> None:
+def remove_port_file(path: str, port: int) -> None:
     """Remove a port file if it still contains this port."""
     with contextlib.suppress(OSError):
         if _read(path) == port:
             with _directory_of(path) as (name, within):
-                patiently(lambda: os.unlink(name, dir_fd=within))
+                retry_while_open(lambda: os.unlink(name, dir_fd=within))
 
 
-def request(port: int, op: str) -> dict[str, Any] | None:
+def send_request(port: int, op: str) -> dict[str, Any] | None:
     """Send a request to the REPL at a local port. Return {} without a reply, and None if nothing listens."""
     try:
         with socket.create_connection((LISTENING_HOST, port), timeout=REQUEST_TIMEOUT_S) as sock:
@@ -383,7 +385,7 @@ def _read(path: str) -> int | None:
             # Check this before opening the file, because some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
-            descriptor = patiently(lambda: os.open(name, READ_FLAGS, dir_fd=within))
+            descriptor = retry_while_open(lambda: os.open(name, READ_FLAGS, dir_fd=within))
             try:
                 text = os.read(descriptor, 32).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
             finally:
@@ -399,7 +401,8 @@ def _write(path: str, port: int) -> None:
     """Replace a port file atomically.
 
     Raises:
-        OSError: the file cannot be written. It is never FileExistsError, which has another meaning in `claim`.
+        OSError: the file cannot be written. It is never FileExistsError, which has another meaning in
+        `claim_port_file`.
     """
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
@@ -415,7 +418,7 @@ def _write(path: str, port: int) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(f"{port}\n")
-            patiently(lambda: os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within))
+            retry_while_open(lambda: os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(draft, dir_fd=within)
@@ -460,7 +463,7 @@ def _alone(directory: str) -> Iterator[None]:
     try:
         if descriptor is not None:
             with contextlib.suppress(OSError):  # some file systems do not support locks
-                lock(descriptor)
+                lock_directory(descriptor)
         yield
     finally:
         if descriptor is not None:

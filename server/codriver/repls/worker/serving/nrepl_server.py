@@ -18,12 +18,12 @@ from ..basics import sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import store_error, strip_codriver_frames
-from ..basics.features import found
+from ..basics.features import load_features
 from ..basics.frame_spaces import FRAME_OP, FrameSpaces
 from ..basics.jobs import ABANDONED_MESSAGE, Job, Session, exit_forked_child
 from ..basics.printing import add_print_limits
-from ..basics.stacks import stacks
-from ..basics.systems import current_user, user_behind
+from ..basics.stacks import format_stacks
+from ..basics.systems import current_user, peer_user
 from ..fresh.comparison import Comparison
 from . import thread_interrupts
 from .request_threads import RequestThreads
@@ -69,7 +69,7 @@ class Server:
         compares: bool = False,
     ) -> None:
         self._dialect = dialect
-        self._features = found()
+        self._features = load_features()
         self._feature_fields = frozenset(field for feature in self._features for field in feature.fields)
         self._about_features = [feature.about for feature in self._features if feature.about is not None]
         self._about = about
@@ -139,15 +139,15 @@ class Server:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
         self._dialect.capture_streams()
-        sensitive_texts.offer()
+        sensitive_texts.make_seam_importable()
 
     def _after_fork(self) -> None:
         """Leave the sockets to the parent. The output of the child reaches the parent through the pipes."""
         self._output.is_child, self._output.last_job = True, None
         if self._comparison is not None:
-            self._comparison.forget()
+            self._comparison.stop()
         for connection in self._connections:
-            connection.forget()
+            connection.close_in_child()
         if self._listener is not None:
             self._listener.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -169,7 +169,7 @@ class Server:
                     return
                 sleep(ACCEPT_RETRY_INTERVAL_S)
                 continue
-            if user_behind(peer, sock.getsockname()) not in (None, current_user(), 0):
+            if peer_user(peer, sock.getsockname()) not in (None, current_user(), 0):
                 sock.close()
                 continue
             with contextlib.suppress(OSError):
@@ -193,12 +193,12 @@ class Server:
         op = self._ops.get(name) if isinstance(name, str) else None
         session = self._default if not identity else self._sessions.get(identity) if isinstance(identity, str) else None
         if op is None:
-            connection.refuse(message, "unknown-op", f"there is no op {name!r}")
+            connection.reply_failure(message, "unknown-op", f"there is no op {name!r}")
         elif session is None:
             words = f"there is no session {identity!r}: it may have been closed"
-            connection.refuse(message, "unknown-session", words)
+            connection.reply_failure(message, "unknown-session", words)
         else:
-            self._threads.perform(op, message, connection, session)
+            self._threads.handle(op, message, connection, session)
 
     def _clone(self, message: Message, connection: Connection, session: Session) -> None:
         clone = self._new_session()
@@ -230,7 +230,7 @@ class Server:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
         if not isinstance(message.get(field), str):
             op = message["op"]
-            connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
+            connection.reply_failure(message, "no-code", f"the op {op} needs {field!r}, a string")
             return
         job = Job(
             add_print_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put
@@ -238,7 +238,7 @@ class Server:
         with self._lock:
             self._open.append(job)
         if message["op"] == "codriver/background":
-            thread_interrupts.begin(job, self._run_concurrently, self._abandon)
+            thread_interrupts.run_on_thread(job, self._run_concurrently, self._abandon)
         else:
             self._queue.put(job)
 
@@ -253,7 +253,7 @@ class Server:
             connection.answer(message, {"status": ["done", "session-idle"]})
         elif job is None:
             words = f"the evaluation {interrupt_id!r} is neither running nor queued in this session"
-            connection.refuse(message, "interrupt-id-mismatch", words)
+            connection.reply_failure(message, "interrupt-id-mismatch", words)
         elif job.is_started:
             running = job
 
@@ -271,7 +271,7 @@ class Server:
 
     def _stdin(self, message: Message, connection: Connection, session: Session) -> None:
         if not isinstance(message.get("stdin"), str):
-            connection.refuse(message, "no-stdin", "the op stdin needs 'stdin', a string")
+            connection.reply_failure(message, "no-stdin", "the op stdin needs 'stdin', a string")
             return
         session.input.put(message["stdin"])
         connection.answer(message, {"status": ["done"]})
@@ -300,7 +300,7 @@ class Server:
         connection.answer(message, {**answer, "status": ["done"]})
 
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
-        rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
+        rows = self._dialect.find_drift(message.get("root") or "", message.get("only") or "")
         connection.answer(message, {"rows": rows, "status": ["done"]})
 
     def _dependents(self, message: Message, connection: Connection, _session: Session) -> None:
@@ -322,7 +322,7 @@ class Server:
                         else comparison.demand()
                     )
             except Exception as error:
-                connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+                connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
                 return
             connection.answer(message, {"finding": json.dumps(found), "status": ["done"]})
 
@@ -334,12 +334,12 @@ class Server:
         connection.answer(message, {"left": left, "status": ["done"]})
 
     def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:
-        found = self._dialect.loaded(message.get("root") or "", message.get("known") or "")
+        found = self._dialect.list_loaded(message.get("root") or "", message.get("known") or "")
         connection.answer(message, {**found, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         made = [session.made_tasks for session in list(self._sessions.values())]
-        connection.answer(message, {"stacks": stacks(made), "status": ["done"]})
+        connection.answer(message, {"stacks": format_stacks(made), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
         """Return the local variables of the session's last error. This runs no user code."""
@@ -367,7 +367,7 @@ class Server:
         with self._comparison or contextlib.nullcontext():
             self._output.begin(job)
             self._interrupts.install()
-            error = self._interrupts.perform(job, lambda: self._run_with_features(job))
+            error = self._interrupts.run_interruptibly(job, lambda: self._run_with_features(job))
             if self._output.is_child:
                 # User code has forked, and this is the child that returns. The REPL belongs to the parent.
                 exit_forked_child(error)
@@ -405,7 +405,7 @@ class Server:
             return
         with self._comparison or contextlib.nullcontext():
             self._output.begin_concurrent(job)
-            error = self._interrupts_of(job).perform(job, lambda: self._run_with_features(job))
+            error = self._interrupts_of(job).run_interruptibly(job, lambda: self._run_with_features(job))
             if not job.is_abandoned:
                 self._conclude(job, error)
 
@@ -466,7 +466,9 @@ class Server:
             store_error(error)
         fields: list[tuple[dict[str, Any], str]] = []
         # The message may be created by user code, which may fail again or never end.
-        failure = self._interrupts_of(job).perform(job, lambda: fields.append(self._dialect.explain(error, job)))
+        failure = self._interrupts_of(job).run_interruptibly(
+            job, lambda: fields.append(self._dialect.explain(error, job))
+        )
         if not fields:
             name = type(error).__name__
             words = "its message cannot be displayed: " + type(failure).__name__
@@ -487,7 +489,9 @@ class Server:
         if sys.excepthook is ORIGINAL_EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
-        failure = self._interrupts_of(job).perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
+        failure = self._interrupts_of(job).run_interruptibly(
+            job, lambda: sys.excepthook(type(error), error, error.__traceback__)
+        )
         if failure is not None:
             strip_codriver_frames(failure)
             why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))

@@ -43,7 +43,7 @@ class RequestThreads:
         self._spare = 0
         """The number of idle threads minus the number of waiting requests."""
 
-    def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
+    def handle(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
         """Handle a request, on one of the threads if it is a lookup."""
         if message["op"] in LOOKUP_OPS:
             self._run(lambda: _answer(op, message, connection, session))
@@ -79,8 +79,8 @@ def _answer(op: Op, message: Message, connection: Connection, session: Session) 
     """Handle a request, or report the error if that fails."""
     try:
         if message["op"] in DISPLAYING_OPS:
-            sensitive_texts.check_with_timeout()
+            sensitive_texts.check_sensitive_values_with_timeout()
         op(message, connection, session)
     except Exception as error:  # the server must survive any error of a request
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
-        connection.refuse(message, "failed", words)
+        connection.reply_failure(message, "failed", words)

@@ -18,7 +18,7 @@ from time import sleep
 
 from ..basics.connections import ORIGINAL_START_THREAD, start_thread
 from ..basics.sensitive_texts import SeamChecks
-from ..basics.systems import readable, widen
+from ..basics.systems import enlarge_pipe, wait_readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Pipes:
         for number, stream in ((1, "out"), (2, "err")):
             reading, writing = os.pipe()
             with contextlib.suppress(OSError):
-                widen(writing)  # if C code prints while it holds the interpreter lock, the pipe cannot be read
+                enlarge_pipe(writing)  # if C code prints while it holds the interpreter lock, the pipe cannot be read
             os.dup2(writing, number)
             os.close(writing)
             self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
@@ -157,7 +157,7 @@ class Pipes:
         try:
             # The number of rounds is limited, because a child that prints endlessly would block this thread forever.
             for _ in range(32):
-                ready = readable(self._ends, waits=False)
+                ready = wait_readable(self._ends, waits=False)
                 for reading in ready:
                     stream, decoder = self._ends[reading]
                     data = os.read(reading, 65536)
@@ -179,7 +179,7 @@ class Pipes:
 
     def _watch(self) -> None:
         while self._ends:
-            readable(self._ends, waits=True)
+            wait_readable(self._ends, waits=True)
             self.drain()
 
 
@@ -287,7 +287,7 @@ class Output:
         return job or self.last_job
 
     def flush_repeatedly(self) -> None:
-        """Send printed text after a short delay, until `end` is called."""
+        """Send printed text after a short delay, until `stop` is called."""
         # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}

@@ -93,7 +93,7 @@ class ThreadInterrupts(Interrupts):
         """Make the current thread the evaluating one."""
         self.shield.main = threading.get_ident()
 
-    def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
+    def run_interruptibly(self, job: Job, act: Callable[[], object]) -> BaseException | None:
         """Run `act`, which may be interrupted, and return its exception. Call this on the evaluating thread.
 
         No interrupt takes effect after this returns.
@@ -171,7 +171,7 @@ ABANDONED_TEMPLATE = (
 )
 
 
-def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
+def run_on_thread(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
     """Run a job on its own thread.
 
     If the job cannot be interrupted, `abandon` is called with the job and a message for it.
