@@ -208,6 +208,14 @@ def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
     assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item)"]
 
 
+def test_an_undefined_name_that_the_workspace_defines_is_named_with_its_import(client, live):
+    (live.workspace / "pallets.py").write_text("def stacked(height): return height\n")
+    failed = client.call("evaluate_code", code="stacked(3)")
+    assert failed["reason"] == "evaluation-failed"
+    assert "stacked is defined in the workspace: from pallets import stacked" in failed["notes"]
+    assert not any("workspace" in note for note in client.call("evaluate_code", code="stacked_nowhere")["notes"])
+
+
 def test_a_bare_name_with_several_definitions_lists_them(client, live):
     for name in ("first_place.py", "second_place.py"):
         (live.workspace / name).write_text("def is_placed_twice(x): pass\n")

@@ -25,6 +25,7 @@ from codriver.tools.answers.answer_notes import (
 from codriver.tools.answers.drift_notes import notes_of_use
 from codriver.tools.answers.file_editors import with_editor
 from codriver.tools.answers.missing_module_notes import notes_of_missing_module
+from codriver.tools.answers.undefined_name_notes import notes_of_undefined_name
 from codriver.tools.calls.evaluation_waits import describe_how_to_stop, describe_queue
 
 if TYPE_CHECKING:
@@ -115,6 +116,11 @@ async def _missing_module_notes(answer: AnswerInProgress) -> Notes:
     return await notes_of_missing_module(answer.call, answer.evaluation)
 
 
+async def _undefined_name_notes(answer: AnswerInProgress) -> Notes:
+    """Return the note about the import of a name that was not defined."""
+    return await notes_of_undefined_name(answer.call, answer.evaluation)
+
+
 async def _feature_notes(answer: AnswerInProgress) -> Notes:
     """Return the notes of features."""
     call, evaluation = answer.call, answer.evaluation
@@ -137,6 +143,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     _test_difference_notes,
     notes_of_generation,
     _missing_module_notes,
+    _undefined_name_notes,
     _feature_notes,
     _of_tool,
     notes_of_others,
@@ -150,6 +157,7 @@ _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = Map
         notes_of_repetition: frozenset(get_args(EvaluationStatus)) - UNFINISHED_STATUSES,
         _next_step_notes: UNFINISHED_STATUSES,
         _missing_module_notes: frozenset({"failed"}),
+        _undefined_name_notes: frozenset({"failed"}),
     }
 )
 """Statuses for which an adviser may have notes. Advisers that are not listed may have notes for any status."""
