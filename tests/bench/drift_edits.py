@@ -125,7 +125,7 @@ def main():
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
                 exec(compile(ast.Module([statement], []), "<eval 1>", "exec"), space)
                 texts.note()
-            texts.settle()
+            texts.read_recent_sources()
         report(drift, texts, root)
         if asked.edits:
             edit(drift, texts, root, random.Random(asked.seed), asked.edits)

@@ -36,7 +36,7 @@ began = clock()
 imported = clock()
 texts.note()
 noted = clock()
-texts.settle()
+texts.read_recent_sources()
 settled = clock()
 size, kept = 0, 0
 for load in texts.loads.values():

@@ -45,7 +45,7 @@ class TestEvaluations:
         self.end = self._evaluations.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run tests as an evaluation. Its value is the JSON of `report_text`."""
+        """Run tests as an evaluation. Its value is the JSON of `encode_report`."""
         self._evaluations.start_reporting(on_end, self._evaluate(request))
 
     async def run_tests(

@@ -320,7 +320,7 @@ class Adapter(SharedReplOperations, Protocol):
         """Run one test, all tests of a namespace, or without a namespace all loaded tests.
 
         A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL can interrupt. For finer selection,
-        start an evaluation of the kind `run-tests`, whose value is the run as `report_text` formats it.
+        start an evaluation of the kind `run-tests`, whose value is the run as `encode_report` formats it.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.
