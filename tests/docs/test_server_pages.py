@@ -1,6 +1,7 @@
 """The contributor page: following its steps adds a working tool, feature or REPL."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -13,6 +14,11 @@ from pathlib import Path
 
 import pytest
 from live_server import environ, until
+
+from codriver.feature import Feature
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.server_hooks import ServerHooks
+from codriver.tools.calls.call import CallHooks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -76,13 +82,21 @@ def test_a_feature_added_by_the_page_adds_an_argument_and_a_tool_and_is_removabl
     arguments = json.dumps({"code": "1 + 1", "label": "first", "timeoutMs": 60_000})
     answer = json.loads(copy.run("call", "--start", "evaluate_code", arguments, repl="python").stdout)
     assert (answer["result"], answer["label"]) == ("2", "first")
-    rows = json.loads(copy.run("call", "list_labels", "{}").stdout)["labels"]
-    assert rows == [{"evaluationId": answer["evaluationId"], "label": "first"}]
+    listed_labels = json.loads(copy.run("call", "list_labels", "{}").stdout)
+    assert listed_labels["labels"] == [{"evaluationId": answer["evaluationId"], "label": "first"}]
+    assert listed_labels["evaluated"] == {"py": 1}
     copy.run("stop")
     listed.write_text(without)
     shutil.rmtree(package)
     refused = json.loads(copy.run("call", "--start", "evaluate_code", arguments, repl="python").stdout)
     assert refused["reason"] == "bad-arguments"
+
+
+@pytest.mark.parametrize("kind", [Feature, ServerHooks, CallHooks, AdapterHooks], ids=lambda kind: kind.__name__)
+def test_the_page_lists_every_hook(kind):
+    table = re.search(rf"^\| `{kind.__name__}` \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)[0]
+    named = {name for row in table.strip().splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == {field.name for field in dataclasses.fields(kind)} - {"name"}
 
 
 @contextlib.contextmanager
