@@ -30,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from live_server import EVALUATING, serving
+from live_server import EVALUATING, serving, user_settings_file
 
 LIBRARIES = {
     "boltons": [(f"boltons/{name}.py", f"tests/test_{name}.py") for name in
@@ -146,6 +146,7 @@ def main():
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--fixes", type=int, default=20, help="bugs of each library")
     parser.add_argument("--library", choices=LIBRARIES, action="append")
+    parser.add_argument("--setting", action="append", default=[], help="a line for codriver.toml of the user")
     parser.add_argument("--results", type=Path, help="a file of JSON lines; bugs that it has are not tried again")
     parser.add_argument("--texts", type=Path, help="a folder for the texts that each way read")
     given = parser.parse_args()
@@ -169,6 +170,8 @@ def fixes_of(given, library, interpreter, numbers):
         copy_library(source, Path(folder) / "workspace", interpreter, *SLOW.get(library, ()))
         for name in LEFT_OUT.get(library, ()):
             (Path(folder) / "workspace" / name).unlink()
+        if given.setting:
+            user_settings_file(Path(folder)).write_text("\n".join(given.setting) + "\n")
         with serving(folder, "--repl", "python") as live, live.client(name=CLIENT) as client:
             ask(client, Way(), "evaluate_code", code="1", timeoutMs=120_000)
             failing_before = [

@@ -10,6 +10,7 @@ from process_runs import write_project
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import RecordedExecutions, without_parameters
 from codriver.testing.runs import ChosenTests, Recorded
+from codriver.testing.test_paths import is_skipped, skipped_directories
 from codriver.testing.test_paths import test_paths as paths_of
 
 MODULE = """import os
@@ -214,3 +215,21 @@ def test_chosen_tests_run_once_and_first_in_their_order(tmp_path):
         "test_one.py::test_a",
     ]
     assert (report.counts.deselected, report.exit_status) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("ini", "skipped"),
+    [
+        ("", {"build/test_a.py", "tests/.old/test_a.py"}),
+        ("norecursedirs = tests/types vendor*", {"tests/types/test_a.py", "src/vendored/test_a.py"}),
+        ("norecursedirs = types", {"tests/types/test_a.py", "types/test_a.py"}),
+    ],
+)
+def test_files_in_directories_that_pytest_skips_are_not_found(tmp_path, ini, skipped):
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    names = (
+        *("build/test_a.py", "tests/.old/test_a.py", "tests/types/test_a.py", "types/test_a.py"),
+        *("src/vendored/test_a.py", "tests/test_a.py", "test_a.py"),
+    )
+    patterns = skipped_directories(tmp_path)
+    assert {name for name in names if is_skipped(tmp_path / name, tmp_path, patterns)} == skipped

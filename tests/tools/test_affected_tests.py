@@ -156,6 +156,19 @@ def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other(live
         file.unlink()
 
 
+def test_a_file_that_cannot_be_collected_does_not_stop_the_other_tests(live, client):
+    file = live.workspace / "test_uncollected.py"
+    file.write_text("import price, no_such_module\n\ndef test_uncollected():\n    pass\n")
+    try:
+        answer = edit(client, SAME)
+        assert answer["failedBefore"] == ["test_uncollected.py"], answer
+        assert answer["tests"]["passed"] >= 1, answer
+        assert answer["tests"]["unfinished"] == 0, answer
+    finally:
+        file.unlink()
+        (live.workspace / "price.py").write_text(FILES["price.py"])
+
+
 def test_removing_an_imported_name_fails_tests_even_if_the_repl_still_has_it(live, client):
     (live.workspace / "held.py").write_text("from price import half\n\ndef halved(n):\n    return half(n)\n")
     (live.workspace / "test_held.py").write_text("import held\n\ndef test_held():\n    assert held.halved(4) == 2\n")

@@ -1,13 +1,15 @@
-"""Find the paths of a project's tests in its pytest configuration."""
+"""Find the paths of a project's tests, and the directories without any, in its pytest configuration."""
 
 from __future__ import annotations
 
 import shlex
+from fnmatch import fnmatchcase as fnmatch
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 CONFIG_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=files.MEBIBYTE)
@@ -21,34 +23,61 @@ INI_SECTIONS: Final = (
 """Names of configuration files, each with its section for pytest."""
 
 
+DEFAULT_SKIPPED_DIRECTORIES: Final = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
+"""pytest's default for `norecursedirs`. Source: pytest, `main.py`."""
+
+
 def test_paths(directory: Path) -> tuple[Path, ...]:
     """Return the paths of the setting `testpaths`, or none. Blocks."""
-    found = _paths_in_toml(directory) or _paths_in_ini(directory)
+    found = _setting(directory, "testpaths")
     return tuple(path for pattern in found for path in sorted(directory.glob(pattern)))
 
 
-def _paths_in_toml(directory: Path) -> list[str]:
-    """Return the setting `testpaths` in `pyproject.toml`, or an empty list."""
+def skipped_directories(directory: Path) -> tuple[str, ...]:
+    """Return the patterns of the setting `norecursedirs`, or the default. Blocks."""
+    return tuple(_setting(directory, "norecursedirs")) or DEFAULT_SKIPPED_DIRECTORIES
+
+
+def is_skipped(file: Path, directory: Path, patterns: Sequence[str]) -> bool:
+    """Return whether pytest does not find a test file in `directory` because it skips a directory in between.
+
+    Source: pytest, `fnmatch_ex`. A pattern with a separator matches the end of the path.
+    """
+    parents = [parent for parent in file.parents if parent != directory and parent.is_relative_to(directory)]
+    return any(
+        fnmatch(parent.as_posix(), f"*/{pattern}") if "/" in pattern else fnmatch(parent.name, pattern)
+        for parent in parents
+        for pattern in patterns
+    )
+
+
+def _setting(directory: Path, name: str) -> list[str]:
+    """Return a setting of pytest that is a list, or an empty list."""
+    return _setting_in_toml(directory, name) or _setting_in_ini(directory, name)
+
+
+def _setting_in_toml(directory: Path, name: str) -> list[str]:
+    """Return a setting in `pyproject.toml`, or an empty list."""
     import tomllib  # noqa: PLC0415  # a server that starts has no use for it
 
     try:
         table = tomllib.loads(files.read_text(directory / "pyproject.toml", CONFIG_FILE_RULES))
         settings = table["tool"]["pytest"]
-        given = settings.get("testpaths") or settings["ini_options"]["testpaths"]
+        given = settings.get(name) or settings["ini_options"][name]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
     return shlex.split(given) if isinstance(given, str) else [str(path) for path in given]
 
 
-def _paths_in_ini(directory: Path) -> list[str]:
-    """Return the setting `testpaths` in the first configuration file that has it, or an empty list."""
+def _setting_in_ini(directory: Path, name: str) -> list[str]:
+    """Return a setting in the first configuration file that has it, or an empty list."""
     from configparser import ConfigParser, Error  # noqa: PLC0415  # as above
 
-    for name, section in INI_SECTIONS:
+    for file_name, section in INI_SECTIONS:
         parser = ConfigParser(interpolation=None)
         try:
-            parser.read_string(files.read_text(directory / name, CONFIG_FILE_RULES))
-            return shlex.split(parser.get(section, "testpaths"))
+            parser.read_string(files.read_text(directory / file_name, CONFIG_FILE_RULES))
+            return shlex.split(parser.get(section, name))
         except (OSError, ValueError, Error):
             continue
     return []

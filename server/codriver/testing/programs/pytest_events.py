@@ -526,11 +526,19 @@ class EventsPlugin:
 
 
 class ChosenPlugin:
-    """Deselects tests that were not chosen, and runs the first of the chosen ones first."""
+    """Deselects tests that were not chosen, and runs the first of the chosen ones first.
+
+    A file that cannot be collected does not stop the tests of the others, because the caller did not name the files.
+    """
 
     def __init__(self, functions: list[str], files: list[str]) -> None:
         self.ranks = {name: rank for rank, name in enumerate(functions)}
         self.files = frozenset(files)
+
+    @early
+    def pytest_configure(self, config: Any) -> None:
+        """Set pytest's option to continue after errors in the collection."""
+        config.option.continue_on_collection_errors = True
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:

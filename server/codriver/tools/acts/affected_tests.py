@@ -27,7 +27,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import without_parameters
 from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
-from codriver.testing.test_paths import test_paths
+from codriver.testing.test_paths import is_skipped, skipped_directories, test_paths
 from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
@@ -298,9 +298,9 @@ def _tests_by_execution(
 
 
 def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
-    """Return a predicate for files in the project's test paths.
+    """Return a predicate for files in the project's test paths, outside of directories that pytest skips.
 
-    Without such a setting, these are the directories whose tests ran. Blocks.
+    Without a setting for paths, these are the directories whose tests ran. Blocks.
     """
     workspace = call.services.workspace
     paths = test_paths(workspace) or tuple(
@@ -311,7 +311,13 @@ def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
             if test.file
         }
     )
-    return lambda file: not paths or any(file.is_relative_to(path) for path in paths)
+    patterns = skipped_directories(workspace)
+
+    def is_inside(file: Path) -> bool:
+        in_paths = not paths or any(file.is_relative_to(path) for path in paths)
+        return in_paths and not is_skipped(file, workspace, patterns)
+
+    return is_inside
 
 
 def _relative_to_workspace(file: Path, workspace: Path) -> str:
