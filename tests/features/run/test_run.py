@@ -378,6 +378,15 @@ def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, cl
         assert answer["result"] == "'<codriver serving.embedded>'"
 
 
+def test_a_program_in_a_debugger_that_replaces_the_start_of_threads_is_served(live, client):
+    text = SHOP.replace(
+        "ORDERS = []",
+        "import _thread\nstart = _thread.start_new_thread\n_thread.start_new_thread = lambda *of: start(*of)",
+    )
+    with program(live, text, "debugged.py"):
+        assert client.call("evaluate_code", code="6 * 7", replSessionKey="debugged").get("result") == "42"
+
+
 def test_a_program_is_left_alone_while_it_imports_a_module_of_the_standard_library(live, client):
     text = SHOP.replace(", threading", "").replace(
         "ORDERS = []",

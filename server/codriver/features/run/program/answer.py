@@ -58,8 +58,8 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
         raise
     shared["repl"], shared["pid"] = repl, os.getpid()
     try:
-        has_greenlets = _thread.start_new_thread is not shared["start_new_thread"]
-        if has_greenlets:
+        # Debuggers replace the function too, but only gevent and eventlet replace sockets by ones that never block.
+        if _thread.start_new_thread is not shared["start_new_thread"] and not os.get_blocking(sock.fileno()):
             repl.serve_stalling_stream(sock, shared["thread"], shared["start_new_thread"])
         else:
             repl.serve_stream(sock)

@@ -33,7 +33,7 @@ class StalledReader:
     """Watches a socket, from `begin` to `end`, and interrupts the thread that should read from it.
 
     `thread` is its identifier, and `start_new_thread` starts a thread. The library has replaced the functions of
-    `_thread` that return and do that.
+    `_thread` that return and do that. It has also made the socket non-blocking, as this class does.
     """
 
     def __init__(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., Any]) -> None:
