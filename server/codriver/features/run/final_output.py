@@ -26,6 +26,8 @@ OUTPUT_RULES: Final = FileRules(Links.NEVER, 64 * 1024)
 """Limits for reading the output of a process."""
 COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Matches the codes with which programs color their output."""
+TRACEBACK_START: Final = "Traceback (most recent call last)"
+"""The first line of each traceback that Python prints. Source: Python's `traceback` module."""
 MAX_LINES: Final = 12
 """Maximum number of lines to report, which include the end of a traceback."""
 MAX_CHARS: Final = 1000
@@ -53,18 +55,29 @@ def collect_from_now(run: Path) -> None:
             files.remove(path)
 
 
-def read_final_output(run: Path, running: Collection[int], supervisors: Collection[int]) -> FinalOutput | None:
+def read_final_output(
+    run: Path, running: Collection[int], supervisors: Collection[int], *, prefers_errors: bool = False
+) -> FinalOutput | None:
     """Return the output of the process that ended last, if any. Blocks.
 
     The output of those that are `running` is incomplete, and that of `supervisors` rarely says why another one ended.
+    With `prefers_errors`, a process that printed a traceback comes first: if a worker fails, a server may end the
+    others after it.
     """
     directory = run / DIRECTORY_NAME
+    found: list[tuple[bool, bool, int, FinalOutput]] = []
     try:
         check_private(directory)
-        stored = [path for path in directory.iterdir() if path.name.isdecimal() and int(path.name) not in running]
-        last = max(stored, key=lambda path: (int(path.name) not in supervisors, path.stat().st_mtime_ns))
-        text = COLOR_CODE_PATTERN.sub("", files.read(last, OUTPUT_RULES).decode("utf-8", "replace"))
-    except (OSError, ValueError):
+        for path in directory.iterdir():
+            if path.name.isdecimal() and (pid := int(path.name)) not in running:
+                data, status = files.read_with_status(path, OUTPUT_RULES)
+                text = COLOR_CODE_PATTERN.sub("", data.decode("utf-8", "replace")).rstrip()
+                has_error = prefers_errors and TRACEBACK_START in text
+                output = FinalOutput(pid, "\n".join(text.splitlines()[-MAX_LINES:])[-MAX_CHARS:])
+                found.append((pid not in supervisors, has_error, status.st_mtime_ns, output))
+    except OSError:
         return None
-    text = "\n".join(text.rstrip().splitlines()[-MAX_LINES:])[-MAX_CHARS:]
-    return FinalOutput(int(last.name), text) if text else None
+    if not found:
+        return None
+    best = max(found, key=lambda row: row[:3])[3]
+    return best if best.text else None

@@ -49,6 +49,11 @@ WAIT_INTERVAL_S: Final = 0.02
 """Interval between checks while a caller waits for a process."""
 NEXT_PROCESS_TIMEOUT_S: Final = 2.0
 """Maximum time for a program to start its next process. After that, its session reports that there is none."""
+FEWER_PROCESSES_TIMEOUT_S: Final = 4.0
+"""Time after which a process that was not replaced is forgotten, if others handle the requests.
+
+It is longer than the time after which their numbers may change, so that one of them may get that of the process.
+"""
 MAX_FINISHED: Final = 50
 """Maximum number of sessions of finished programs whose end is remembered."""
 
@@ -265,18 +270,23 @@ class Programs:
                 self.find(member)
             elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
-            elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > NEXT_PROCESS_TIMEOUT_S:
-                message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)
-                others = any(
-                    other.named.role == "serves" and other.run.directory.name == run_directory_name(repl)
-                    for other in members
-                )
-                if others:  # the program runs with fewer workers now
-                    self._forget(repl, message)
-                    continue
-                self._unreplaced[repl.id] = message
-                if repl.note != message:
-                    self.services.core.report(ReplProgress(repl.id, message))
+            elif member is None:
+                await self._report_unreplaced(repl, members, monotonic() - self._lost.setdefault(repl.id, monotonic()))
+
+    async def _report_unreplaced(self, repl: Repl, members: Sequence[Member], lost_s: float) -> None:
+        """Report that no process has replaced that of a REPL. Forget the REPL if others handle the requests."""
+        if lost_s <= NEXT_PROCESS_TIMEOUT_S:
+            return
+        message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)
+        name = run_directory_name(repl)
+        others = any(other.named.role == "serves" and other.run.directory.name == name for other in members)
+        if others and lost_s > FEWER_PROCESSES_TIMEOUT_S:
+            self._lost.pop(repl.id, None)
+            self._forget(repl, message)
+            return
+        self._unreplaced[repl.id] = message
+        if repl.note != message:
+            self.services.core.report(ReplProgress(repl.id, message))
 
     def _why_unreplaced(self, repl: Repl, members: Sequence[Member]) -> str:
         """Return how the process of a REPL ended, and also the one that was started in its place, if any. Blocks."""
