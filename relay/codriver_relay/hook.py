@@ -89,7 +89,7 @@ class Ending:
         self._turn = allocate_lock()
         start_new_thread(self._wait, (seconds,))
 
-    def end(self, text: str = "{}") -> None:
+    def exit_with_answer(self, text: str = "{}") -> None:
         """Print an answer and exit with status 0. Any other caller waits until the process has ended."""
         self._turn.acquire()
         try:
@@ -102,7 +102,7 @@ class Ending:
 
     def _wait(self, seconds: float) -> None:
         time.sleep(seconds)
-        self.end()
+        self.exit_with_answer()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,9 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     ending = Ending(GATE_DEADLINE_S if event == "stopping" else deadline_s())
     try:
-        ending.end(answer_event(client, event))
+        ending.exit_with_answer(answer_event(client, event))
     except Exception:  # noqa: BLE001  # the client must continue, whatever happens
-        ending.end()
+        ending.exit_with_answer()
     return 0
 
 

@@ -65,7 +65,7 @@ class Conversation:
         self.line_bytes = 0
         """The maximum length of a line for the server, or 0 if unknown."""
 
-    def begin(self, server: socket.socket, address: str, line_bytes: int) -> None:
+    def start_session(self, server: socket.socket, address: str, line_bytes: int) -> None:
         """Perform the handshake with a new server, and allow requests to be sent to it.
 
         `line_bytes` is the maximum length of a line for the server, or 0 if unknown.
@@ -77,7 +77,7 @@ class Conversation:
         self.line_bytes = line_bytes
         self.handshake.repeat(server, self.connection, self.output, self.durations.handshake_s)
         if self.stored_answers:
-            self.stored_answers.end(server, self.handshake)
+            self.stored_answers.stop_answering(server, self.handshake)
         server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection.socket = server
 
@@ -219,7 +219,7 @@ class Conversation:
         if lines:
             self.has_received = True
             if self.stored_answers:
-                lines = self.stored_answers.compare(lines, self.connection.in_flight)
+                lines = self.stored_answers.filter_server_lines(lines, self.connection.in_flight)
             lines = self.handshake.remove_level_reply(lines)
             self.output.write(b"".join(lines))
             self.connection.remove_answered(lines, self.handshake)
@@ -361,7 +361,7 @@ class Relay:
         except UnreachableError as error:
             return str(error)
         try:
-            self.conversation.begin(server, self.target.tried, self.target.line_bytes)
+            self.conversation.start_session(server, self.target.tried, self.target.line_bytes)
         except OSError as error:
             server.close()
             return f"the connection broke: {error}"

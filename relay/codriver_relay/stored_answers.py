@@ -111,7 +111,7 @@ class StoredAnswers:
         if message.method == b"tools/list" and message.key is not None:
             self.owes_change = False
 
-    def end(self, server: socket.socket, handshake: Handshake) -> None:
+    def stop_answering(self, server: socket.socket, handshake: Handshake) -> None:
         """Stop answering because a server is ready, and request its list if the client may have received another one.
 
         Raises:
@@ -125,7 +125,7 @@ class StoredAnswers:
                 server.sendall(era.list_request())
             era.stored = None
 
-    def compare(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
+    def filter_server_lines(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
         """Return the lines to forward to the client while its list may differ from the server's.
 
         The reply to the relay's own request for the list is removed, and a notification is added if the list has

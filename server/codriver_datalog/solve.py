@@ -114,7 +114,7 @@ class LineVariables:
         self._rules = rules
         self._of_rules: dict[str, list[set[str]]] = {}
 
-    def of(self, clauses: Iterable[Clause]) -> set[str]:
+    def find_in(self, clauses: Iterable[Clause]) -> set[str]:
         """Return the variables of the clauses that represent a line."""
         found: set[str] = set()
         for clause in clauses:
@@ -126,7 +126,7 @@ class LineVariables:
                         found.add(value.name)
                 case Or(variables=names, branches=branches):
                     for branch in branches:
-                        found |= self.of(branch) & set(names)
+                        found |= self.find_in(branch) & set(names)
                 case RuleCall(name=name, arguments=arguments):
                     for rule, inner in zip(self._rules[name], self._line_variables_by_branch(name), strict=False):
                         pairs = zip(rule.head, arguments, strict=True)
@@ -137,7 +137,7 @@ class LineVariables:
         """Return the line variables of each branch of a rule. Recursive calls add nothing."""
         if name not in self._of_rules:
             self._of_rules[name] = []
-            self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]
+            self._of_rules[name] = [self.find_in(branch.clauses) for branch in self._rules[name]]
         return self._of_rules[name]
 
 
@@ -162,7 +162,7 @@ def solve(
             context.snapshot(source)
     names = _names(query)
     found, cut = _find(context, query, given, names)
-    lines = LineVariables(schema.keywords[0], given.rules).of(query.where)
+    lines = LineVariables(schema.keywords[0], given.rules).find_in(query.where)
     shaped = _Shape(context, query, names, lines, given)
     rows = shaped.rows(found)
     if len(rows) > limit and query.shape in ("relation", "collection"):

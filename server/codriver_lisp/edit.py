@@ -235,7 +235,7 @@ class _EditPlan:
             begin, end = document.start_with_comments(unit), document.end_of_line(unit)
             indentation = document.indentation(unit)
             if document.begins_line(unit):
-                indentation, begin = "", document.positions.start(document.positions.line(begin))
+                indentation, begin = "", document.positions.line_start(document.positions.line(begin))
             moved = indentation + document.text[begin:end]
             put = insert_before if edit.side == "before" else insert_after
             self.splices.append((put(document, to, moved), number))

@@ -152,7 +152,7 @@ class IndentPass:
         self.lines.append(self._correct_line(line, begin, first))
         self._end_line()
 
-    def end(self) -> None:
+    def close_open_brackets(self) -> None:
         """Close the brackets that are still open at the end of the text.
 
         Raises:
@@ -376,7 +376,7 @@ def indent_mode(text: str) -> IndentResult:
     try:
         for line in _LINE_END_PATTERN.split(units):
             run.line(line)
-        run.end()
+        run.close_open_brackets()
     except StopError as stop:
         return IndentResult(text, stop.error)
     corrected = ("\r\n" if "\r" in text else "\n").join(run.lines)

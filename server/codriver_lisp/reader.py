@@ -317,7 +317,9 @@ def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span,
     """
     positions = Positions(text)
     forms = (reading or read_forms(text)).forms
-    return tuple(Span(form.start, form.end, *positions.of(form.start)) for form in forms if form.kind != "discard")
+    return tuple(
+        Span(form.start, form.end, *positions.line_and_column(form.start)) for form in forms if form.kind != "discard"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +351,7 @@ class Imbalance:
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
     """Explain `imbalance`, an error in the brackets of `text`, in words that mention line numbers."""
     positions = Positions(text)
-    line, column = positions.of(imbalance.at)
+    line, column = positions.line_and_column(imbalance.at)
     match imbalance.kind:
         case "stray":
             words = f"the `{text[imbalance.at]}` at line {line} closes nothing"
@@ -365,7 +367,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
             words = f"the string that starts at line {line} is never closed"
             earlier = _find_swallowing_string(text, imbalance.at)
             if earlier is not None:
-                line, column = positions.of(earlier)
+                line, column = positions.line_and_column(earlier)
                 words += f"; it looks as if the one that starts at line {line} lacks its closing quote"
         case "dangling":
             lacking = "character" if text[imbalance.at] == "\\" else "form"
@@ -393,10 +395,10 @@ def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions
     """
     suspicion = _find_unclosed(text, openers[0], positions)
     if suspicion is None:
-        line, column = positions.of(openers[-1])
+        line, column = positions.line_and_column(openers[-1])
         return Unbalanced(f"the `{opening_bracket(text, openers[-1])}` at line {line} is never closed", line, column)
     suspect, end = suspicion
-    line, column = positions.of(suspect)
+    line, column = positions.line_and_column(suspect)
     word = opening_bracket(text, suspect)
     if suspect in openers:
         words = f"the `{word}` at line {line} is never closed; its form seems to end before line {positions.line(end)}"
@@ -424,7 +426,7 @@ def _find_unclosed(text: str, begin: int, positions: Positions) -> tuple[int, in
         kind, at = token.lastgroup, token.start()
         if kind in ("space", "comment"):
             continue
-        line, column = positions.of(at)
+        line, column = positions.line_and_column(at)
         if line != line_before and kind != "close" and openers and openers[-1][1] >= column:
             return openers[-1][0], at
         if kind == "open":
@@ -489,12 +491,12 @@ class Positions:
         """Return the line that contains `offset`."""
         return bisect_right(self._starts, offset)
 
-    def of(self, offset: int) -> tuple[int, int]:
+    def line_and_column(self, offset: int) -> tuple[int, int]:
         """Return the line and the column of `offset`."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
-    def start(self, line: int) -> int:
+    def line_start(self, line: int) -> int:
         """Return the offset at which a line starts. The line must exist."""
         return self._starts[line - 1]
 

@@ -201,18 +201,18 @@ class Document:
 
     def line_text(self, line: int) -> str:
         """Return the text of a line without its line ending."""
-        start = self.positions.start(line)
+        start = self.positions.line_start(line)
         found = LINE_END_PATTERN.search(self.text, start)
         return self.text[start : found.start() if found else len(self.text)]
 
     def begins_line(self, unit: Unit) -> bool:
         """Return whether the unit is the first code on its line."""
-        start = self.positions.start(unit.line)
+        start = self.positions.line_start(unit.line)
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK_CHARACTERS)
 
     def indentation(self, unit: Unit) -> str:
         """Return the whitespace that indents a line to the column where the unit starts."""
-        start = self.positions.start(unit.line)
+        start = self.positions.line_start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK_CHARACTERS)
         return before[: len(before) - len(code)] + " " * display_width(code)
@@ -236,7 +236,7 @@ class Document:
         if not self.begins_line(unit):
             return begin
         for line in range(unit.line - 1, 0, -1):
-            start = self.positions.start(line)
+            start = self.positions.line_start(line)
             text = self.line_text(line)
             code = text.lstrip(_BLANK_CHARACTERS)
             # A comment on the last line of the previous form belongs to that form, even if the form is a backslash
@@ -249,7 +249,7 @@ class Document:
     def end_of_line(self, unit: Unit) -> int:
         """Return the end of the unit, or of the comment that follows it on its last line."""
         line = self.positions.line(unit.end)
-        rest = self.line_text(line)[unit.end - self.positions.start(line) :]
+        rest = self.line_text(line)[unit.end - self.positions.line_start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK_CHARACTERS).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
@@ -484,7 +484,7 @@ def _where(document: Document, line: int) -> str:
 
 def _names(document: Document, unit: Unit, expected: str) -> bool:
     """Return whether `expected` is the text of the form, or of its first line from the start of the form."""
-    rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
+    rest = document.line_text(unit.line)[unit.start - document.positions.line_start(unit.line) :]
     return expected in (rest.strip(), document.text[unit.start : unit.end])
 
 

@@ -141,7 +141,7 @@ def delete_unit(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     ):
         start, stop = unit.floor + len(remaining), unit.ceiling
     elif is_first and at_line_end is not None:
-        start, stop = document.positions.start(document.positions.line(begin)), at_line_end.end()
+        start, stop = document.positions.line_start(document.positions.line(begin)), at_line_end.end()
         if stop == len(text):
             return _delete_last(document, unit, start, core)
         below = _REST_OF_BLANK_LINE_PATTERN.match(text, stop)

@@ -279,7 +279,7 @@ class Streams:
             if subscription is not None:
                 subscription.renew()
 
-    def rows(self) -> list[Json]:
+    def describe_all(self) -> list[Json]:
         """Return the descriptions of all subscriptions."""
         return [subscription.row() for subscription in tuple(self._all.values())]
 
@@ -379,7 +379,7 @@ def subscriptions(request: Json) -> Json:
     """Return the subscriptions, after restarting the leases of those that `renew` lists."""
     found = _streams()
     found.renew(list(request.get("renew") or ()))
-    rows = found.rows()
+    rows = found.describe_all()
     return {"subs": rows, "count": len(rows)}
 
 

@@ -15,14 +15,14 @@ def client(identity, name):
 
 def test_each_connecting_or_disconnecting_repl_or_client_is_printed_on_one_line():
     arrivals = ConnectionChanges()
-    assert list(arrivals.lines([repl("py", "starting")], [client("c1", "")])) == []
+    assert list(arrivals.describe_changes([repl("py", "starting")], [client("c1", "")])) == []
     both = [client("c1", "claude-code"), client("c2", "codriver-cli")]
-    assert list(arrivals.lines([repl("py")], both)) == [
+    assert list(arrivals.describe_changes([repl("py")], both)) == [
         "REPL py is connected (flask, python)",
         "client claude-code connected; 1 client now",
     ]
-    assert list(arrivals.lines([repl("py")], both)) == []
-    assert list(arrivals.lines([repl("py", "waiting")], [])) == [
+    assert list(arrivals.describe_changes([repl("py")], both)) == []
+    assert list(arrivals.describe_changes([repl("py", "waiting")], [])) == [
         "REPL py is no longer connected: see `codriver status`",
         "client claude-code disconnected; no clients now",
     ]

@@ -40,6 +40,6 @@ class Logs:
 )
 def test_new_entries_are_in_line_order_and_match_the_options(options, lines):
     follower = Follower(Logs(), 1, **options)
-    entries, gap = follower.next()
+    entries, gap = follower.next_entries()
     assert ([entry["line"] for entry in entries], gap, follower.since) == (lines, False, 7)
     assert all((entry["category"] == "appEvent") == ("op" in entry) for entry in entries)

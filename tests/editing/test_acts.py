@@ -90,9 +90,9 @@ class Project:
         self.path(name).write_text(text)
 
     def load(self, name, text, lines, hold, before=lambda number: None):
-        body, held = ast.parse(text).body, self.holds.of(hold)
+        body, held = ast.parse(text).body, self.holds.record_for(hold)
         load = ModuleLoad(name, str(self.path(name)), text, held, Drift(self.texts), home=sys)
-        load.begin()
+        load.prepare()
         has_failed = True
         try:
             steps = load.plan_steps()
@@ -105,7 +105,7 @@ class Project:
                 step.act()
             has_failed = False
         finally:
-            load.end(has_failed=has_failed)
+            load.finish(has_failed=has_failed)
 
     def picture(self):
         """Return everything that must be restored: the files, and what each name refers to, including the code of
@@ -163,12 +163,12 @@ class Steps:
         return False
 
     async def commit(self):
-        self.project.holds.end("act", puts_back=False)
+        self.project.holds.close_record("act", puts_back=False)
 
     async def put_back(self):
         if self.failing == "death":
             return (), "the REPL is gone"
-        return self.project.holds.end("act", puts_back=True), ""
+        return self.project.holds.close_record("act", puts_back=True), ""
 
 
 async def perform(project, wanted, failing, form):
@@ -229,7 +229,7 @@ def test_a_module_and_its_builtins_keep_their_identity(tmp_path, code):
     before, functools = project.picture(), sys.modules["functools"]
     try:
         project.load(project.low, LOW + code, {LOW.count("\n") + number for number in (1, 2)}, "act")
-        assert project.holds.end("act", puts_back=True) == []
+        assert project.holds.close_record("act", puts_back=True) == []
         assert (project.picture(), sys.modules["functools"] is functools) == (before, True)
         project.load(project.low, LOW, None, "")
     finally:
@@ -271,7 +271,7 @@ class TestFailedClass:
         self.load(project, f"{head}\n    def name(self): return 'new'\nkept = [New]")
         held = low.New
         assert held in owner.__subclasses__()
-        assert project.holds.end("act", puts_back=True) == []
+        assert project.holds.close_record("act", puts_back=True) == []
         assert owner.__subclasses__() == before
         assert not issubclass(held, owner)
 
@@ -285,7 +285,7 @@ class TestFailedClass:
             self.load(project, made)
             held = sys.modules[project.low].local, sys.modules[project.new].Other
             assert set(held) < set(base.__subclasses__())
-            assert project.holds.end("act", puts_back=True) == []
+            assert project.holds.close_record("act", puts_back=True) == []
         finally:
             sys.path.remove(str(project.folder))
         assert base.__subclasses__() == before
@@ -305,7 +305,7 @@ class TestFailedClass:
         self.load(project, code)
         new = low.New
         bases, order = new.__bases__, new.__mro__
-        left = project.holds.end("act", puts_back=True)
+        left = project.holds.close_record("act", puts_back=True)
         assert f"{project.low}.New" in left
         assert (new.__bases__, new.__mro__) == (bases, order)
 
@@ -313,14 +313,14 @@ class TestFailedClass:
         low = sys.modules[project.low]
         exec("class Number(int): ...", low.__dict__)
         self.load(project, "class New(Number): ...\nclass Kept(Base): ...\nround = [Kept()]\nround[0].me = round")
-        assert project.holds.end("act", puts_back=True) == []
+        assert project.holds.close_record("act", puts_back=True) == []
         assert (low.Number.__subclasses__(), [one.__name__ for one in low.Base.__subclasses__()]) == ([], ["Order"])
 
     def test_a_class_with_a_foreign_subclass_stays_in_its_base(self, project):
         low = sys.modules[project.low]
         self.load(project, "class New(Base): ...")
         mine = type("Mine", (low.New,), {})
-        assert project.holds.end("act", puts_back=True) == [f"{project.low}.New"]
+        assert project.holds.close_record("act", puts_back=True) == [f"{project.low}.New"]
         assert mine.__mro__[2] is low.Base
 
 

@@ -15,16 +15,16 @@ async def test_the_first_check_starts_at_once_in_a_thread():
     threads = []
     poller = Poller(lambda: threads.append(threading.current_thread()) or "seen", interval_s=FOREVER_S)
     with anyio.fail_after(60):
-        assert await poller.next() == "seen"
+        assert await poller.next_result() == "seen"
     assert threads != [threading.main_thread()]
 
 
 async def test_the_next_check_waits_for_the_interval():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S)
-    await poller.next()
+    await poller.next_result()
     with anyio.move_on_after(0.05):
-        await poller.next()
+        await poller.next_result()
     assert len(looks) == 1
 
 
@@ -32,16 +32,16 @@ async def test_a_poller_that_rests_first_does_not_check_at_once():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S, rests_first=True)
     with anyio.move_on_after(0.05):
-        await poller.next()
+        await poller.next_result()
     assert looks == []
 
 
 async def test_a_slow_check_is_followed_by_a_longer_pause():
     waiting = threading.Event()
     poller = Poller(lambda: waiting.wait(0.01), interval_s=0, rest_times=FOREVER_S * 100)
-    await poller.next()
+    await poller.next_result()
     with anyio.move_on_after(0.05) as scope:
-        await poller.next()
+        await poller.next_result()
     assert scope.cancelled_caught
 
 
@@ -55,7 +55,7 @@ async def test_checks_without_changes_stay_in_one_thread_outside_the_shared_limi
         return len(threads)
 
     with anyio.fail_after(60):
-        assert await Poller(check, interval_s=0).next(lambda found: found == 5) == 5
+        assert await Poller(check, interval_s=0).next_result(lambda found: found == 5) == 5
     assert len(set(threads)) == 1
     assert borrowed == [0] * 5
 
@@ -69,9 +69,9 @@ async def test_a_failed_check_is_followed_by_a_pause():
 
     poller = Poller(check, interval_s=FOREVER_S)
     with pytest.raises(RuntimeError, match="no disk"):
-        await poller.next()
+        await poller.next_result()
     with anyio.move_on_after(0.05):
-        await poller.next()
+        await poller.next_result()
     assert len(checks) == 1
 
 
@@ -79,7 +79,7 @@ async def test_without_an_interval_every_call_makes_a_check():
     numbers = iter(range(10))
     poller = Poller(lambda: next(numbers), interval_s=0)
     with anyio.fail_after(60):
-        assert [await poller.next() for _ in range(10)] == list(range(10))
+        assert [await poller.next_result() for _ in range(10)] == list(range(10))
 
 
 class CountedChecks:
@@ -97,7 +97,7 @@ class CountedChecks:
 
     async def settle(self):
         """Let its checks be known as short, without further news."""
-        assert await self.poller.next(bool)
+        assert await self.poller.next_result(bool)
         self.has_changed = False
         self.threads.clear()
 
@@ -117,7 +117,7 @@ async def test_short_checks_of_all_pollers_share_one_thread():
     await settle_all(*looks)
     async with anyio.create_task_group() as tasks:
         for one in looks:
-            tasks.start_soon(one.poller.next, bool)
+            tasks.start_soon(one.poller.next_result, bool)
         for one in looks:
             await one.wait_for_checks()
             one.threads.clear()  # whoever waited first may have looked alone until now
@@ -131,12 +131,12 @@ async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
     first, second = CountedChecks(), CountedChecks()
     await settle_all(first, second)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first.poller.next, bool)
+        tasks.start_soon(first.poller.next_result, bool)
         await first.wait_for_checks(1)
         tasks.start_soon(first.wait_for_checks, 3)
         second.has_changed = True
         with anyio.fail_after(60):
-            assert await second.poller.next(bool)
+            assert await second.poller.next_result(bool)
         tasks.cancel_scope.cancel()
 
 
@@ -148,10 +148,10 @@ async def test_a_failed_check_raises_only_in_its_own_poller():
         raise RuntimeError("no disk")
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(first.poller.next, bool)
+        tasks.start_soon(first.poller.next_result, bool)
         await first.wait_for_checks(1)
         with anyio.fail_after(60), pytest.raises(RuntimeError, match="no disk"):
-            await second.poller.next(fail)
+            await second.poller.next_result(fail)
         first.threads.clear()
         await first.wait_for_checks()
         tasks.cancel_scope.cancel()
@@ -164,12 +164,12 @@ async def test_checks_continue_when_the_poller_running_them_is_cancelled():
 
     async def check_for_both():
         with of_first:
-            await first.poller.next(bool)
+            await first.poller.next_result(bool)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(check_for_both)
         await first.wait_for_checks(1)
-        tasks.start_soon(second.poller.next, bool)
+        tasks.start_soon(second.poller.next_result, bool)
         await second.wait_for_checks()
         of_first.cancel()
         second.threads.clear()
@@ -181,9 +181,9 @@ async def test_a_poller_due_sooner_does_not_wait_for_a_slow_one():
     slow, quick = CountedChecks(interval_s=FOREVER_S), CountedChecks()
     await settle_all(slow, quick)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(slow.poller.next, bool)
+        tasks.start_soon(slow.poller.next_result, bool)
         await anyio.sleep(0.01)
-        tasks.start_soon(quick.poller.next, bool)
+        tasks.start_soon(quick.poller.next_result, bool)
         await quick.wait_for_checks()
         tasks.cancel_scope.cancel()
     assert slow.threads == []
@@ -197,7 +197,7 @@ async def test_a_check_that_may_block_runs_in_its_own_thread(why):
     await settle_all(shared, apart)
     async with anyio.create_task_group() as tasks:
         for one in (shared, apart):
-            tasks.start_soon(one.poller.next, bool)
+            tasks.start_soon(one.poller.next_result, bool)
         for one in (shared, apart):
             await one.wait_for_checks()
         tasks.cancel_scope.cancel()

@@ -149,12 +149,12 @@ def transit(data):
     """Check that the readable part of a history survives a round trip, or that the file is rejected."""
     try:
         check_version(data)
-        entries = list(EntryDecoder([data]).entities())
+        entries = list(EntryDecoder([data]).decode_entries())
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
     again = EntryDecoder(encode_file(entries))
-    assert [_whole(entry) for entry in again.entities()] == [_whole(entry) for entry in entries]
+    assert [_whole(entry) for entry in again.decode_entries()] == [_whole(entry) for entry in entries]
     assert not again.broken
 
 

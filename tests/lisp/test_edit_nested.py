@@ -209,7 +209,7 @@ def test_every_nested_form_is_a_target_and_stays_in_its_brackets(sources):
         tops = len(Document(text).reading.forms)
         assert sum(unit.is_nested for unit in document.units) >= 3 * tops
         for unit in document.units:
-            rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
+            rest = document.line_text(unit.line)[unit.start - document.positions.line_start(unit.line) :]
             edit = {0: Replace(Target(unit.line, rest), "(x\n  y)")}
             result = apply_edits(document, edit, SearchLimits(padding=0))
             assert isinstance(result, EditedText), (name, unit)

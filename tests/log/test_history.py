@@ -49,7 +49,7 @@ def ended(path, *entries):
 
 
 def stored(path):
-    return tuple(EntryDecoder([path.read_bytes()]).entities())
+    return tuple(EntryDecoder([path.read_bytes()]).decode_entries())
 
 
 def test_a_first_start_finds_no_history_and_counts_from_one(path):

@@ -41,7 +41,7 @@ def fail(*_):
 
 def lines(path):
     decoder = EntryDecoder([path.read_bytes()])
-    return [entry.line for entry in decoder.entities()], decoder.broken
+    return [entry.line for entry in decoder.decode_entries()], decoder.broken
 
 
 def test_nothing_is_appended_beyond_the_maximum_size(path):
@@ -58,7 +58,7 @@ def test_a_removed_file_is_created_again_with_all_entries(path):
     file = created(path, code(1))
     file.append([code(2)], no_entries)
     path.unlink()
-    file.check()
+    file.detect_replacement()
     file.append([code(3)], lambda: [code(1), code(2), code(3)])
     assert (file.size, lines(path)) == (path.stat().st_size, ([1, 2, 3], 0))
 
@@ -69,7 +69,7 @@ def test_a_file_that_was_replaced_is_continued(path):
     other = path.with_name("other")
     other.write_bytes(b"".join(encode_file([code(5)])))
     other.replace(path)
-    file.check()
+    file.detect_replacement()
     file.append([code(6)], no_entries)
     assert (file.size, lines(path)) == (path.stat().st_size, ([5, 6], 0))
 
@@ -77,10 +77,10 @@ def test_a_file_that_was_replaced_is_continued(path):
 def test_an_unchanged_file_stays_open(path):
     file = created(path, code(1))
     file.append([code(2)], no_entries)
-    file.check()
+    file.detect_replacement()
     file.append([code(3)], no_entries)
     file.close()
-    file.check()
+    file.detect_replacement()
     file.append([code(4)], no_entries)
     assert lines(path) == ([1, 2, 3, 4], 0)
 

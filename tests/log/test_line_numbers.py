@@ -22,9 +22,9 @@ def loaded(path, last_known=0):
 def test_lines_are_reserved_again_when_half_are_used(path):
     numbers = loaded(path, 6)
     assert (numbers.next_line, int(path.read_text())) == (7, 7 + RESERVED_LINES)
-    assert not numbers.note(7 + RESERVED_LINES // 2 - 2)
+    assert not numbers.record_used_line(7 + RESERVED_LINES // 2 - 2)
     assert not numbers.needs_extension
-    assert numbers.note(7 + RESERVED_LINES // 2)
+    assert numbers.record_used_line(7 + RESERVED_LINES // 2)
     assert numbers.needs_extension
     numbers.extend()
     assert int(path.read_text()) > 7 + RESERVED_LINES
@@ -35,7 +35,7 @@ def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path):
     numbers = loaded(path)
     amounts = []
     for _ in range(12):
-        numbers.note(int(path.read_text()))
+        numbers.record_used_line(int(path.read_text()))
         numbers.extend()
         amounts.append(int(path.read_text()) - numbers.next_line)
     assert amounts == sorted(amounts)
@@ -44,7 +44,7 @@ def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path):
 
 def test_a_log_waits_once_for_reserved_lines_until_the_disk_works_again(path):
     numbers = loaded(path)
-    numbers.note(RESERVED_LINES)
+    numbers.record_used_line(RESERVED_LINES)
     assert numbers.may_be_exhausted
     numbers.await_extension()
     assert numbers.is_stalled
@@ -58,7 +58,7 @@ def test_a_log_waits_once_for_reserved_lines_until_the_disk_works_again(path):
 def test_a_waiting_log_continues_when_lines_are_reserved(path, monkeypatch):
     monkeypatch.setattr("codriver.log.line_numbers.MAX_RESERVATION_WAIT_S", 60)
     numbers = loaded(path)
-    numbers.note(RESERVED_LINES)
+    numbers.record_used_line(RESERVED_LINES)
     extending = threading.Thread(target=numbers.extend)
     extending.start()
     numbers.await_extension()

@@ -323,7 +323,7 @@ def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_
     (tmp_path / "spill").write_text("in the way")
     told = []
     store = make_store()
-    store.begin(told.append)
+    store.start_cleanup(told.append)
     text = GrowingText(store, "e1.stdout", 1)
     for _ in range(3):
         text.add("x" * 1000)

@@ -56,7 +56,7 @@ def line(*parts):
 def read(*chunks):
     """Return the entities of a file, the number of broken lines, and whether its end was truncated."""
     lines = EntryDecoder(chunks)
-    return list(lines.entities()), lines.broken, lines.is_torn
+    return list(lines.decode_entries()), lines.broken, lines.is_torn
 
 
 def cut(content, places):

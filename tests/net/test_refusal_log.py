@@ -9,11 +9,11 @@ def test_refusals_are_logged_once_a_minute_and_counted_in_between(caplog):
     now = [0.0]
     refusals = RefusalLog(logging.getLogger("refusals"), clock=lambda: now[0])
     for _ in range(1000):
-        refusals.note("no token")
-        refusals.note("no JSON")
+        refusals.log_refusal("no token")
+        refusals.log_refusal("no JSON")
     now[0] = MIN_MESSAGE_INTERVAL_S
-    refusals.note("no token")
-    refusals.note("no token")
+    refusals.log_refusal("no token")
+    refusals.log_refusal("no token")
     assert [record.getMessage() for record in caplog.records] == [
         "no token",
         "no JSON",

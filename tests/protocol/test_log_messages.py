@@ -50,12 +50,12 @@ def messages(clock):
 
 def test_a_client_gets_only_messages_at_or_above_its_level(messages):
     deaf, all_ears, picky = Client(), Client(), Client()
-    messages.note("warning", "before anybody asked")
+    messages.send("warning", "before anybody asked")
     messages.set_level(all_ears, "info")
     messages.set_level(picky, "error")
-    messages.note("warning", "lost", "codriver.repls")
-    messages.note("error", "broken")
-    messages.note("debug", "nothing")
+    messages.send("warning", "lost", "codriver.repls")
+    messages.send("error", "broken")
+    messages.send("debug", "nothing")
     assert [one["data"] for one in all_ears.pop_messages()] == ["lost", "broken"]
     assert picky.pop_messages() == [{"level": "error", "logger": "codriver", "data": "broken"}]
     assert deaf.pop_messages() == []
@@ -64,13 +64,13 @@ def test_a_client_gets_only_messages_at_or_above_its_level(messages):
 def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
     client = Client()
     messages.set_level(client, "debug")
-    messages.note("info", "one")
+    messages.send("info", "one")
     messages.set_level(client, "warning")
-    messages.note("info", "two")
-    messages.note("warning", "three")
+    messages.send("info", "two")
+    messages.send("warning", "three")
     assert [one["data"] for one in client.pop_messages()] == ["one", "three"]
     messages.remove_client(client)
-    messages.note("critical", "four")
+    messages.send("critical", "four")
     assert client.pop_messages() == []
 
 
@@ -78,11 +78,11 @@ def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock
     client = Client()
     messages.set_level(client, "info")
     for number in range(10 * MAX_BURST_MESSAGES):
-        messages.note("info", f"message {number}")
+        messages.send("info", f"message {number}")
     assert len(client.pop_messages()) == MAX_BURST_MESSAGES
     clock.now += 1
-    messages.note("info", "at last")
-    messages.note("info", "too soon")
+    messages.send("info", "at last")
+    messages.send("info", "too soon")
     assert [one["data"] for one in client.pop_messages()] == [
         f"at last ({9 * MAX_BURST_MESSAGES} messages before this one were left out)"
     ]
@@ -91,7 +91,7 @@ def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock
 def test_a_message_is_short_and_contains_no_secret(messages):
     client = Client()
     messages.set_level(client, "info")
-    messages.note("info", f"it is {SECRET}, and a half: \ud800 " + "x" * 5000)
+    messages.send("info", f"it is {SECRET}, and a half: \ud800 " + "x" * 5000)
     (message,) = client.pop_messages()
     assert SECRET not in message["data"]
     assert len(message["data"]) <= 1000
@@ -126,8 +126,8 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     with messages.sending_to(client, "warning"):
         pass
     for number in range(MAX_STORED_MESSAGES + 10):
-        messages.note("info", "beneath it")
-        messages.note("warning", f"message {number}")
+        messages.send("info", "beneath it")
+        messages.send("warning", f"message {number}")
     assert client.pop_messages() == []
     with messages.sending_to(client, "warning"):
         seen = client.pop_messages()
@@ -136,7 +136,7 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
         seen[0]["data"] == f"message {MAX_STORED_MESSAGES // 2 + 10} "
         f"({MAX_STORED_MESSAGES // 2 + 10} messages before this one were left out)"
     )
-    messages.note("error", "after the answer")
+    messages.send("error", "after the answer")
     assert client.pop_messages() == []
 
 

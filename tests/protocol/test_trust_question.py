@@ -53,5 +53,5 @@ async def test_permission_for_another_language_is_requested_only_if_python_repla
     (question,) = map(json.loads, said.splitlines())
     assert question["method"] == ELICIT_METHOD
     assert "/there/python" in question["params"]["message"]
-    await questions.end()
+    await questions.stop()
     assert not outbox.pop_batch()

@@ -91,10 +91,10 @@ def live(case, folder):
     """Import the old version, load the changed files, and return the rows of the load and the leaves."""
     place(case, folder, "old")
     texts = Texts(folder)
-    texts.begin()
+    texts.start_recording()
     drift = Drift(texts)
     names = import_package(folder, case["package"])
-    texts.note()
+    texts.record_names()
     texts.read_recent_sources()
     files = {name: getattr(sys.modules[name], "__file__", "") for name in list(sys.modules) if name in names}
     changed = [name for name, file in files.items() if os.path.relpath(file, folder) in case["changed"]]
@@ -105,7 +105,7 @@ def live(case, folder):
     for name in [name for name, error in errors.items() if error]:  # it may have needed a module that came later
         rows[name], errors[name] = load(name, files[name], drift)
     found = [row for of_module in rows.values() for row in of_module]
-    found += drift.rows(folder)
+    found += drift.find_differences(folder)
     found = [row for row in found if row["kind"] in (*STAYS, "detached")]
     return {"names": names, "leaves": shapes(names), "rows": found, "errors": list(filter(None, errors.values()))}
 
@@ -113,8 +113,8 @@ def live(case, folder):
 def load(name, file, drift):
     """Load a module, and return the rows about it and the error."""
     text = Path(file).read_text()
-    made = ModuleLoad(name, file, text, UndoRecords([]).of(""), drift, home=sys)
-    made.begin()
+    made = ModuleLoad(name, file, text, UndoRecords([]).record_for(""), drift, home=sys)
+    made.prepare()
     error, has_failed = "", True
     try:
         steps = made.plan_steps()
@@ -126,7 +126,7 @@ def load(name, file, drift):
     except Exception:  # noqa: BLE001  # it is the outcome
         error = traceback.format_exc()[-600:]
     finally:
-        made.end(has_failed=has_failed)
+        made.finish(has_failed=has_failed)
     return made.renewed, error
 
 

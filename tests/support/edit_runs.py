@@ -94,10 +94,10 @@ def fresh(case, folder):
 def live(case, folder):
     written(folder, case["texts"])
     texts = Texts(folder)
-    texts.begin()
+    texts.start_recording()
     drift = Drift(texts)
     space = imported(case)
-    texts.note()
+    texts.record_names()
     texts.read_recent_sources()
     before = probed(case, space)
     exec(case["use"], space)
@@ -105,8 +105,8 @@ def live(case, folder):
     for name in dict.fromkeys(one[0] for one in case["edits"]):
         file = Path(folder, *name.split(".")).with_suffix(".py")
         file.write_text(after[name])
-        load = ModuleLoad(name, str(file), after[name], UndoRecords([]).of(""), drift, home=sys)
-        load.begin()
+        load = ModuleLoad(name, str(file), after[name], UndoRecords([]).record_for(""), drift, home=sys)
+        load.prepare()
         failed = True
         try:
             steps = load.plan_steps()
@@ -117,10 +117,10 @@ def live(case, folder):
         except Exception as caught:  # noqa: BLE001  # it is the outcome
             error = "".join(traceback.format_exception(type(caught), caught, caught.__traceback__)[-4:])
         finally:
-            load.end(has_failed=failed)
+            load.finish(has_failed=failed)
         rows += load.renewed
         load = steps = step = None
-    rows += drift.rows(folder)
+    rows += drift.find_differences(folder)
     return {"before": before, "probed": probed(case, space), "rows": rows, "error": error, "ran": ran}
 
 

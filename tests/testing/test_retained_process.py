@@ -149,12 +149,12 @@ def trace_of(function):
 def test_a_failure_of_a_rerun_test_is_not_retained(tmp_path):
     events = Written()
     keeper = FailureKeeper(events, str(tmp_path))
-    keeper.note("first", trace_of(lambda: 1 / 0))
+    keeper.store_first("first", trace_of(lambda: 1 / 0))
     keeper.discard("other")
-    keeper.note("second", trace_of(lambda: 2 / 0))
+    keeper.store_first("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "first"
     keeper.discard("first")
     keeper.wait()
     assert events.events == [("not-kept", {"reason": NO_FRAMES_MESSAGE})]
-    keeper.note("second", trace_of(lambda: 2 / 0))
+    keeper.store_first("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "second"

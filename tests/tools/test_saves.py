@@ -10,7 +10,7 @@ def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
     saves = SavedFiles()
-    saves.note([tmp_path / "a.py", tmp_path / "b.py", tmp_path / "gone.py"])
+    saves.record_stamps([tmp_path / "a.py", tmp_path / "b.py", tmp_path / "gone.py"])
     assert saves.stamps == source_file_stamps(tmp_path)
 
 

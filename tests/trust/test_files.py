@@ -59,7 +59,7 @@ def history_file(live):
 
 def history_texts(live):
     file = history_file(live)
-    return [entry.text for entry in EntryDecoder([file.read_bytes()]).entities()] if file else []
+    return [entry.text for entry in EntryDecoder([file.read_bytes()]).decode_entries()] if file else []
 
 
 def refused_start(folder, *options):

@@ -181,7 +181,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
     poller = Poller(scan, interval_s=SCAN_INTERVAL_S, rest_times=REST_TIMES)
     while True:
-        seen = await poller.next(is_changed)
+        seen = await poller.next_result(is_changed)
         core.report(seen)
 
 

@@ -59,7 +59,7 @@ class SavedFileLoader:
         )
         while True:
             if self._services.live.settings.watch:
-                now = await poller.next()
+                now = await poller.next_result()
                 if not self._services.ledger.saves.is_writing:
                     await self._load_all(self._saved(now))
             else:

@@ -59,7 +59,7 @@ class LiveSettings:
         """Check the files until cancelled, apply changes and log them."""
         poller = Poller(self._reloader.check, interval_s=SETTINGS_CHECK_INTERVAL_S, rests_first=True)
         while True:
-            change = await poller.next(lambda found: found is not None)
+            change = await poller.next_result(lambda found: found is not None)
             if change is None:
                 continue
             before, self.settings, core.settings = self.settings, change.settings, change.settings

@@ -236,7 +236,7 @@ class Server:
         self._tasks.start_soon(self._stop_on_signals)
         self._tasks.start_soon(parts.history.run, disk_error_reporter(self._core, "history-unwritable"))
         self._tasks.start_soon(parts.recorder.run, partial(disk_error_reporter, self._core))
-        parts.transcripts.store.begin(disk_error_reporter(self._core, "spill-unwritable"))
+        parts.transcripts.store.start_cleanup(disk_error_reporter(self._core, "spill-unwritable"))
         parts.protocol.broadcast.followers.add(parts.recorder.log_grew)
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
@@ -255,7 +255,7 @@ class Server:
         """Notify clients when skills have changed."""
         poller = Poller(self._parts.skills.changed, interval_s=self._skills_s, rests_first=True)
         while True:
-            await poller.next(bool)
+            await poller.next_result(bool)
             self._core.report(ResourcesChanged())
 
     async def _listen(self, effect: OpenListener) -> None:
@@ -358,7 +358,7 @@ class Server:
             recipe_of=self._parts.recipe_of,
             added_kinds=features.repl_kinds(),
         )
-        discovery.begin()
+        discovery.report_configured()
         self._live.discovery = discovery
         self._tasks.start_soon(discovery.run)
         for part in features.feature_parts():
@@ -370,7 +370,7 @@ class Server:
         """Print a line for each REPL or client that connects or disconnects."""
         arrivals = ConnectionChanges()
         while True:
-            for line in arrivals.lines(self._core.state.repls.values(), self._parts.clients.counters()):
+            for line in arrivals.describe_changes(self._core.state.repls.values(), self._parts.clients.counters()):
                 print(escape_to_one_line(f"{time.strftime('%H:%M:%S')} {line}"), flush=True)  # noqa: T201  # as above
             await anyio.sleep(ARRIVAL_CHECK_INTERVAL_S)
 
@@ -410,7 +410,7 @@ class Server:
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("add pending entries to the log", partial(in_thread, parts.logbook.log.add_waiting))
         add("write the tool lists for relays", parts.stored_lists.end)
-        add("write the record of clients", parts.seen.end)
+        add("write the record of clients", parts.seen.wait_until_written)
         add("remove the image files", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         for part in features.feature_parts():
@@ -500,7 +500,7 @@ class ConnectionChanges:
     _repls: dict[str, str] = field(default_factory=dict)
     _clients: dict[str, str] = field(default_factory=dict)
 
-    def lines(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def describe_changes(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Yield a line for each REPL or client that has connected or disconnected."""
         now = {repl.key: f"{repl.origin.text}, {repl.dialect}" for repl in repls if repl.phase == "connected"}
         for key in now.keys() - self._repls.keys():

@@ -62,11 +62,11 @@ class StoredLists:
         entry: Answer = {**who, "greeting": greeting, "tools": tools}
         if self._stored.get(_who(entry)) != entry:
             self._stored[_who(entry)] = entry
-            self._writes.start(partial(store_client_entry, self._workspace, entry))
+            self._writes.schedule(partial(store_client_entry, self._workspace, entry))
 
     async def end(self) -> None:
         """Wait until everything is written."""
-        await self._writes.end()
+        await self._writes.wait_until_written()
 
 
 def store_client_entry(workspace: Path, client: Answer, *, only_new: bool = False) -> None:

@@ -159,7 +159,7 @@ def build_server_parts(
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, hooks=features.adapter_hooks(),
         )  # fmt: skip
         stored_lists, seen = StoredLists(workspace), SeenClients()
-        clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
+        clients = Clients(core, introduced=lambda name: seen.record(client_slug(name)))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
             changed_since=partial(_changed_since, workspace),
@@ -235,7 +235,7 @@ def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]
     """Return the performers of effects that the parts provide."""
     return {
         **parts.repls.performers,
-        dispatch.RunJob: parts.services.tests.begin,
+        dispatch.RunJob: parts.services.tests.start_job,
         dispatch.StopEvaluation: partial(_stop_evaluation, parts),
         dispatch.AppendEntry: parts.logbook.perform,
         dispatch.StoreDocument: lambda effect: parts.recorder.remember(

@@ -286,7 +286,7 @@ def _answer(
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
         running = FollowedEvaluation(connection, timeout_s, lambda: repl_phases(connection), waiting, printed)
-        return running.answer(tool, arguments, first)
+        return running.await_answer(tool, arguments, first)
 
 
 def list_repls(connection: client.Connection) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class FollowedEvaluation:
     waiting: WaitingLine
     printed_counts: dict[str, int]
 
-    def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
+    def await_answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make the call, print its output as it arrives, and return the answer when it finishes or times out.
 
         `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
@@ -137,11 +137,11 @@ class FollowedTestRun:
     """The number of characters of output that have been printed."""
     _progress: str = field(default="", init=False)
 
-    def words(self) -> str:
+    def progress_text(self) -> str:
         """Return a text with the progress of the run, to display while waiting."""
         return self._progress
 
-    def answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def await_answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "the tests begin", 0

@@ -50,7 +50,7 @@ class Follower:
     max_text_bytes: int = MAX_TEXT_BYTES
     logs: tuple[EventLog, ...] = ()
 
-    def next(self, wait_ms: int = REQUEST_TIMEOUT_MS) -> tuple[list[dict[str, Any]], bool]:
+    def next_entries(self, wait_ms: int = REQUEST_TIMEOUT_MS) -> tuple[list[dict[str, Any]], bool]:
         """Wait for new entries and return them, and whether some were evicted before they could be read.
 
         Returns no entries after `wait_ms` without new ones.
@@ -110,7 +110,7 @@ def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dic
     try:
         while True:
             try:
-                entries, gap = follower.next()
+                entries, gap = follower.next_entries()
             except (client.ConnectionClosedError, OSError):
                 session = follower.connection.session
                 follower.connection.close()

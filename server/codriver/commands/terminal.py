@@ -88,7 +88,7 @@ def _write(text: str, *, err: bool) -> None:
     with waiting.lock if waiting else nullcontext():
         if waiting:
             waiting.erase()
-            waiting.note(text)
+            waiting.record_output(text)
         # Otherwise click would remove escape sequences from piped text, which belong to the program's output.
         click.echo(text, nl=False, err=err, color=True)
 
@@ -154,7 +154,7 @@ class WaitingLine:
                 click.echo(f"\r{ERASE_REST_OF_LINE}", nl=False, err=True, color=True)
                 self._is_drawn = False
 
-    def note(self, text: str) -> None:
+    def record_output(self, text: str) -> None:
         """Record that text was written."""
         self._last_output = time.monotonic()
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
@@ -168,7 +168,7 @@ class WaitingLine:
         try:
             yield
         finally:
-            self.note("\n")
+            self.record_output("\n")
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
             "junit": str(report_file) if junit is not None else None,
         }  # fmt: skip
         running = FollowedTestRun(connection, timeout, is_quiet)
-        with waiting_line(lambda: describe_starting_repls(root) or running.words()):
+        with waiting_line(lambda: describe_starting_repls(root) or running.progress_text()):
             answer = _answer(running, {key: value for key, value in given.items() if value}, root)
         with convert_field_errors("run_tests"):
             cases = _cases(answer, namespaces[0] if namespaces else "tests", root)
@@ -187,7 +187,7 @@ def _answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path
     seen: list[dict[str, Any]] = []
     try:
         while True:
-            answer = running.answer(arguments)
+            answer = running.await_answer(arguments)
             if answer.get("reason") not in REPL_DEPENDENT_REASONS:
                 return answer
             # A REPL may have connected since the answer, so try once more.

@@ -62,7 +62,7 @@ class Poller(Generic[T]):
         self._is_short = False
         self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
-    async def next(self, is_changed: Callable[[T], bool] | None = None) -> T:
+    async def next_result(self, is_changed: Callable[[T], bool] | None = None) -> T:
         """Return the result of the next check when it is due.
 
         With `is_changed`, return the next result for which it returns True. It is called in the polling thread.

@@ -261,7 +261,7 @@ class GrowingText:
 
     def drop_file(self) -> SpillFile:
         """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
-        self._store.dropped(self._sizes.pop(0))
+        self._store.record_dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.record_emptied(self)
         return self._files.pop(0)
@@ -337,7 +337,7 @@ class GrowingText:
         """Record that writing failed. It is attempted again when more text has been added."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
-            self._store.failed(error)
+            self._store.record_error(error)
             self._end_moving()
 
     def _end_moving(self) -> None:

@@ -280,7 +280,7 @@ class History:
 
     def record_used_line(self, line: int) -> None:
         """Record that the log has used a line number, so that no later run reuses it."""
-        if self._line_numbers.note(line):
+        if self._line_numbers.record_used_line(line):
             self._wake()
             if self._line_numbers.may_be_exhausted:
                 if self._writer is None:
@@ -400,7 +400,7 @@ class History:
         with self._syncing:
             try:
                 self._line_numbers.renew()
-                self._file.check()
+                self._file.detect_replacement()
                 self._write_pending()
                 if self._file.size and self._is_too_long():
                     self._compact()

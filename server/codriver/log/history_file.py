@@ -90,7 +90,7 @@ class HistoryFile:
         if self._appended_bytes > self._most_bytes // 8:
             self._appended = None
 
-    def check(self) -> None:
+    def detect_replacement(self) -> None:
         """Arrange for the file to be reopened if another program has changed or replaced it."""
         with self.writing:
             if self._descriptor is None:

@@ -93,7 +93,7 @@ def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None 
         head = next(chunks, b"")
         check_version(head)
         lines = EntryDecoder(chain([head], chunks))
-        for entity in lines.entities():
+        for entity in lines.decode_entries():
             newest.add(entity)
     return ReadResult(newest, lines.broken, lines.is_torn)
 

@@ -69,7 +69,7 @@ class LineNumbers:
         self._sync()
         self._low_from = self._reserved - self._amount // 2
 
-    def note(self, line: int) -> bool:
+    def record_used_line(self, line: int) -> bool:
         """Record that the log has used a line number. Return whether half of the reserved lines are used."""
         if line >= self.next_line:
             self.next_line = line + 1

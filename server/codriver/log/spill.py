@@ -320,7 +320,7 @@ class SpillStore:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def begin(self, report: Callable[[str | None], None] | None = None) -> None:
+    def start_cleanup(self, report: Callable[[str | None], None] | None = None) -> None:
         """Start removing the directories of servers that were killed, in the thread for the disk.
 
         `report` receives a message when strings cannot be written, and None when they can be written again. It is
@@ -388,11 +388,11 @@ class SpillStore:
         self._spilling[text] = None
         self.issue.report_recovery()
 
-    def failed(self, error: OSError) -> None:
+    def record_error(self, error: OSError) -> None:
         """Record a disk error. The caller holds the lock."""
         self.issue.met(error)
 
-    def dropped(self, size: int) -> None:
+    def record_dropped(self, size: int) -> None:
         """Record that a file of `size` bytes is no longer needed. The caller holds the lock."""
         self.bytes -= size
 

@@ -124,9 +124,9 @@ class Transcript:
 
     def reported_positions(self, caller: Hashable) -> Mapping[str, int]:
         """Return the number of characters of each part that were reported to a caller."""
-        return NO_POSITIONS if self._reported is None else self._reported.of(caller)
+        return NO_POSITIONS if self._reported is None else self._reported.positions_of(caller)
 
-    def report(self, caller: Hashable, positions: Mapping[str, int]) -> None:
+    def record_reported(self, caller: Hashable, positions: Mapping[str, int]) -> None:
         """Record that an answer reported the parts up to these positions to a caller."""
         if self._reported is None:
             self._reported = ReportedPositions()
@@ -393,7 +393,7 @@ class ReportedPositions:
     def __init__(self) -> None:
         self._positions: Recent[Hashable, dict[str, int]] = Recent(MAX_CALLERS)
 
-    def of(self, caller: Hashable) -> Mapping[str, int]:
+    def positions_of(self, caller: Hashable) -> Mapping[str, int]:
         """Return the positions of one caller. Parts that were never reported are missing."""
         return self._positions.get(caller, NO_POSITIONS)
 

@@ -122,7 +122,7 @@ class EntryDecoder:
         self.broken = 0
         self.is_torn = False
 
-    def entities(self) -> Iterator[Entry]:
+    def decode_entries(self) -> Iterator[Entry]:
         """Yield the entries in order. The first line, which has the version, is skipped.
 
         Raises:

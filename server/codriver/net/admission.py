@@ -165,7 +165,7 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
     if owner == GONE_USER_ID:
         return False  # the peer disconnected before its user could be found
     if owner is not None and not is_mine(owner):
-        refusals.note("refused a connection from another user of this machine")
+        refusals.log_refusal("refused a connection from another user of this machine")
         return False
     return True
 
@@ -209,7 +209,7 @@ class Admission:
                 patience.deadline = min(patience.deadline, anyio.current_time() + MAX_FIRST_LINE_WAIT_S)
                 match classify_first_bytes(data):
                     case "refuse":
-                        self._refusals.note("refused a connection that does not speak JSON")
+                        self._refusals.log_refusal("refused a connection that does not speak JSON")
                         return None
                     case "json" if self._token is None and not _may_introduce(data):
                         return AdmittedPeer(data)
@@ -231,13 +231,15 @@ class Admission:
                 return AdmittedPeer(data)  # the mistake is answered later
             given, token, session, named_workspace, given_names = {}, "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
-            self._refusals.note("refused a connection without the token")
+            self._refusals.log_refusal("refused a connection without the token")
             return None
         if session != self._session_id:
-            self._refusals.note("refused a connection that expects another server: it read an outdated port file")
+            self._refusals.log_refusal(
+                "refused a connection that expects another server: it read an outdated port file"
+            )
             return None
         if named_workspace is not None and not await self._send_workspace(stream, named_workspace):
-            self._refusals.note(
+            self._refusals.log_refusal(
                 "refused a connection that expects another workspace, whose port file names this server"
             )
             return None

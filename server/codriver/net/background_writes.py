@@ -20,7 +20,7 @@ class BackgroundWrites:
         self._tasks = TaskSet()
         self._lock = anyio.Lock()
 
-    def start(self, write: Callable[[], None]) -> None:
+    def schedule(self, write: Callable[[], None]) -> None:
         """Schedule a write to run after all earlier ones."""
         self._tasks.start(self._run(write))
 
@@ -28,6 +28,6 @@ class BackgroundWrites:
         async with self._lock:
             await anyio.to_thread.run_sync(write)
 
-    async def end(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait until all scheduled writes have finished."""
         await self._tasks.join()

@@ -22,7 +22,7 @@ class RefusalLog:
         self._logged_at: dict[str, float] = {}
         self._unlogged: dict[str, int] = {}
 
-    def note(self, reason: str) -> None:
+    def log_refusal(self, reason: str) -> None:
         """Log a refusal, or count it if one with the same reason was logged within the last minute."""
         now = self._clock()
         if now - self._logged_at.get(reason, -MIN_MESSAGE_INTERVAL_S) < MIN_MESSAGE_INTERVAL_S:

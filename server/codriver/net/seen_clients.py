@@ -44,7 +44,7 @@ class SeenClients:
         self._noted: dict[str, float] = {}
         """The time at which each client was last recorded, by the clock of the event loop."""
 
-    def note(self, who: str) -> None:
+    def record(self, who: str) -> None:
         """Record that a client with this name has connected."""
         if (
             not who
@@ -55,11 +55,11 @@ class SeenClients:
         now = anyio.current_time()
         if now - self._noted.get(who, -MIN_RECORD_INTERVAL_S) >= MIN_RECORD_INTERVAL_S:
             self._noted[who] = now
-            self._writes.start(partial(record_client, who, time.time()))
+            self._writes.schedule(partial(record_client, who, time.time()))
 
-    async def end(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait until everything is written."""
-        await self._writes.end()
+        await self._writes.wait_until_written()
 
 
 def record_client(who: str, now_s: float) -> None:

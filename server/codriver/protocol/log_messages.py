@@ -77,7 +77,7 @@ class LogMessages:
         self._counts = [0] * len(LEVELS)
         self._listeners: dict[ClientSession, MessageListener] = {}
 
-    def note(self, level: str, text: str, logger: str = ROOT) -> None:
+    def send(self, level: str, text: str, logger: str = ROOT) -> None:
         """Send a message to each listener at this level, and store it for clients that enable messages later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
@@ -88,7 +88,7 @@ class LogMessages:
 
     def perform(self, effect: SendLogMessage) -> None:
         """Send a message of the core."""
-        self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
+        self.send(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 
     def set_level(self, client: ClientSession, level: str) -> None:
         """Send messages of `level` and above to a client from now on."""
@@ -177,7 +177,7 @@ class _LogRecordHandler(logging.Handler):
         allowance = ".".join(record.name.split(".")[:2])
         record_message = level, record.getMessage(), allowance
         if threading.get_ident() == self._thread:
-            self._messages.note(*record_message)
+            self._messages.send(*record_message)
         else:
             with suppress(RuntimeError):  # the server has ended
-                self._loop.call_soon_threadsafe(self._messages.note, *record_message)
+                self._loop.call_soon_threadsafe(self._messages.send, *record_message)

@@ -147,7 +147,7 @@ class McpServer:
         finally:
             self.log_messages.remove_client(session)
             stream.discard_buffer()
-            await plain.end()
+            await plain.stop_all()
 
     async def _load_sdk_once(self) -> Sdk:
         """Return the SDK's part, created for the first client that needs it.
@@ -162,7 +162,7 @@ class McpServer:
 
     async def end(self) -> None:
         """Stop the background tasks."""
-        await self._decisions.end()
+        await self._decisions.stop()
         if self._sdk is not None:
             await self._sdk.end()
 
@@ -202,7 +202,7 @@ class SdkChannel(Protocol):
     async def accept(self, message: Any) -> None:
         """Process a message, which `read` has returned."""
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Mark the end of the messages, so that `run` returns."""
 
 
@@ -258,7 +258,7 @@ class MessageStream:
             if data is not None:
                 self._plain.hang_up()
             if self._behind is not None:
-                self._behind.end()
+                self._behind.end_input()
 
     async def _more(self) -> bytes | None:
         """Return the next bytes. If the line was abandoned, return a newline instead, so that the line is reported."""

@@ -345,7 +345,7 @@ class PlainRequests:
             self.cancel(identity)
             self.replies.put(identity, PlainRequest(identity, "", {}).refused(CLOSED))
 
-    async def end(self) -> None:
+    async def stop_all(self) -> None:
         """Stop every request, because nothing can be answered any more, and wait until effects are cleaned up."""
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)

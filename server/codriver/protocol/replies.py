@@ -38,7 +38,7 @@ class Batch:
         """Stop waiting for a request that is answered or will not be."""
         self._waiting.discard(identity)
 
-    def end(self) -> None:
+    def end_messages(self) -> None:
         """Record that all messages of the batch were read."""
         self._is_whole = True
 
@@ -69,7 +69,7 @@ class Replies:
             yield
         finally:
             self._reading = None
-            batch.end()
+            batch.end_messages()
             self._send(batch)
 
     def name(self, names: dict[str, str]) -> None:

@@ -223,7 +223,7 @@ class Resources:
         """Return the feature's resources that a URI belongs to. A last part may be empty."""
         return self._added.get((kind, len(parts) - 1 if parts and not parts[-1] else len(parts)))
 
-    async def check(self, uri: str, protocol: str, client: ClientSession) -> None:
+    async def check_exists(self, uri: str, protocol: str, client: ClientSession) -> None:
         """Check that a resource exists, without using a REPL or the network. Skills are read from disk.
 
         Raises:

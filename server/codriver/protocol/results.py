@@ -334,7 +334,7 @@ class Results:
             RequestRefusedError: there is no such resource.
         """
         self._broadcast.mark_log_as_known(client)
-        await self._resources.check(params["uri"], version, client)
+        await self._resources.check_exists(params["uri"], version, client)
         client.subscribed.add(params["uri"])
         return {}
 

@@ -60,7 +60,7 @@ class TrustDecisions:
         """Interpreter named in the answer to a client's call."""
         self._tasks = TaskSet()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Stop asking, because the server stops."""
         await self._tasks.end()
 

@@ -183,7 +183,7 @@ class EventRecorder:
             Entry(UNASSIGNED_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id)
         )
 
-    def end(self, repl_id: str) -> None:
+    def flush_output(self, repl_id: str) -> None:
         """Record the buffered output of a REPL whose connection has ended."""
         repl = self._core.state.repls.get(repl_id)
         for stream, rest in self._logbook.flush_chunks(repl_id):

@@ -56,7 +56,7 @@ class Runner:
         self._overlong: dict[str, str] = {}
         """Why each evaluation that exceeded its time limit is being ended, as a message."""
 
-    def begin(self, effect: dispatch.RunEvaluation) -> None:
+    def start_evaluation(self, effect: dispatch.RunEvaluation) -> None:
         """Start an evaluation. Its end is always reported, at the latest when the connection ends."""
         evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
@@ -94,7 +94,7 @@ class Runner:
             await adapter.open_session(effect.request.session, shares_names=True)
             if evaluation in self._running:
                 adapter.start_evaluation(effect.request, on_end, _limits(effect))
-        except Exception as error:  # noqa: BLE001  # as in `begin`
+        except Exception as error:  # noqa: BLE001  # as in `start_evaluation`
             on_end(error)
 
     def _finish(self, evaluation: str, how: Ending | Exception) -> None:

@@ -173,7 +173,7 @@ class ReplSupervisor:
             dispatch.StartGracePeriod: partial(
                 self._begin, "ending a disconnected client's evaluations", self._await_grace
             ),
-            dispatch.RunEvaluation: self._runner.begin,
+            dispatch.RunEvaluation: self._runner.start_evaluation,
             dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
             dispatch.WakeWaiters: self._events.wake_waiters,
@@ -229,7 +229,7 @@ class ReplSupervisor:
                     cause = self._errors.report(f"the connection to the REPL {repl_id}", error)
         finally:
             connection.over.set()
-            self._events.end(repl_id)
+            self._events.flush_output(repl_id)
             if self._connections.get(repl_id) is connection:
                 del self._connections[repl_id]
         if not connection.scope.cancel_called and self._core.state.lifecycle.phase in ("starting", "started"):

@@ -45,7 +45,7 @@ class HookFile:
     is_executable: bool = False
     next: str = ""
 
-    def words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
+    def command_words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
         """Return the command line of the hook program.
 
         Its first word is the program's name if that is on the PATH and the file may be shared, and the program's path
@@ -93,7 +93,7 @@ def plan_hooks(
         server = entry_name(scope or client.scopes[0], launch.workspace)
         for file in known.get(client.id, ()):
             target = _Target(client, file, launch, contents)
-            words = file.words(launch, environment)
+            words = file.command_words(launch, environment)
             text = file.text(words, server, is_windows=environment.platform == "windows")
             names_paths = not file.is_private and str(hook_file(launch.relay)) in text
             if names_paths and is_versioned(launch.workspace) and not force:

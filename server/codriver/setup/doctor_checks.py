@@ -346,7 +346,7 @@ class _Runner:
         return f"{event} {elapsed_ms} ms {excerpt}", answer.startswith(("{", "no server"))
 
     def _run_program_hook(self, client: Client, file: HookFile, event: str) -> str:
-        words = list(file.words(self._launch, self._environment))
+        words = list(file.command_words(self._launch, self._environment))
         words[0] = self._environment.which(words[0]) or words[0]
         try:
             done = subprocess.run(  # noqa: S603  # Codriver's own program with the command line that `init` installs

@@ -62,16 +62,18 @@ class RecordedExecutions:
         self._preloaded |= found.preloaded
         whole = found.whole_files() if is_finished else frozenset()
         test_files = {*found.file_of.values()}
-        used = {file: self._digests.of(file) for file in found.files - test_files} if whole else {}
+        used = {file: self._digests.digest_file(file) for file in found.files - test_files} if whole else {}
         executed_in: dict[str, set[str]] = {file: {file} for file in test_files}
         for nodeid, functions in found.by_test.items():
             executed_in[found.file_of[nodeid]].update(function.file for function in functions)
         for file in test_files:
             if file in whole:
                 # Test files use code of other test files only if they executed some of it.
-                of_tests = {test_file: self._digests.of(test_file) for test_file in executed_in[file] & test_files}
+                of_tests = {
+                    test_file: self._digests.digest_file(test_file) for test_file in executed_in[file] & test_files
+                }
                 self._whole[file] = _Contents({**used, **of_tests})
-            elif file in self._whole and not self._whole[file].is_current(self._digests.of):
+            elif file in self._whole and not self._whole[file].is_current(self._digests.digest_file):
                 del self._whole[file]
         while self._entries > MAX_RECORDED_FUNCTIONS:
             oldest = next(iter(self._by_test))
@@ -100,7 +102,7 @@ class RecordedExecutions:
         digests = {file: digest(content) for file, content in before.items()}
 
         def of(file: str) -> str:
-            return digests.get(file) or self._digests.of(file)
+            return digests.get(file) or self._digests.digest_file(file)
 
         found = [
             file
@@ -110,7 +112,7 @@ class RecordedExecutions:
         executing = {file for file, _ in self.tests_of(changed)}
         for file in found:
             for test_file in before if file not in executing else ():
-                self._whole[file].accept(test_file, self._digests.of(test_file))
+                self._whole[file].accept(test_file, self._digests.digest_file(test_file))
         return frozenset(found)
 
     def _matching(self, changed: Collection[Function]) -> set[Function]:

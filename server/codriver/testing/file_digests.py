@@ -26,7 +26,7 @@ class FileDigests:
         self._known: dict[str, tuple[files.Stamp, str]] = {}
         """Stamps and digests by path."""
 
-    def of(self, file: str) -> str:
+    def digest_file(self, file: str) -> str:
         """Return the digest of a file, or `MISSING`. Blocks."""
         path = Path(file)
         try:

@@ -74,7 +74,7 @@ class RetainedFailure:
         self._retained: _RetainedRunProcess | None = None
         self._evaluating: dict[str, _FrameEvaluation] = {}
 
-    def of(self, run: str) -> RetainedProcess | None:
+    def process_of_run(self, run: str) -> RetainedProcess | None:
         """Return the process of a run, if it is retained."""
         retained = self._retained
         return retained.process if retained is not None and retained.run == run else None
@@ -111,11 +111,11 @@ class RetainedFailure:
 
     # Code
 
-    def begin(self, effect: RunJob) -> None:
+    def start_evaluation(self, effect: RunJob) -> None:
         """Start evaluating code in a frame. Its end is always reported."""
         job = effect.request.job
         assert isinstance(job, FrameCode)  # noqa: S101  # the caller always sets it
-        evaluating = self._evaluating[effect.request.id] = _FrameEvaluation(self.of(job.run))
+        evaluating = self._evaluating[effect.request.id] = _FrameEvaluation(self.process_of_run(job.run))
         self._tasks.start_soon(self._run, effect.request.id, job, evaluating, effect.max_run_ms / 1000)
 
     async def _run(self, identity: str, job: FrameCode, evaluating: _FrameEvaluation, most_s: float) -> None:

@@ -141,7 +141,7 @@ class JobReport:
         return self.has_finished and not (self.job.spec.chosen or self.report.counts.deselected or self.report.error)
 
     @property
-    def counts(self) -> bool:
+    def is_relevant(self) -> bool:
         """Return whether the run is relevant for the workspace.
 
         It is if a caller requested the run, and its files are still the same.
@@ -209,13 +209,15 @@ class TestJobs:
             return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
         return self._reports.get(job)
 
-    def finished(self) -> list[tuple[str, JobReport]]:
+    def finished_runs(self) -> list[tuple[str, JobReport]]:
         """Return the finished runs that count, by id, newest first."""
-        return [(name, job_report) for name, job_report in reversed(list(self._reports.items())) if job_report.counts]
+        return [
+            (name, job_report) for name, job_report in reversed(list(self._reports.items())) if job_report.is_relevant
+        ]
 
     def last_requested(self) -> tuple[str, JobReport] | None:
         """Return the id and report of the last finished run whose tests a caller selected, or None."""
-        runs = ((name, found) for name, found in self.finished() if found.job.purpose == "tests")
+        runs = ((name, found) for name, found in self.finished_runs() if found.job.purpose == "tests")
         return next(((name, found) for name, found in runs if found.job.spec.chosen is None), None)
 
     def tested_until_ms(self) -> int:
@@ -224,7 +226,7 @@ class TestJobs:
         This is the start of the last finished run of all tests or of all affected ones, or else the start of this
         server.
         """
-        for name, job_report in self.finished():
+        for name, job_report in self.finished_runs():
             started_ms = self._core.state.evaluations[name].started_at if name in self._core.state.evaluations else None
             if job_report.is_complete and started_ms is not None:
                 return started_ms
@@ -236,11 +238,11 @@ class TestJobs:
         if job_report is not None:
             self._reports[job] = replace(job_report, is_undone=True)
 
-    def begin(self, effect: RunJob) -> None:
+    def start_job(self, effect: RunJob) -> None:
         """Start a job. Its end is always reported."""
         job = effect.request.job
         if isinstance(job, FrameCode):
-            self.failure.begin(effect)
+            self.failure.start_evaluation(effect)
             return
         assert isinstance(job, TestJob)  # noqa: S101  # the caller always sets it
         running = self._running[effect.request.id] = _RunningJob(job)

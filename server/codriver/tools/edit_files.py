@@ -131,7 +131,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     )  # fmt: skip
     if arguments.test:
         services.tests.end_comparisons()
-    await steps.check(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
+    await steps.check_steps(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
     act = Act(partial(restore_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     result = await act.run(partial(edit_unseen_by_watchers, call, edit))
     if "reason" not in steps.fields:

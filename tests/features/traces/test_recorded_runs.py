@@ -72,7 +72,7 @@ def test_the_newest_runs_are_kept(runs, monkeypatch):
     assert len(query_result(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
     runs.store("e2", run_text((0, "total", ["1"], "2")))
     runs.store("e3", run_text((0, "total", ["1"], "2")))
-    assert runs.ids() == ("e2", "e3")
+    assert runs.evaluation_ids() == ("e2", "e3")
     assert runs.get("e1") is None
     assert query_result(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
 

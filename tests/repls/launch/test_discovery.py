@@ -223,7 +223,7 @@ async def test_an_evaluation_may_become_available_until_the_first_search_ends(tm
         port_files=(),
         recipe_of=partial(find_recipe, workspace=tmp_path, environ=os.environ),
     )
-    finder.begin()
+    finder.report_configured()
     assert shell.core.state.lifecycle.is_searching
     assert "evaluate" in shell.core.state.capabilities()
     async with anyio.create_task_group() as tasks:
@@ -243,7 +243,7 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
     finder = Discovery(
         core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=(), recipe_of=recipe_in(tmp_path)
     )  # fmt: skip
-    finder.begin()
+    finder.report_configured()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(finder.run)
         await until(lambda: "process:python" in shell.core.state.repls)

@@ -55,7 +55,7 @@ def load_edit(tmp_path, monkeypatch):
     """Return a function that imports two modules, edits the first one, and returns the rows of its load."""
     monkeypatch.syspath_prepend(str(tmp_path))
     texts = ProjectTexts(tmp_path)
-    texts.begin()
+    texts.start_recording()
 
     def load(*changes):
         file = tmp_path / "shop_of_faults.py"
@@ -64,14 +64,14 @@ def load_edit(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         for name in ("shop_of_faults", "basket_of_faults"):
             importlib.import_module(name)
-        texts.note()
+        texts.record_names()
         texts.read_recent_sources()
         text = SHOP
         for old, new in changes:
             text = text.replace(old, new)
         file.write_text(text)
-        load = ModuleLoad("shop_of_faults", str(file), text, UndoRecords([]).of(""), Drift(texts), home=sys)
-        load.begin()
+        load = ModuleLoad("shop_of_faults", str(file), text, UndoRecords([]).record_for(""), Drift(texts), home=sys)
+        load.prepare()
         has_failed = True
         try:
             steps = load.plan_steps()
@@ -81,11 +81,11 @@ def load_edit(tmp_path, monkeypatch):
                 step.act()
             has_failed = False
         finally:
-            load.end(has_failed=has_failed)
+            load.finish(has_failed=has_failed)
         return load.module, load.renewed
 
     yield load
-    texts.end()
+    texts.stop_recording()
     for name in ("shop_of_faults", "basket_of_faults"):
         sys.modules.pop(name, None)
 

@@ -22,9 +22,9 @@ def texts(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = set(sys.modules)
     made = ProjectTexts(tmp_path)
-    made.begin()
+    made.start_recording()
     yield made
-    made.end()
+    made.stop_recording()
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
@@ -47,8 +47,8 @@ def test_compiled_code_of_an_old_source_is_never_used(texts, tmp_path, second):
         stamp = second * 10**9 + number * 100
         os.utime(file, ns=(stamp, stamp))
         assert number == load("quick_a").X, "the second and the size are those of before"
-        texts.note()
-        assert texts.of("quick_a").data == file.read_bytes()
+        texts.record_names()
+        assert texts.find_load("quick_a").data == file.read_bytes()
     assert list((tmp_path / "__pycache__").iterdir())
 
 
@@ -94,26 +94,26 @@ def test_every_way_of_loading_is_recorded(texts, tmp_path):
     spec = importlib.util.spec_from_file_location("by_place_e", tmp_path / "free_e.py")
     module = sys.modules["by_place_e"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    texts.note()
-    assert {texts.of(name).data for name in ("pack_e", "pack_e.inner", "by_place_e")} == {
+    texts.record_names()
+    assert {texts.find_load(name).data for name in ("pack_e", "pack_e.inner", "by_place_e")} == {
         b"from . import inner\n", b"X = 1\n", b"X = 2\n",
     }  # fmt: skip
     (package / "inner.py").write_bytes(b"X = 3\n")
     importlib.reload(sys.modules["pack_e.inner"])
-    texts.note()
-    assert texts.of("pack_e.inner").data == b"X = 3\n"
+    texts.record_names()
+    assert texts.find_load("pack_e.inner").data == b"X = 3\n"
 
 
 def test_getting_code_from_a_loader_does_not_count_as_a_load(texts, tmp_path):
     file = tmp_path / "asked_f.py"
     file.write_bytes(b"X = 1\n")
     module = load("asked_f")
-    texts.note()
+    texts.record_names()
     texts.read_recent_sources()
     file.write_bytes(b"X = 22\n")
     module.__spec__.loader.get_code("asked_f")
-    texts.check()
-    assert texts.of("asked_f").data == b"X = 1\n"
+    texts.record_new_loads()
+    assert texts.find_load("asked_f").data == b"X = 1\n"
 
 
 def test_modules_from_archives_have_no_source(texts, tmp_path, monkeypatch):
@@ -121,8 +121,8 @@ def test_modules_from_archives_have_no_source(texts, tmp_path, monkeypatch):
         archive.writestr("zipped_g.py", "X = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
     load("zipped_g")
-    texts.note()
-    assert texts.of("zipped_g").data is None
+    texts.record_names()
+    assert texts.find_load("zipped_g").data is None
 
 
 def test_recording_modules_does_not_inspect_their_values(texts, tmp_path):
@@ -133,7 +133,7 @@ lazy = Lazy()
 """
     (tmp_path / "lazy_h.py").write_text(text)
     load("lazy_h")
-    texts.note()
+    texts.record_names()
     texts.read_recent_sources()
 
 
@@ -141,8 +141,8 @@ def test_sources_are_stored_compressed(texts, tmp_path):
     text = "".join(f"def function_{number}(first, second):\n    return first * second\n" for number in range(200))
     (tmp_path / "long_i.py").write_text(text)
     load("long_i")
-    texts.note()
-    assert texts.of("long_i").stored_bytes < len(text) / 2
+    texts.record_names()
+    assert texts.find_load("long_i").stored_bytes < len(text) / 2
 
 
 def test_a_project_module_that_replaces_an_installed_one_is_recorded(texts, tmp_path):
@@ -152,18 +152,18 @@ def test_a_project_module_that_replaces_an_installed_one_is_recorded(texts, tmp_
     sys.path.insert(0, str(installed))
     try:
         assert load("twice_j").X == 1
-        texts.note()
-        assert texts.of("twice_j") is None
+        texts.record_names()
+        assert texts.find_load("twice_j") is None
     finally:
         sys.path.remove(str(installed))
     (tmp_path / "twice_j.py").write_bytes(b"X = 2\n")
     assert load("twice_j").X == 2
-    assert texts.of("twice_j").data == b"X = 2\n"
+    assert texts.find_load("twice_j").data == b"X = 2\n"
 
 
 def test_modules_of_the_worker_are_not_part_of_a_project():
     sources = LoadedSources()
-    sources.note()
+    sources.record_names()
     worker, others = [], []
     for name in sources.loads:
         (worker if name.startswith("codriver.repls.worker.") else others).append(name)

@@ -27,7 +27,7 @@ class Project:
         sys.modules.pop(name, None)
         importlib.invalidate_caches()
         module = importlib.import_module(name)
-        self.texts.note()
+        self.texts.record_names()
         self.texts.read_recent_sources()
         return module
 
@@ -39,9 +39,9 @@ class Project:
             assert old in text
             text = text.replace(old, new)
         file.write_text(text)
-        held = self.holds.of(hold)
+        held = self.holds.record_for(hold)
         load = ModuleLoad(name, str(file), text, held, self.drift, home=sys)
-        load.begin()
+        load.prepare()
         failed = True
         try:
             steps = None if whole else load.plan_steps()
@@ -52,11 +52,11 @@ class Project:
             self.value = [ABSENT, *[one for one in values if one is not ABSENT]][-1]
             failed = False
         finally:
-            load.end(has_failed=failed)
+            load.finish(has_failed=failed)
         return {(row["name"], row["kind"], row.get("of", "")) for row in load.renewed}
 
     def rows(self):
-        return self.drift.rows(str(self.folder))
+        return self.drift.find_differences(str(self.folder))
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def project(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
     made = Project(tmp_path)
-    made.texts.begin()
+    made.texts.start_recording()
     yield made
-    made.texts.end()
+    made.texts.stop_recording()
     for name in set(sys.modules) - before:
         sys.modules.pop(name, None)
 
@@ -390,7 +390,7 @@ def test_undoing_a_load_restores_everything(project):
     )
     assert (shop.Status.PAID.value, shop.Cart.limit, shop.LIMIT, shop.rate.__defaults__[0]) == (8, 6, 4, 5)
     (project.folder / "shop_o.py").write_text(before)
-    assert project.holds.end("act", puts_back=True) == []
+    assert project.holds.close_record("act", puts_back=True) == []
     assert (shop.Status.PAID, shop.rate, shop.rate.__code__) == (paid, rate, code)
     assert (shop.Cart.limit, shop.LIMIT, shop.rate.__defaults__[0], hasattr(shop.Cart, "half")) == (5, 3, 2, False)
     assert list(shop.Status) == [paid, shop.Status.OPEN]
@@ -501,7 +501,7 @@ def test_a_module_from_an_archive_is_not_reported_as_deleted(project):
         importlib.import_module("zipped_w")
     finally:
         sys.path.remove(str(archive))
-    project.texts.note()
+    project.texts.record_names()
     project.texts.read_recent_sources()
     assert [row for row in project.rows() if row["kind"] == "deleted"] == []
 

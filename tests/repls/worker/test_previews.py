@@ -37,7 +37,7 @@ def table():
 
 def printed(value, asked=None, start=0):
     printer = Printer(25, 7, asked)
-    return printer.print_from(value, start), printer.cuts.words()
+    return printer.print_from(value, start), printer.cuts.describe()
 
 
 @pytest.mark.parametrize(

@@ -81,15 +81,17 @@ class Project:
         self.names.append(name)
         importlib.invalidate_caches()
         module = importlib.import_module(name)
-        self.texts.note()
+        self.texts.record_names()
         self.texts.read_recent_sources()
         return module
 
     def rows(self, only=""):
-        return {(row["module"], row["name"], row["kind"]) for row in self.drift.rows(str(self.folder), only)}
+        return {
+            (row["module"], row["name"], row["kind"]) for row in self.drift.find_differences(str(self.folder), only)
+        }
 
     def parts(self):
-        return {(row["name"], row["kind"], row.get("of", "")) for row in self.drift.rows(str(self.folder))}
+        return {(row["name"], row["kind"], row.get("of", "")) for row in self.drift.find_differences(str(self.folder))}
 
 
 @pytest.fixture
@@ -97,9 +99,9 @@ def project(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = Project(tmp_path)
-    made.texts.begin()
+    made.texts.start_recording()
     yield made
-    made.texts.end()
+    made.texts.stop_recording()
     for name in made.names:
         sys.modules.pop(name, None)
 
@@ -192,7 +194,7 @@ def test_a_name_imported_before_a_reload_is_reported_as_old(project):
     old = {("high_d", name, "old") for name in ("rate", "Shape", "decorated")} | {("low_d", "Shape", "instances")}
     assert project.rows() == old
     assert project.rows("old") == old
-    counted = next(row for row in project.drift.rows(str(project.folder)) if row["kind"] == "instances")
+    counted = next(row for row in project.drift.find_differences(str(project.folder)) if row["kind"] == "instances")
     assert counted["of"] == "2"
 
 
@@ -231,7 +233,7 @@ def test_a_change_hidden_by_a_decorator_is_reported(project):
 
 
 def test_modules_outside_the_project_are_ignored(project, tmp_path_factory):
-    assert Drift().rows(str(tmp_path_factory.mktemp("empty"))) == []
+    assert Drift().find_differences(str(tmp_path_factory.mktemp("empty"))) == []
     assert project.rows() == set()
 
 
@@ -379,6 +381,6 @@ def test_a_source_that_was_not_read_in_time_is_unknown(project):
     importlib.invalidate_caches()
     project.names.append("low_m")
     importlib.import_module("low_m")
-    project.texts.note()
+    project.texts.record_names()
     project.edit("low_m", ("x * 2", "x * 3"))
     assert project.rows() == {("low_m", "low_m.py", "unknown")}

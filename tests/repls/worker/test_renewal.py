@@ -154,7 +154,7 @@ def test_closures_that_cannot_be_updated_are_reported_while_they_exist(request):
         update_remaining_objects(low, before, closures=former)
 
         def told():
-            return {(one, count) for _, one, count in former.counts({name: (low, "low.py")})}
+            return {(one, count) for _, one, count in former.count_outdated({name: (low, "low.py")})}
 
         assert told() == {("changed", 1), ("gone", 2)}
         assert held[0]() == 1

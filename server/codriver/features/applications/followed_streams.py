@@ -31,7 +31,7 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
     follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))
     try:
         while True:
-            entities, gap = follower.next()
+            entities, gap = follower.next_entries()
             if gap:
                 echo(GAP_MESSAGE, err=True)
             print_entries([entity for entity in entities if None in ops or entity.get("op") in ops], as_json=as_json)

@@ -225,7 +225,7 @@ def _document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshR
     recording = chosen.recording
     check_format(recording.dialect, form)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
-    with waiting_line(lambda: runs.progress.words(recording.repl)):
+    with waiting_line(lambda: runs.progress.describe(recording.repl)):
         checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     report_differences(document.checked)

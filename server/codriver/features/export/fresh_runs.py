@@ -107,7 +107,7 @@ class Progress:
             self.started += 1
             yield evaluation
 
-    def words(self, repl: str) -> str:
+    def describe(self, repl: str) -> str:
         """Return a line for a terminal that describes the progress of the run in the REPL."""
         if not self.started:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
@@ -124,7 +124,7 @@ class OutputPrinter:
         """Print the output of a stream, holding back text that may be the beginning of a secret."""
         echo(self._streams[stream].feed(text), err=True, end="")
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """Print the output that was held back."""
         for stream in self._streams.values():
             echo(stream.flush(), err=True, end="")
@@ -223,7 +223,7 @@ class FreshRuns:
             )
             if repl.dialect != "unknown":
                 await repl.run("0")  # the application declares its sensitive values before the run and at its end
-            printed.end()
+            printed.flush()
         checked_strictly = map(require_identical_images, checked) if self.is_strict else checked
         return tuple(without_secrets(check, self.clean) for check in checked_strictly)
 

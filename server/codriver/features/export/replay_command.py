@@ -97,7 +97,7 @@ def replay_command(
         is_chosen=bool(repl),
         python=python,
     )
-    with waiting_line(lambda: runs.progress.words(runs.words)):
+    with waiting_line(lambda: runs.progress.describe(runs.words)):
         checked = anyio.run(runs.verify, recording)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:

@@ -271,7 +271,7 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
         editor = "VS Code"
     if editor is None:
         return answer
-    call.services.delivered.notes.note(notebook.who, [subject])
+    call.services.delivered.notes.record_received(notebook.who, [subject])
     name = notebook.path.name
     note = f"{editor} has this folder open: unsaved changes to {name} in it will conflict with what was written"
     return replace(answer, fields=with_notes(dict(answer.fields), [note]))

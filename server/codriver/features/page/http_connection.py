@@ -84,22 +84,22 @@ class HttpConnection:
             else:
                 return None
 
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a complete response."""
-        await self.begin(status, {**headers, "content-length": str(len(body))})
+        await self.start_response(status, {**headers, "content-length": str(len(body))})
         if body:
             await self.send(body)
-        await self.end()
+        await self.finish_response()
 
-    async def begin(self, status: int, headers: Headers) -> None:
-        """Start a response. Send its body with `send`, and finish it with `end`."""
+    async def start_response(self, status: int, headers: Headers) -> None:
+        """Start a response. Send its body with `send`, and finish it with `finish_response`."""
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
         """Send a chunk of the body."""
         await self._write(h11.Data(data=data))
 
-    async def end(self) -> None:
+    async def finish_response(self) -> None:
         """Finish the body."""
         await self._write(h11.EndOfMessage())
 

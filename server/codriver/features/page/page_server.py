@@ -134,7 +134,7 @@ class PageServer:
                 with self._connections.admit() as connection:
                     await self._converse(stream, connection)
         except* TooManyConnectionsError:
-            self._refusals.note(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
+            self._refusals.log_refusal(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the browser closed the connection
         except* Exception:
@@ -146,7 +146,7 @@ class PageServer:
         while (request := await connection.wait_for(http.request)) is not None:
             kind = classify_request(request, self._access)
             if kind == "refuse":
-                self._refusals.note("refused a request to the page")
+                self._refusals.log_refusal("refused a request to the page")
                 return
             connection.has_been_used = True
             if kind == "file":
@@ -159,9 +159,9 @@ class PageServer:
     async def _serve_file(self, http: HttpConnection, request: Request) -> None:
         file = self._files.get(request.target)
         if file is None:
-            await http.answer(404, SECURITY_HEADERS, b"")
+            await http.respond(404, SECURITY_HEADERS, b"")
         else:
-            await http.answer(200, file.headers, file.body)
+            await http.respond(200, file.headers, file.body)
 
     async def _serve_frame(self, http: HttpConnection, request: Request) -> None:
         body = self._calls.frame(request.target)
@@ -170,7 +170,7 @@ class PageServer:
             "content-security-policy": FRAME_POLICY,
             "content-type": "text/html; charset=utf-8",
         }
-        await http.answer(404 if body is None else 200, headers, body or b"")
+        await http.respond(404 if body is None else 200, headers, body or b"")
 
     async def _answer_post(self, http: HttpConnection, kind: Kind, request: Request) -> None:
         try:
@@ -187,16 +187,16 @@ class PageServer:
             else:
                 with self._human() as client:
                     text = await self._calls.answer(request.target.removeprefix(CALL_PATH_PREFIX), given, client)
-                    await http.answer(
+                    await http.respond(
                         200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, text.encode("utf-8", "replace")
                     )
                 return
         except BadBodyError:
-            await http.answer(400, SECURITY_HEADERS, b"")
+            await http.respond(400, SECURITY_HEADERS, b"")
         except UnknownCallError:
-            await http.answer(404, SECURITY_HEADERS, b"")
+            await http.respond(404, SECURITY_HEADERS, b"")
         else:
-            await http.answer(200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, json.dumps(answer).encode())
+            await http.respond(200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, json.dumps(answer).encode())
 
     async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
         """Exchange a code for the token, and remove the file that contains the code."""
@@ -209,7 +209,7 @@ class PageServer:
     async def _stream_events(self, http: HttpConnection, given: RequestBody) -> None:
         """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
-        await http.begin(200, {**SECURITY_HEADERS, "content-type": "text/event-stream"})
+        await http.start_response(200, {**SECURITY_HEADERS, "content-type": "text/event-stream"})
         with self._human() as client, self._count_view():
             async with anyio.create_task_group() as tasks:
 

@@ -229,7 +229,7 @@ class RecordedRuns:
             found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
         self.store(identity, json.dumps(found))
 
-    def ids(self) -> tuple[str, ...]:
+    def evaluation_ids(self) -> tuple[str, ...]:
         """Return the evaluations whose runs are stored, oldest first."""
         with self._lock:
             return tuple(self._unparsed)
@@ -254,7 +254,7 @@ class RecordedRuns:
 
     def snapshot(self) -> Snapshot:
         """Return the calls and arguments of all stored runs as entities."""
-        for evaluation in self.ids():
+        for evaluation in self.evaluation_ids():
             run = self.get(evaluation)
             with self._lock:
                 if run is not None and evaluation in self._unparsed and evaluation not in self._rows:

@@ -51,7 +51,12 @@ def start_comparison(call: Call, job: str) -> None:
     Does nothing if the run was compared before or no test failed.
     """
     job_report, ledger = call.services.tests.report(job), call.services.ledger
-    if job_report is not None and job_report.counts and job_report.report.failures and job not in ledger.tests.compared:
+    if (
+        job_report is not None
+        and job_report.is_relevant
+        and job_report.report.failures
+        and job not in ledger.tests.compared
+    ):
         ledger.tests.compared[job] = ""
         ledger.start_soon(_compare, call, job, job_report)
 
@@ -99,7 +104,7 @@ async def _difference(call: Call, job: str, job_report: JobReport) -> str:
 
 def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFinished, int] | None:
     """Return the first failed test that passed in its previous run, and the start of that run. Skip slow tests."""
-    runs = call.services.tests.finished()
+    runs = call.services.tests.finished_runs()
     older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
     spec = job_report.job.spec
     for test in job_report.report.failures:

@@ -56,13 +56,13 @@ async def find_run(call: Call, evaluation: str) -> Run:
     except MalformedRunError:
         run = None
     if run is None:
-        raise NoRunError(evaluation, runs.ids())
+        raise NoRunError(evaluation, runs.evaluation_ids())
     return run
 
 
 async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
     """Add the outline of the recorded calls to an answer about an evaluation."""
-    if evaluation not in call.services.part(RecordedRuns).ids():
+    if evaluation not in call.services.part(RecordedRuns).evaluation_ids():
         return answer
     try:
         fields = _fields(await find_run(call, evaluation), str(call.services.workspace))

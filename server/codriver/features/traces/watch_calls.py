@@ -48,7 +48,7 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
     repl, who = resolve_session(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
     watches = call.services.part(CallWatches)
     if arguments.limit == 0:
-        active = watches.of(repl.id, who, arguments.function)
+        active = watches.find(repl.id, who, arguments.function)
         for watch in active:
             await watches.end(watch)
         return Answer({"existed": bool(active)})

@@ -131,7 +131,7 @@ class CallWatches:
         self._observing = ExitStack()
         """Observes the core's state while there are watches."""
 
-    def of(self, repl: str, who: str, function: str) -> list[CallWatch]:
+    def find(self, repl: str, who: str, function: str) -> list[CallWatch]:
         """Return the watches of a caller for a function of a REPL."""
         key = (repl, who, function)
         return [watch for watch in self._watches.values() if (watch.repl, watch.who, watch.function) == key]

@@ -238,7 +238,7 @@ class EvaluationTasks:
         """Return the tasks that a client started over its connection, oldest first."""
         return [task for task in self._tasks.values() if task.client is client]
 
-    async def end(self) -> None:
+    async def wait_for_calls(self) -> None:
         """Wait until all calls have finished, because the server stops."""
         await self._running.end()
 
@@ -268,7 +268,7 @@ class EvaluationTasks:
     async def _run(self, task: Task, tool: Tool, arguments: dict[str, Any], token: object) -> None:
         async def report(elapsed_s: float, words: str) -> None:
             words = self._caller.redactor(words)
-            task.report(words)
+            task.report_progress(words)
             # Tasks of 2026-07-28 have no progress.
             if token is not None and (task.fails or not task.is_detached):
                 related = {"_meta": {RELATED_TASK_KEY: {"taskId": task.id}}} if task.fails else {}
@@ -278,7 +278,7 @@ class EvaluationTasks:
         gone = {"code": INTERNAL_ERROR, "message": "the call was abandoned and has no answer"}
         try:
             with task.scope:
-                task.end(await self._caller.run(task.client, tool, arguments, report, lasting=task))
+                task.complete(await self._caller.run(task.client, tool, arguments, report, lasting=task))
         except Exception:
             logger.exception("the task of %s failed", tool.name)
             gone = {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
@@ -326,7 +326,7 @@ class EvaluationTasks:
 
     async def _update(self, _ctx: Context, params: UpdateParams) -> dict[str, Any]:
         task = self._known(params.task_id)
-        answer = params.input_responses.get(task.key)
+        answer = params.input_responses.get(task.input_request_name)
         if task.status == "input_required" and isinstance(answer, dict):
             await self._accept_input(task, answer.get("action"), answer.get("content"))
         return {}
@@ -515,7 +515,7 @@ class Task:
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
 
     @property
-    def key(self) -> str:
+    def input_request_name(self) -> str:
         """Return the name of the last request for input."""
         return f"input-{self.request_number}"
 
@@ -523,7 +523,7 @@ class Task:
         """Wait until the status of the task differs from that at the time of the call."""
         await self._changed.wait()
 
-    def note(self, evaluation: Evaluation) -> None:
+    def follow_evaluation(self, evaluation: Evaluation) -> None:
         """Follow the evaluation that the call waits for."""
         self.evaluation = evaluation.id
         if self.is_final:
@@ -536,12 +536,12 @@ class Task:
             state = "is running" if evaluation.status in OCCUPYING_STATUSES else "is queued"
             self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
 
-    def report(self, words: str) -> None:
+    def report_progress(self, words: str) -> None:
         """Record the message `words` as the task's progress."""
         if self.status == "working":
             self.words, self.updated_ms = words, self.now()
 
-    def end(self, answered: ToolAnswer) -> None:
+    def complete(self, answered: ToolAnswer) -> None:
         """Store the call's answer, and finish the task."""
         self.answered = answered
         if not self.is_final:
@@ -583,7 +583,9 @@ class Task:
         """Return the task in the form of the extension, with its result, error or request for input."""
         task = self.newer()
         if self.status == "input_required":
-            task["inputRequests"] = {self.key: {"method": "elicitation/create", "params": self.elicitation(prompt)}}
+            task["inputRequests"] = {
+                self.input_request_name: {"method": "elicitation/create", "params": self.elicitation(prompt)}
+            }
         elif self.status == "completed" and self.answered is not None:
             task["result"] = result(self.answered)
         elif self.status == "failed":

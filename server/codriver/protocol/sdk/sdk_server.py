@@ -142,7 +142,7 @@ class SdkServer:
 
     async def end(self) -> None:
         """Stop the background tasks."""
-        await self._tasks.end()
+        await self._tasks.wait_for_calls()
 
     def _shared(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
         """Return the handler of a request whose result is shared with plain requests."""
@@ -376,14 +376,14 @@ class SdkConnection:
                 to_sdk.close()
                 messages.close()
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Mark the end of the messages."""
         for to_sdk, _ in (self._session_era, self._stateless_era):
             to_sdk.close()
 
     def discard_messages(self) -> None:
         """Discard the messages passed on, if no loop runs that would read them."""
-        self.end()
+        self.end_input()
         for _, messages in (self._session_era, self._stateless_era):
             messages.close()
 

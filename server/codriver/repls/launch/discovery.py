@@ -64,7 +64,7 @@ class Discovery:
         self._written: dict[str, int] = {}
         """When each port file was written, as of the last check, by REPL id."""
 
-    def begin(self) -> None:
+    def report_configured(self) -> None:
         """Report the configured REPLs to the core, or that a search has started if there are none."""
         if not self._is_configured:
             self._dispatch(ReplSearchChanged(is_under_way=True))
@@ -92,8 +92,8 @@ class Discovery:
                     await self._found_event.wait()
 
     def search_once(self) -> None:
-        """Report what `begin` and `run` would find now, without watching anything. Blocks."""
-        self.begin()
+        """Report what `report_configured` and `run` would find now, without watching anything. Blocks."""
+        self.report_configured()
         self._found = find_port_files(self._workspace, self._port_files)
         if not self._is_configured:
             self._report(None if _lead_on(self._found) else choose_repl(self._workspace, self._recipe_of))

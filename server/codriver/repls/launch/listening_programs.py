@@ -109,5 +109,5 @@ async def watch_listening_programs(core: Core, workspace: Path) -> None:
 
     poller = Poller(programs.search, interval_s=SEARCH_INTERVAL_S, rest_times=MIN_REST_RATIO)
     while True:
-        seen = await poller.next(is_changed)
+        seen = await poller.next_result(is_changed)
         core.report(ProgramsFound(seen))

@@ -175,7 +175,7 @@ class ReplProcess:
             if self._crash is not None and len(self._crash) < MAX_CRASH_LINES:
                 self._crash.append(line[:MAX_LINE_CHARS].strip())
 
-    def report(self, line: str) -> None:
+    def process_watchdog_line(self, line: str) -> None:
         """Process a line that the watchdog reported."""
         word, _, rest = line.partition(" ")
         if word == "pid":
@@ -315,7 +315,7 @@ async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) ->
 async def _await_end(process: Process, running: ReplProcess) -> None:
     """Wait until a REPL without a watchdog has ended."""
     try:
-        running.report(f"exit {await process.wait()}")
+        running.process_watchdog_line(f"exit {await process.wait()}")
     finally:
         running.over.set()
 
@@ -347,7 +347,7 @@ async def _read_reports(reading: int, running: ReplProcess) -> None:
             data = os.read(reading, 4096)
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:
-                running.report(line.decode("utf-8", "replace"))
+                running.process_watchdog_line(line.decode("utf-8", "replace"))
             if not data:
                 running.kill_remaining_group()
                 return
@@ -453,7 +453,7 @@ async def watch_port_files(
 
     poller = Poller(read_all, interval_s=interval_s)
     while True:
-        before = await poller.next(is_changed)
+        before = await poller.next_result(is_changed)
         yield before
 
 

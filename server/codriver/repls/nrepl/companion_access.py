@@ -94,7 +94,7 @@ class _Stream:
         self._listener = listener
         self._on_output = on_output
         self._answer: list[Message] = []
-        self._exchange = connection.begin(self._receive)
+        self._exchange = connection.register(self._receive)
 
     async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
         """Send the expression, and return the replies up to its end.
@@ -113,7 +113,7 @@ class _Stream:
 
     def end(self) -> None:
         """Treat later messages like those of any finished evaluation."""
-        self._connection.end(self._exchange)
+        self._connection.finish(self._exchange)
         self._connection.release(self._exchange)
 
     def _receive(self, message: Message) -> None:

@@ -172,7 +172,7 @@ OnMessage = Callable[[Message], None]
 
 
 class Exchange:
-    """A request and its replies, from `NreplConnection.begin` until its id is forgotten.
+    """A request and its replies, from `NreplConnection.register` until its id is forgotten.
 
     Its outcome is decided once: at its end, or at an earlier failure, after which some servers send nothing.
     """
@@ -329,13 +329,13 @@ class NreplConnection:
         """Return whether a request is waiting for its reply."""
         return bool(self._active)
 
-    def begin(self, on_message: OnMessage, on_decided: Callable[[], None] | None = None) -> Exchange:
+    def register(self, on_message: OnMessage, on_decided: Callable[[], None] | None = None) -> Exchange:
         """Register a request. Its messages are passed to `on_message`, including those received after its end."""
         exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_decided)
         self._active[exchange.id] = exchange
         return exchange
 
-    def end(self, exchange: Exchange) -> None:
+    def finish(self, exchange: Exchange) -> None:
         """Finish an exchange after its `done`, or because nobody waits for it. Harmless if repeated."""
         if exchange.id in self._active:
             self._close(exchange)
@@ -376,7 +376,7 @@ class NreplConnection:
             with anyio.move_on_after(after_failure_s):
                 await exchange.wait_finished()
         is_finished = exchange.is_finished
-        self.end(exchange)
+        self.finish(exchange)
         if is_finished and "done" not in exchange.status:
             self.check_open()
         return is_finished
@@ -420,14 +420,14 @@ class NreplConnection:
             ReplDisconnectedError: the connection ended first.
         """
         messages: list[Message] = []
-        exchange = self.begin(messages.append)
+        exchange = self.register(messages.append)
         try:
             with anyio.move_on_after(timeout_s) as scope:
                 await self.send(exchange, op, fields)
                 await exchange.wait_finished()
         finally:
             exchange.on_message = self._on_stray
-            self.end(exchange)
+            self.finish(exchange)
         if scope.cancelled_caught:
             raise OpTimedOutError(op, timeout_s)
         if not any(message.is_done for message in messages):

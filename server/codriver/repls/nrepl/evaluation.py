@@ -123,7 +123,7 @@ class Evaluation:
             ReplDisconnectedError: the connection to the server is closed.
             SessionNotOpenError: the session is not open.
         """
-        shared.fields.check(request.code)
+        shared.fields.check_code(request.code)
         self._shared = shared
         self._request = request
         self._session = shared.sessions.get(request.session)
@@ -252,12 +252,12 @@ class Evaluation:
         undo_id, undo_records = self._request.undo_id, self._shared.undo_records
         if not undo_id:
             return await act
-        await undo_records.note(undo_id, "before")
+        await undo_records.record_definitions(undo_id, "before")
         try:
             return await act
         finally:
             with anyio.CancelScope(shield=True):
-                await undo_records.note(undo_id, "after")
+                await undo_records.record_definitions(undo_id, "after")
 
     async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Run `act` together with the programs of the request's extras, and return its ending."""
@@ -344,12 +344,12 @@ class Evaluation:
         reports = shared.programs.report_fields
         reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
         connection = self._session.connection
-        self._session.running = exchange = connection.begin(reply.receive, on_decided)
+        self._session.running = exchange = connection.register(reply.receive, on_decided)
         return SentRequest(exchange, reply, connection)
 
     def _finish(self, sent: SentRequest) -> None:
         self._session.running = None
-        sent.connection.end(sent.exchange)
+        sent.connection.finish(sent.exchange)
 
     def _leave(self) -> None:
         """Release the session. Harmless if repeated."""
@@ -405,7 +405,7 @@ class Evaluation:
     async def _store_value(self, seen: str) -> None:
         """Make the REPL retain the last value before the next evaluation replaces it."""
         identity = self._request.id
-        words = await self._shared.introspection.store(
+        words = await self._shared.introspection.store_last_value(
             identity, self._values, self._session.name, seen=seen, limits=self._limits
         )
         if words is not None:

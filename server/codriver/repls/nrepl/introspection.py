@@ -288,7 +288,9 @@ class Introspection:
         require_success("the value", answer, self._dialect)
         return responses.parse_value_part(answer)
 
-    async def store(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
+    async def store_last_value(
+        self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits
+    ) -> str | None:
         """Make the REPL retain the last value of a session, and describe what was cut from it.
 
         Returns None if the REPL did not retain the value.

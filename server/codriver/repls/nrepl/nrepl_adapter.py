@@ -170,7 +170,7 @@ async def connect(  # all but the first are optional
             with anyio.CancelScope(shield=True):
                 await sessions.close_all()
                 if adapter is not None:
-                    await adapter.end()
+                    await adapter.end_evaluations()
 
 
 async def _shake_hands(
@@ -254,7 +254,7 @@ class NreplAdapter(SharedReplOperations):
             op_timeout_s=op_timeout_s,
         )
 
-    async def end(self) -> None:
+    async def end_evaluations(self) -> None:
         """End all running evaluations after the connection was closed."""
         await self._evaluator.end()
         await self._tests.end()
@@ -304,7 +304,7 @@ class NreplAdapter(SharedReplOperations):
             await running.wait_finished()
         if not running.is_finished:
             running.status.add("interrupted")
-            target.connection.end(running)
+            target.connection.finish(running)
             note = "the REPL confirmed the interrupt but did not end the evaluation: its code may still be running"
             if is_idle:
                 # An nREPL session may lose its thread and then accept code without ever running it.
@@ -331,8 +331,8 @@ class NreplAdapter(SharedReplOperations):
             # id. `done` of this op does not end the evaluation.
             receive(replace(message, status=message.status - {"done"}))
 
-        exchange = target.connection.begin(on_message)
-        target.connection.end(exchange)
+        exchange = target.connection.register(on_message)
+        target.connection.finish(exchange)
         with anyio.move_on_after(self._op_timeout_s) as scope:
             await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
         if scope.cancelled_caught:
@@ -383,11 +383,11 @@ class NreplAdapter(SharedReplOperations):
         if op is None:
             return
         connection = self._main.connection
-        exchange = connection.begin(Reply(None, self._listener).receive)
+        exchange = connection.register(Reply(None, self._listener).receive)
         with anyio.move_on_after(self._op_timeout_s):
             await connection.send(exchange, op, self._main.address())
             await exchange.wait_finished()
-        connection.end(exchange)
+        connection.finish(exchange)
 
     def _require(self, capability: str) -> Capability:
         if (support := self.profile.capabilities.get(capability)) is None:

@@ -56,7 +56,7 @@ class RequestFields:
         self._undo_records = undo_records
         self._steps = steps
 
-    def check(self, code: str) -> None:
+    def check_code(self, code: str) -> None:
         """Check that the server can process the code.
 
         Raises:

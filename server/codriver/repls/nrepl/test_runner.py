@@ -267,13 +267,13 @@ class TestRunner:
                 reply.receive(replace(message, fields=reports))
 
         connection = session.connection
-        session.running = exchange = connection.begin(on_message)
+        session.running = exchange = connection.register(on_message)
         try:
             await connection.send(exchange, op, {**session.address(), **fields})
             await exchange.wait_finished()
         finally:
             session.running = None
-            connection.end(exchange)
+            connection.finish(exchange)
         if "interrupted" in exchange.status:
             messages.append(Message(exchange.id, None, frozenset({"interrupted"}), {}))
         elif not any(message.is_done for message in messages):

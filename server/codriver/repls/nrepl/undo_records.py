@@ -34,7 +34,7 @@ class UndoRecords:
         """Return the fields that make the worker record a load, or none if the REPL does not support it."""
         return {UNDO_FIELD: undo_id} if undo_id and RESTORE_OP in self._ops else {}
 
-    async def note(self, undo_id: str, step: str) -> None:
+    async def record_definitions(self, undo_id: str, step: str) -> None:
         """Record the definitions before or after a load, in a REPL whose server does not do so itself.
 
         `step` is `before` or `after`.

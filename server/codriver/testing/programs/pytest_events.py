@@ -138,7 +138,7 @@ class FailurePlugin:
         if report.failed or getattr(report, "outcome", "") == "rerun":
             self.describe(report, call.excinfo)
             if self.keeper is not None:
-                self.keeper.note(display_test_id(item.config, item.nodeid), call.excinfo.tb)
+                self.keeper.store_first(display_test_id(item.config, item.nodeid), call.excinfo.tb)
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
@@ -277,7 +277,9 @@ class EventsPlugin:
         running = next(reversed(self.tests), "") if self.tests else ""
         if excinfo.type is KeyboardInterrupt:
             frames = frame_values(excinfo.tb)
-            self.events.write("interrupted", nodeid=self.name_of(running) if running else "", frames=frames, reason="")
+            self.events.write(
+                "interrupted", nodeid=self.display_id(running) if running else "", frames=frames, reason=""
+            )
         elif not issubclass(excinfo.type, KeyboardInterrupt):
             self.events.write("interrupted", nodeid=running, frames=[], reason=str(excinfo.value))
 
@@ -338,7 +340,7 @@ class EventsPlugin:
         if self.config.pluginmanager.has_plugin("dsession"):
             return
         for item in session.items:
-            self.name_of(item.nodeid)
+            self.display_id(item.nodeid)
         self.write_collected([item.nodeid for item in session.items], self.deselected)
 
     @pytest.hookimpl(optionalhook=True)
@@ -364,7 +366,7 @@ class EventsPlugin:
     def write_collected(self, nodeids: list[str], deselected: int) -> None:
         """Write the tests that will run."""
         self.is_collected, self.collected = True, len(nodeids) + deselected
-        names = [self.name_of(nodeid) for nodeid in nodeids]
+        names = [self.display_id(nodeid) for nodeid in nodeids]
         self.events.write("collected", count=self.collected, deselected=deselected, nodeids=names)
 
     @early
@@ -377,7 +379,7 @@ class EventsPlugin:
         path = os.path.join(str(self.root()), report.nodeid.partition("::")[0])
         self.events.write(
             "test",
-            nodeid=self.name_of(report.nodeid),
+            nodeid=self.display_id(report.nodeid),
             outcome=outcome,
             failures=[] if report.skipped else [self.failure(report, "collect")],
             reason=skip_reason(report) if report.skipped else "",
@@ -482,7 +484,7 @@ class EventsPlugin:
 
     def encode_id(self, nodeid: str) -> str:
         """Return a test's id as pytest prints it, encoded as JSON."""
-        return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encode_json(self.name_of(nodeid)))
+        return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encode_json(self.display_id(nodeid)))
 
     def encode_path(self, path: str) -> str:
         """Return the absolute path of a test's file, encoded as JSON."""
@@ -513,7 +515,7 @@ class EventsPlugin:
         name = COUNT_NAMES[outcome]
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    def name_of(self, nodeid: str) -> str:
+    def display_id(self, nodeid: str) -> str:
         """Return a test's id as pytest prints it, relative to the directory in which pytest was started."""
         printed = self.printed.get(nodeid)
         if printed is None:

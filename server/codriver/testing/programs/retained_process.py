@@ -46,7 +46,7 @@ class FailureKeeper:
         self.obstacle = ""
         """Why there are no frames to retain, if that is known before the end."""
 
-    def note(self, nodeid: str, trace: TracebackType | None) -> None:
+    def store_first(self, nodeid: str, trace: TracebackType | None) -> None:
         """Store the frames of a failure, if it is the first one."""
         if not self._frames:
             self._nodeid = nodeid
@@ -76,7 +76,7 @@ class FailureKeeper:
                 if frame is None:
                     return
                 number += 1
-                self._write(number - 1, self.answer(frame, code))
+                self._write(number - 1, self.evaluate_in_frame(frame, code))
             except KeyboardInterrupt:
                 continue  # an interrupt that arrived after the code finished
 
@@ -96,7 +96,7 @@ class FailureKeeper:
             file.write(ascii(answer))
         os.replace(target + ".new", target)
 
-    def answer(self, number: int, code: str) -> dict[str, str]:
+    def evaluate_in_frame(self, number: int, code: str) -> dict[str, str]:
         """Return the value of code in a frame, or the class and message of its error, and the output of the code."""
         output = io.StringIO()
         streams = sys.stdout, sys.stderr
@@ -118,12 +118,12 @@ class FailureKeeper:
         codes: list[Any] = [compile(tree, "<frame>", "exec", dont_inherit=True)]
         if isinstance(last, ast.Expr):
             codes.append(compile(ast.Expression(last.value), "<frame>", "eval", dont_inherit=True))
-        space.begin(codes)
+        space.prepare(codes)
         try:
             exec(codes[0], space.names)
             value = eval(codes[1], space.names) if len(codes) > 1 else None
         finally:
-            space.end()
+            space.write_back()
         return {"value": "" if value is None else repr(value)}
 
 

@@ -57,7 +57,7 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
             listener.interrupted(error)
             raise
         finally:
-            listener.finished()
+            listener.write_end()
 
     runner._makeResult, runner.run = make_result, run
     for name in ("startTest", "stopTest", "addSuccess", "addError", "addFailure", "addSkip", "addExpectedFailure",
@@ -124,7 +124,7 @@ class Listener:
         for recorder in self.recorders:
             recorder.start()
 
-    def finished(self) -> None:
+    def write_end(self) -> None:
         """Write the end of the run."""
         for recorder in self.recorders:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
@@ -178,7 +178,7 @@ class Listener:
         if isinstance(value, BaseException) and trace is not None:
             failure = describe_error(value, trace, self.executed(), self.parsed)
             if self.keeper is not None:
-                self.keeper.note(test_name(test), trace)
+                self.keeper.store_first(test_name(test), trace)
         message = "".join(traceback.format_exception_only(kind, value)).strip()
         text = "".join(traceback.format_exception(kind, value, trace)) if trace is not None else message
         failure.update(phase="call", message=shorten_middle(message), text=shorten_middle(text), sections=[], part=part)

@@ -306,7 +306,7 @@ def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
     paths = test_paths(workspace) or tuple(
         {
             Path(test.file).parent
-            for _, job_report in call.services.tests.finished()
+            for _, job_report in call.services.tests.finished_runs()
             for test in job_report.report.results
             if test.file
         }
@@ -355,7 +355,7 @@ async def _failed_last(call: Call, related: Collection[Path]) -> list[str]:
     relevant: set[str] = set()
     workspace, last = call.services.workspace, call.services.tests.last_requested()
     is_recent = True
-    for name, job_report in call.services.tests.finished():
+    for name, job_report in call.services.tests.finished_runs():
         for test in job_report.report.results:
             found = _from_workspace(test.nodeid, job_report.job.spec.directory, workspace)
             outcomes.setdefault(found, test.outcome)

@@ -151,7 +151,7 @@ class LiveSteps:
         """Return whether the caller requested the affected tests."""
         return AFFECTED_SELECTOR in self._tests
 
-    async def check(self, files: Iterable[str]) -> None:
+    async def check_steps(self, files: Iterable[str]) -> None:
         """Check that all steps can be done, before anything is written.
 
         Raises:
@@ -211,7 +211,7 @@ class LiveSteps:
         services = self._call.services
         newest = await services.work.files.run(self._call.client, partial(newest_change_ms, services.workspace))
         found: dict[str, str] = {}
-        for name, job_report in reversed(services.tests.finished()):
+        for name, job_report in reversed(services.tests.finished_runs()):
             run = self._call.state.evaluations.get(name)
             if run is not None and (run.started_at or 0) > newest and not job_report.changed_files:
                 found |= outcomes_in(job_report.report, [test.nodeid for test in job_report.report.results])

@@ -193,14 +193,14 @@ async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outco
         outcome = await edit()
         if call.services.live.settings.watch:
             paths = [result.change.path for result in outcome.files]
-            await call.services.work.files.run(call.client, partial(saves.note, paths))
+            await call.services.work.files.run(call.client, partial(saves.record_stamps, paths))
         return outcome
 
 
 def hide_save_from_watchers(services: Services, path: Path) -> None:
     """Make the file watcher ignore the present state of a file that a tool loads. Blocks."""
     if services.live.settings.watch:
-        services.ledger.saves.note([path])
+        services.ledger.saves.record_stamps([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[ChangedCode]:

@@ -599,7 +599,7 @@ def trace_of_tests(call: Call, job: str) -> StackTrace | None:
 
     A failure with frames in which code can be evaluated is preferred, and its frames are numbered.
     """
-    job_report, process = call.services.tests.report(job), call.services.tests.failure.of(job)
+    job_report, process = call.services.tests.report(job), call.services.tests.failure.process_of_run(job)
     failures = (
         [test for test in job_report.report.failures if test.failure is not None] if job_report is not None else []
     )
@@ -653,4 +653,6 @@ def last_failed_tests(call: Call) -> tuple[tuple[str, ...], Path]:
 
 def last_report(call: Call) -> JobReport | None:
     """Return the report of the last finished run that a caller requested."""
-    return next((job_report for _, job_report in call.services.tests.finished() if job_report.report.results), None)
+    return next(
+        (job_report for _, job_report in call.services.tests.finished_runs() if job_report.report.results), None
+    )

@@ -56,7 +56,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
 
 def no_frames_reason(call: Call, run: str) -> str:
     """Return why code cannot be evaluated in the frames of a run, or an empty string if it can."""
-    if call.services.tests.failure.of(run) is not None:
+    if call.services.tests.failure.process_of_run(run) is not None:
         return ""
     job_report = call.services.tests.report(run)
     finished = job_report.report.finished if job_report is not None else None
@@ -69,7 +69,7 @@ def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
     Raises:
         RefusedError: the process of the run has ended, or it has fewer frames.
     """
-    process = call.services.tests.failure.of(run.id)
+    process = call.services.tests.failure.process_of_run(run.id)
     if process is None:
         raise _no_frame(no_frames_reason(call, run.id))
     if frame >= len(process.frames):

@@ -279,7 +279,7 @@ async def _describe_repl_run(
     if not report["tests"] and not report["results"] and not stopped:
         raise _no_tests_error(evaluation.head, output, repl, await _test_names_hint(call, repl))
     delivery = Delivery(call, transcript, arguments)
-    if begin := delivery.begin("stdout"):
+    if begin := delivery.start_position("stdout"):
         output = transcript.out.read(max(begin, transcript.out.total - default_budget(call)), transcript.out.total).text
         output = without_interruption(output) if stopped else output
     delivery.reach("stdout", transcript.out.total)

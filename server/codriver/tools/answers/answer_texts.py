@@ -80,7 +80,7 @@ def _add_short_text(fields: dict[str, object], transcript: Transcript, images: I
         fields["result"] = images.out_of(transcript.result.read_all())
     if transcript.has_printed:
         for part in OUTPUT_STREAMS:
-            text, begin = transcript.text(part), delivery.begin(part)
+            text, begin = transcript.text(part), delivery.start_position(part)
             if (end := text.total) > begin:
                 fields[part] = text.read(begin, end).text
                 delivery.reach(part, end)
@@ -102,7 +102,7 @@ def _add_long_text(
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
     flood = FLOOD_FACTOR * max_bytes
-    if transcript.stacks and not delivery.begin("stacks"):
+    if transcript.stacks and not delivery.start_position("stacks"):
         delivery.reach("stacks", len(transcript.stacks))
         stacks = cut_to_head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
@@ -128,9 +128,9 @@ def _add_long_text(
     if earlier:
         fields["values"] = _values_that_fit(notes, transcript, earlier, _repeated_value(result), shares["values"])
     for key, end in ends.items():
-        is_flood = end.total - delivery.begin(key) - shares[key] > flood
+        is_flood = end.total - delivery.start_position(key) - shares[key] > flood
         full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.goes_on(key))
-        fields[key] = _ends(notes, transcript, key, delivery.begin(key), end, full_sizes)
+        fields[key] = _ends(notes, transcript, key, delivery.start_position(key), end, full_sizes)
         delivery.reach(FLOOD_POSITIONS[key], end.total * is_flood)
     notes += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
@@ -143,7 +143,7 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
     """Return the ends of the streams with new output for the caller, up to `most` characters."""
     ends: dict[Part, Chunk] = {}
     for key in OUTPUT_STREAMS:
-        text, begin = transcript.text(key), delivery.begin(key)
+        text, begin = transcript.text(key), delivery.start_position(key)
         if (total := text.total) > begin:
             ends[key] = text.read(max(begin, total - most), total)
             delivery.reach(key, total)

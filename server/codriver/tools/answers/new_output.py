@@ -47,7 +47,7 @@ class Delivery:
         self._reached: dict[str, int] = {}
         self._notes: list[str] = []
 
-    def begin(self, part: str) -> int:
+    def start_position(self, part: str) -> int:
         """Return the position of the first character of a part that is new to the caller."""
         return self._before.get(part, 0) if self._before else 0
 
@@ -56,7 +56,7 @@ class Delivery:
 
         Output before a request for input is not a flood.
         """
-        return bool(self.begin(FLOOD_POSITIONS[part])) and not self._reads_input
+        return bool(self.start_position(FLOOD_POSITIONS[part])) and not self._reads_input
 
     def reach(self, part: str, position: int) -> None:
         """Record that the answer delivers a part up to this position, or an omission by name."""
@@ -93,6 +93,6 @@ class Delivery:
     def _mark_as_delivered(self) -> None:
         """Record that the caller received what the answer delivers."""
         if self._reached and self.transcript is not None:
-            self.transcript.report(self._caller, self._reached)
+            self.transcript.record_reported(self._caller, self._reached)
         if self._notes:
-            self._delivered_notes.note(self._caller, self._notes)
+            self._delivered_notes.record_received(self._caller, self._notes)

@@ -244,7 +244,7 @@ class Lasting(Protocol):
     is_detached: bool
     """Whether nothing waits for the call any more, so that its end does not stop the evaluation."""
 
-    def note(self, evaluation: Evaluation) -> None:
+    def follow_evaluation(self, evaluation: Evaluation) -> None:
         """Record that the call now waits for this evaluation."""
 
 

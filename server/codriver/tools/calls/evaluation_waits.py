@@ -60,7 +60,7 @@ async def wait_for_evaluation(
             current = find_evaluation(core.state, evaluation)
             now = monotonic()
             if lasting is not None:
-                lasting.note(current)
+                lasting.follow_evaluation(current)
             can_provide_input = lasting is not None and lasting.accepts_input
             if current.is_finished or (current.status == "needs-input" and not can_provide_input):
                 return current
@@ -134,7 +134,7 @@ def _notify_follower(call: Call, action: InputSent | InputRequested) -> None:
     """Dispatch an action, and notify the call's follower before the evaluation changes again."""
     call.dispatch(action)
     if call.lasting is not None:
-        call.lasting.note(find_evaluation(call.state, action.evaluation))
+        call.lasting.follow_evaluation(find_evaluation(call.state, action.evaluation))
 
 
 async def stop_evaluation(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class DeliveredNotes:
         """Return whether the caller has not received this note yet."""
         return (caller, note) not in self.delivered
 
-    def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
+    def record_received(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
         """Record that the caller has received these notes."""
         for note in notes:
             self.delivered[caller, note] = None

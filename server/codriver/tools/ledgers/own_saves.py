@@ -37,7 +37,7 @@ class SavedFiles:
         finally:
             self._under_way -= 1
 
-    def note(self, paths: Iterable[Path]) -> None:
+    def record_stamps(self, paths: Iterable[Path]) -> None:
         """Record the present stamps of files. Blocks."""
         for path in paths:
             with contextlib.suppress(OSError):

@@ -117,11 +117,11 @@ class Programs(Protocol):
         """Return the modules in the results of these expressions."""
         ...
 
-    async def begin(self, extra: Extra) -> None:
+    async def start_extra(self, extra: Extra) -> None:
         """Start an extra of a request, in the caller's turn."""
         ...
 
-    async def end(self, extra: Extra) -> str | None:
+    async def end_extra(self, extra: Extra) -> str | None:
         """End an extra, in the caller's turn. Return its report as JSON, or None."""
         ...
 
@@ -205,7 +205,7 @@ class Evaluator:
         """End the extras of an evaluation, and report their results."""
         for extra in evaluation.started_extras:
             async with self._kernel.reserve_main_shell():
-                report = await self._programs.end(extra)
+                report = await self._programs.end_extra(extra)
             if report is not None:
                 self._listener(evaluation.request.id, Reported(extra.report, report))
 
@@ -257,7 +257,7 @@ class Evaluator:
                     if evaluation.request.kind == "load-file" or evaluation.request.frame is not None:
                         await self._programs.prepare_load()
                     for extra in evaluation.request.extras[len(evaluation.started_extras) :]:
-                        await self._programs.begin(extra)
+                        await self._programs.start_extra(extra)
                         evaluation.started_extras.append(extra)
                     execution, notes = await self._send_form(evaluation, form.text)
                     if execution.error is not None and not (execution.is_interrupted or evaluation.is_stopping):

@@ -99,7 +99,7 @@ async def connect(
             await delete_subshell(kernel, kernel.subshell_id)
             kernel.end("Codriver closed it")
             with anyio.CancelScope(shield=True):
-                await adapter.end()
+                await adapter.end_evaluations()
 
 
 class JupyterAdapter(Adapter):
@@ -130,7 +130,7 @@ class JupyterAdapter(Adapter):
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
 
-    async def end(self) -> None:
+    async def end_evaluations(self) -> None:
         """End all running evaluations, because the connection was closed."""
         await self._evaluator.end()
         await self._background.end()

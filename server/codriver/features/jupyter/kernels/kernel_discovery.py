@@ -70,7 +70,7 @@ class KernelDiscovery:
         poller = Poller(self._search.find, interval_s=SEARCH_INTERVAL_S, may_wait=self._search.may_wait)
         while True:
             try:
-                self._reconcile(await poller.next(self._is_changed))
+                self._reconcile(await poller.next_result(self._is_changed))
             except Exception as error:  # noqa: BLE001  # it would end the server's task group
                 self._report({"": f"the search for kernels failed: {error!r}"})
 

@@ -59,14 +59,14 @@ class KernelIntrospection:
         """Return the modules in the results of these expressions."""
         return python_programs.edited_modules(value) if value else ()
 
-    async def begin(self, extra: Extra) -> None:
+    async def start_extra(self, extra: Extra) -> None:
         """Start an extra of a request in the kernel."""
         if self.python is not None:
-            await self.python.begin(extra)
+            await self.python.start_extra(extra)
 
-    async def end(self, extra: Extra) -> str | None:
+    async def end_extra(self, extra: Extra) -> str | None:
         """End an extra, and return its report as JSON."""
-        return None if self.python is None else await self.python.end(extra)
+        return None if self.python is None else await self.python.end_extra(extra)
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """Return simple local variables where an execution failed."""

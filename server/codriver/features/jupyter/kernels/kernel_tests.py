@@ -88,7 +88,7 @@ class KernelTestRunner:
                     run.turn_scope = None
                     await self._python.load_modules_in_turn()
                     for extra in selection.extras:
-                        await self._python.begin(extra)
+                        await self._python.start_extra(extra)
                     try:
                         reply = await run.send(self._python.test_expression(new_process_expression(selection)))
                     finally:
@@ -102,7 +102,7 @@ class KernelTestRunner:
 
     async def _end_extras(self, evaluation: str, extras: Sequence[Extra]) -> None:
         for extra in extras:
-            report = await self._python.end(extra)
+            report = await self._python.end_extra(extra)
             if report is not None:
                 self._listener(evaluation, Reported(extra.report, report))
 

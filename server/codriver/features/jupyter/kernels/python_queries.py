@@ -118,7 +118,7 @@ class PythonQueries:
             return {}
         return {EDITED_EXPRESSION: call_expression("edited", code=code)}
 
-    async def begin(self, extra: Extra) -> None:
+    async def start_extra(self, extra: Extra) -> None:
         """Start an extra of an evaluation in the kernel, in the caller's turn.
 
         Raises:
@@ -129,7 +129,7 @@ class PythonQueries:
         code = call_expression(operation, **arguments)
         parse_printed_json(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
 
-    async def end(self, extra: Extra) -> str | None:
+    async def end_extra(self, extra: Extra) -> str | None:
         """End an extra, in the caller's turn. Return its report as JSON, or None."""
         code = call_expression(extra.end)
         reply = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)

@@ -116,10 +116,10 @@ class _NoPrograms:
         del values
         return ()
 
-    async def begin(self, extra: Extra) -> None:
+    async def start_extra(self, extra: Extra) -> None:
         raise CapabilityMissingError("background", f"the {extra.report} is only recorded in the main shell")
 
-    async def end(self, extra: Extra) -> str | None:
+    async def end_extra(self, extra: Extra) -> str | None:
         del extra
         return None
 

@@ -268,7 +268,7 @@ class Preloader:
             self.record(importers[-1]).imports[name] = None
         self._contents[name] = module_contents(module)
         self._record_attributes(name)
-        self.registries.note(name, module)
+        self.registries.copy_after_import(name, module)
         return module
 
     def _record_drawn_numbers(self) -> None:

@@ -151,7 +151,7 @@ class Registries:
         self.changers: dict[str, str] = {}
         """Modules that changed a container in another way than by adding, with the container."""
 
-    def note(self, name: str, module: Any) -> None:
+    def copy_after_import(self, name: str, module: Any) -> None:
         """Copy the containers of a module after its import, and record what the import added to watched ones."""
         for owner, paths in self.watched.items():
             known = self._known.get(owner, {})

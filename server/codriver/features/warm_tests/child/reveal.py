@@ -75,7 +75,7 @@ class Revealer:
                     if name in sys.modules:
                         return sys.modules[name]
                 if name in self.hidden:  # importing its parent may have revealed it and removed it from sys.modules
-                    self.check(name)
+                    self.check_import(name)
                     self.reveal(name)
                     return sys.modules[name]
             before, started_s = self.record.imported_s, perf_counter()
@@ -88,7 +88,7 @@ class Revealer:
 
     # Checks
 
-    def check(self, name: str) -> None:
+    def check_import(self, name: str) -> None:
         """Request a plain process if importing the module now would have another result than preloading it had."""
         ahead, closure = [name], {name}
         while ahead:

@@ -166,11 +166,14 @@ class Plugin:
         """Return whether a test is selected."""
         name = test_name_in_file(item)
         if self.only:
-            return [self.home(item), name] in self.only or [self.home(item), COLLECTION_TEST_NAME] in self.only
+            return [self.test_namespace(item), name] in self.only or [
+                self.test_namespace(item),
+                COLLECTION_TEST_NAME,
+            ] in self.only
         plain = name.partition("[")[0]
         return not self.selected or self.selected in (name, plain) or plain.startswith(self.selected + ".")
 
-    def home(self, item: Item) -> str:
+    def test_namespace(self, item: Item) -> str:
         """Return the namespace of a test: the name of its module, or its path."""
         file = os.path.realpath(str(item.reportinfo()[0]))
         return self.names.get(file) or path_in_test_ids(file)
@@ -230,7 +233,7 @@ class Plugin:
             return
         item, error = self.errors[known]
         self.seen.add(report.nodeid)
-        named = (self.home(item), test_name_in_file(item))
+        named = (self.test_namespace(item), test_name_in_file(item))
         self.times[named] = self.times.get(named, 0) + report.duration
         expected = getattr(report, "wasxfail", None)
         # A test with subtests counts once, and only failed subtests have results. pytest 9 has them built in, older
@@ -265,7 +268,7 @@ class Plugin:
         file = os.path.realpath(str(path))
         row = {
             "test": test_name_in_file(item),
-            "ns": self.home(item),
+            "ns": self.test_namespace(item),
             "file": file,
             "line": None if line is None else line + 1,
         }

@@ -76,14 +76,14 @@ class Connection:
         self.pending_message: Callable[[], bytes] | None = None
         """Returns encoded messages that must precede the next one."""
 
-    def answer(self, message: Message, fields: Mapping[str, object]) -> None:
+    def reply(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send a reply to `message`, after all earlier ones. The reply is dropped if the client has disconnected."""
         self.push(encode_reply(message, fields))
 
     def reply_failure(self, message: Message, word: str, words: str) -> None:
         """Reply that a request failed, with the status `word` and the message `words`."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
-        self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
+        self.reply(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
     def push(self, data: Data) -> None:
         """Send encoded messages, immediately if possible.
@@ -134,7 +134,7 @@ class Connection:
                 raise OSError("the client is gone")
             if self.waiting_bytes > MAX_QUEUED_EVENT_BYTES:
                 return False
-            self.answer(message, {field: text})
+            self.reply(message, {field: text})
             return True
 
         return push

@@ -99,7 +99,7 @@ class Dialect:
     def capture_streams(self) -> None:
         """Redirect output of user threads to the worker's streams, if replacing `sys.stdout` is not enough."""
 
-    def name_of(self, namespace: Any) -> str:
+    def display_name(self, namespace: Any) -> str:
         """Return the display name of a namespace."""
         raise NotImplementedError
 
@@ -163,14 +163,14 @@ class Dialect:
             value = self.stored_values.find(message["evaluation"], number)
             if len(path) == 1 and isinstance(path[0], str) and has_display(value, path[0]):
                 page = render_display(value, path[0], start if isinstance(start, int) and start > 0 else 0)
-                send_value(job, page, self.name_of(job.session.namespace))
+                send_value(job, page, self.display_name(job.session.namespace))
                 return
             value = self.part_at(value, path)
         except NoSuchPartError as error:
             job.send({"codriver/missing": str(error)})
             return
         text, cut = self.print(value, job, start if isinstance(start, int) and start > 0 else 0, tuple(path))
-        send_value(job, text, self.name_of(job.session.namespace), cut=cut)
+        send_value(job, text, self.display_name(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
         """Return completions of `prefix`, without running user code."""

@@ -54,7 +54,7 @@ class FrameSpace:
         """The globals as of the last update of the namespace."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
 
-    def begin(self, codes: Iterable[types.CodeType]) -> None:
+    def prepare(self, codes: Iterable[types.CodeType]) -> None:
         """Update the namespace for code that is about to run.
 
         Raises:
@@ -69,7 +69,7 @@ class FrameSpace:
             if name not in self._hides and self.names.get(name, _ABSENT) is self._seen.get(name, _ABSENT):
                 self.names[name] = self._seen[name] = value
 
-    def end(self) -> None:
+    def write_back(self) -> None:
         """Write changed globals back to the module. New names stay in this namespace."""
         if self.names is self.around:
             return

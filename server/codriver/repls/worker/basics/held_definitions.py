@@ -120,7 +120,7 @@ class UndoRecord:
             ]
             self._before = {}, {}
 
-    def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
+    def record_change(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
         """Record a change: whether it is still current, and how to undo it. `label` is its name, or ""."""
         if self._is_recording:
             self._steps.append((label, is_current, undo))
@@ -135,7 +135,7 @@ class UndoRecord:
             else:
                 space[key] = old
 
-        self.note(label, lambda: space.get(key, ABSENT) is new, undo)
+        self.record_change(label, lambda: space.get(key, ABSENT) is new, undo)
 
     def note_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
         """Record the previous value of a class attribute. `old` is `ABSENT` for a new attribute."""
@@ -147,7 +147,7 @@ class UndoRecord:
             else:
                 type.__setattr__(owner, key, old)
 
-        self.note(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
+        self.record_change(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def restore(self) -> list[str]:
         """Undo all changes, the newest first. Return the names with newer definitions, which are left alone."""
@@ -235,7 +235,7 @@ class UndoRecords:
         """Create the record of a new batch."""
         return UndoRecord(self._roots)
 
-    def of(self, batch: object) -> UndoRecord:
+    def record_for(self, batch: object) -> UndoRecord:
         """Return the record of a batch, creating it if needed.
 
         Without an id, which means that the load cannot be undone, return a record that ignores all changes.
@@ -248,7 +248,7 @@ class UndoRecords:
                 del self._records[next(iter(self._records))]
         return self._records[batch]
 
-    def end(self, batch: str, *, puts_back: bool) -> list[str]:
+    def close_record(self, batch: str, *, puts_back: bool) -> list[str]:
         """Undo the changes of a batch, or discard its record. Return the names that could not be restored."""
         record = self._records.pop(batch, None)
         if record is None or not puts_back:

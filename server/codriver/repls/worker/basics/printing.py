@@ -83,7 +83,7 @@ class Cuts:
             self._first, self._path = words, path
         self._count += 1
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the omissions, or return "" if there are none."""
         if not self._count:
             return ""

@@ -82,7 +82,7 @@ def begin_reporting(message: Message, connection: Connection, _session: Session)
     def begin() -> None:
         connection.pending_message = connection.pending_message or SensitiveUpdates()
         check_sensitive_values()
-        connection.answer(message, {"status": ["done"]})
+        connection.reply(message, {"status": ["done"]})
 
     # A getter may block.
     start_thread(begin)

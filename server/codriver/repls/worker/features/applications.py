@@ -68,7 +68,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
             connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
             return
         fields = {} if found is None else {"answer": found}
-        connection.answer(message, {**fields, **seam_field(), "status": ["done"]})
+        connection.reply(message, {**fields, **seam_field(), "status": ["done"]})
 
     start_thread(call)
 

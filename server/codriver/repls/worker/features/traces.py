@@ -194,7 +194,7 @@ def watch_calls(message: Message, connection: Connection, session: Session) -> N
     except Exception as error:
         connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
         return
-    connection.answer(message, {"answer": answer, "status": ["done"]})
+    connection.reply(message, {"answer": answer, "status": ["done"]})
 
 
 def start_or_end_watch(identity: str, text: str, client: Client, home: types.ModuleType) -> str:

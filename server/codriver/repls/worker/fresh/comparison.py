@@ -95,7 +95,7 @@ class Edit:
         both.codes = {**self.codes, **other.codes}
         return both
 
-    def resolve(self) -> None:
+    def resolve_code_numbers(self) -> None:
         """Replace the numbers of code objects in the leaves by digests."""
         codes, self.codes = self.codes, {}
 
@@ -207,7 +207,7 @@ class Comparison:
 
     def check_load(self, name: str, file: str) -> LoadCheck | None:
         """Return a check for a load that is about to start, or None if the module's present source is not known."""
-        load = None if self._is_forgotten else self._sources.of(name)
+        load = None if self._is_forgotten else self._sources.find_load(name)
         previous = load.data if load is not None and load.file == file else None
         return None if previous is None else LoadCheck(self, name, file, previous)
 
@@ -275,7 +275,7 @@ class Comparison:
         if not edits:
             return {"rows": [], "more": 0, "why": "no module was loaded again with another source"}
         for edit in edits.values():
-            edit.resolve()
+            edit.resolve_code_numbers()
         with self._serial:
             return self._compared(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
 
@@ -297,7 +297,7 @@ class Comparison:
             finding = None
             started = self._loaded_at
             for edit in edits.values():
-                edit.resolve()
+                edit.resolve_code_numbers()
             try:
                 with self._serial:
                     finding = self._compared(edits, reported, lambda: not self._pending, started=started)

@@ -108,7 +108,7 @@ class Lisp(Dialect):
                 compiler.compile_and_exec_form(form, context, self.home)
 
     def list_loaded(self, root: str, known: str) -> dict[str, Any]:
-        return self._loaded.answer(list(self._runtime.Namespace.ns_cache().values()), root, known)
+        return self._loaded.describe_loaded_code(list(self._runtime.Namespace.ns_cache().values()), root, known)
 
     def versions(self) -> dict[str, str]:
         from importlib import metadata
@@ -116,7 +116,7 @@ class Lisp(Dialect):
         python = ".".join(map(str, sys.version_info[:3]))
         return {"basilisp": metadata.version("basilisp"), "python": python}
 
-    def name_of(self, namespace: Any) -> str:
+    def display_name(self, namespace: Any) -> str:
         return str(namespace.name)
 
     def new_home(self) -> Any:
@@ -218,7 +218,7 @@ class Lisp(Dialect):
     def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
         """Return a printed value, the name of its namespace, and the description of what was cut."""
         text, cut = self.print(value, job)
-        return text, self.name_of(namespace), cut
+        return text, self.display_name(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """Print a value. The limits apply only to it, so output of the code itself is never cut."""
@@ -325,7 +325,7 @@ class Lisp(Dialect):
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
         """Yield each matching namespace and var, those of `namespace` first and Basilisp's own last."""
         is_match, is_qualified = name_matcher(pattern), "/" in pattern
-        all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
+        all_of_them = [(self.display_name(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(
             all_of_them, key=lambda one: (one[1] is not namespace, one[0][:9] == "basilisp.", one[0])
         ):
@@ -349,7 +349,7 @@ class Lisp(Dialect):
             return {"type": "namespace"}
         is_macro = any(str(key.name) == "macro" and item for key, item in (var.meta or {}).items())
         kind = "macro" if is_macro else "function" if self._values.is_function(var.value) else "var"
-        return {"type": kind, "ns": self.name_of(var.ns)}
+        return {"type": kind, "ns": self.display_name(var.ns)}
 
     def _resolve(self, name: str, namespace: Any) -> Any:
         owner, slash, last = name.rpartition("/")

@@ -42,7 +42,7 @@ class LispLoaded:
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
         """By namespace and name: the value, the metadata, and numbers that identify the value and both together."""
 
-    def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
+    def describe_loaded_code(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
         """Return the `names` of all namespaces, the changed ones in `spaces`, and objects of previous loads.
 
         `known` has a line for each namespace from an earlier reply, with its mark and whether it belongs to a file

@@ -47,7 +47,7 @@ class LispUndoRecords(UndoRecords):
             yield
             return
         with job.shield:
-            undo, before = self.of(batch), LispSnapshot(self._namespaces, self._multi)
+            undo, before = self.record_for(batch), LispSnapshot(self._namespaces, self._multi)
             undo.begin_load()
         try:
             yield
@@ -104,7 +104,7 @@ class LispSnapshot:
             _note_fields(undo, str(multi._name), multi, was, multi._reset_cache)  # noqa: SLF001  # there is no other way
         for function, table, was in self._tables:
             if _note_keys(undo, table, was):
-                undo.note("", lambda: True, function.__dict__["_clear_cache"])
+                undo.record_change("", lambda: True, function.__dict__["_clear_cache"])
 
 
 def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
@@ -132,7 +132,7 @@ def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, o
             if after is not None:
                 after()
 
-    variables.note(items, lambda: all(getattr(owner, name) is now[name] for name in now), undo)
+    variables.record_change(items, lambda: all(getattr(owner, name) is now[name] for name in now), undo)
 
 
 def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> None:
@@ -144,7 +144,7 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
         if old is not None:
             space.intern(symbol, old, force=True)
 
-    variables.note(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
+    variables.record_change(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
 
 
 def _dispatch_table_of(function: Any) -> Any:

@@ -66,7 +66,7 @@ class LispValues:
         """Describe what was cut from a printed value. All parts that were printed are already realized."""
         cuts = Cuts()
         self._walk(value, path, (length, depth, 0), start, cuts)
-        return cuts.words()
+        return cuts.describe()
 
     def _walk(
         self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts

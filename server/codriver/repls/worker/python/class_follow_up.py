@@ -52,7 +52,7 @@ class ClassFollowUp:
         if (text.name, top) in self._followers.rebuilds.done:
             return
         head = [*node.bases, *[keyword.value for keyword in node.keywords]]
-        made = self._followers.analysis.within(head, text.space, None)
+        made = self._followers.analysis.body_effects(head, text.space, None)
         if self._changes.is_affected(made) and not self._try_rebase(node, kind, text):
             self._make_class(text, node, kind, made)
             return
@@ -94,7 +94,9 @@ class ClassFollowUp:
             type.__setattr__(kind, "__bases__", bases)
         except TypeError:  # the memory layouts differ
             return False
-        self._undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+        self._undo.record_change(
+            "", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before)
+        )
         return True
 
     def _live(self, node: Any, text: Text) -> Any:
@@ -176,17 +178,19 @@ class ClassFollowUp:
         """Update the statements in the body of a class that depend on a change."""
         minimal = self._followers.minimal_of(text)
         members: set[str] = set()
-        for statement in minimal.within(node):
+        for statement in minimal.nested_statements(node):
             owner = minimal.class_of(statement.owner)
             if owner is None or statement.guard:
-                effects = self._followers.analysis.within([statement.node], text.space, owner or kind)
+                effects = self._followers.analysis.body_effects([statement.node], text.space, owner or kind)
                 if statement.kind != CLASS and self._changes.is_affected(effects):
                     self._make_class(text, node, kind, effects)
                     return
                 continue
             if statement.kind == FUNCTION:
                 self._followers.follow_defaults(text, statement.node, owner)
-                self._followers.empty_cache(text, space_of(owner).get(statement.node.name), minimal.name_of(statement))
+                self._followers.empty_cache(
+                    text, space_of(owner).get(statement.node.name), minimal.dotted_name(statement)
+                )
                 self._followers.report_cached(text, statement, owner)
                 if statement.node.decorator_list:
                     effects = self._followers.analysis.decorator_effects(statement.node, text.space, owner)
@@ -198,7 +202,7 @@ class ClassFollowUp:
                 continue
             if statement.kind == CLASS:
                 continue
-            effects = self._followers.analysis.within([statement.node], text.space, owner)
+            effects = self._followers.analysis.body_effects([statement.node], text.space, owner)
             if not self._changes.is_affected(effects):
                 continue
             if is_enum(owner) and statement.kind == VALUE:
@@ -208,7 +212,7 @@ class ClassFollowUp:
                     text,
                     statement.node,
                     f"it was evaluated with {self._changes.cause(effects)}, which changed",
-                    minimal.name_of(statement),
+                    minimal.dotted_name(statement),
                 )
             elif statement.kind == VALUE and minimal.can_set_attributes(owner, statement):
                 self._assign(text, statement, owner)
@@ -229,7 +233,7 @@ class ClassFollowUp:
                 text,
                 statement.node,
                 f"it fails now: {type(error).__name__}",
-                self._followers.minimal_of(text).name_of(statement),
+                self._followers.minimal_of(text).dotted_name(statement),
             )
             return
         for name, old in before.items():

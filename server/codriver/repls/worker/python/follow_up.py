@@ -243,7 +243,7 @@ class Followers:
 
     # The plan
 
-    def begin(self) -> None:
+    def find_changes(self) -> None:
         """Find the code that has changed. Call this after functions were updated."""
         self._is_old = False
         for change in self._minimal.comparison.changes:
@@ -522,7 +522,7 @@ class Followers:
             ):
                 before = dict(bound_name)
                 self.changes.note_refilled(old, before, fresh)
-                self._undo.note("", lambda: True, lambda: _refill(bound_name, before))
+                self._undo.record_change("", lambda: True, lambda: _refill(bound_name, before))
                 _refill(bound_name, fresh)
                 return True
         return False
@@ -531,7 +531,7 @@ class Followers:
         """Replace the contents of a list, dict or set by those of another."""
         before = old.copy()
         self.changes.refilled[id(old)] = None
-        self._undo.note("", lambda: True, lambda: _refill(old, before))
+        self._undo.record_change("", lambda: True, lambda: _refill(old, before))
         _refill(old, new)
 
     def _is_bound_again(self, text: Text, node: Any, name: str) -> bool:
@@ -563,7 +563,7 @@ class Followers:
         for function in self.existing_functions(text.file, node):
             before = annotation_attribute(function)
             self._minimal.annotate(function, made, text.space.get(node.name))
-            self._undo.note("", lambda: True, functools.partial(setattr, function, *before))
+            self._undo.record_change("", lambda: True, functools.partial(setattr, function, *before))
         return True
 
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
@@ -571,7 +571,7 @@ class Followers:
         has_changed = False
         assigned = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
         for position in assigned:
-            effects = self.analysis.within([position], text.space, kind)
+            effects = self.analysis.body_effects([position], text.space, kind)
             if not self.changes.is_affected(effects):
                 continue
             if effects.effect is not None or effects.fills:
@@ -606,7 +606,7 @@ class Followers:
         if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
             return
         count = count_instances_with(owner, statement.node.name)
-        name = self.minimal_of(text).name_of(statement)
+        name = self.minimal_of(text).dotted_name(statement)
         if count and (text.name, name + "()") not in self.changes.codes:
             self.report_in(text, statement.node, f"{count} instances keep the value that they have cached", name)
 
@@ -633,7 +633,7 @@ class Followers:
             if name in words and is_alike(words[name], value):
                 return False
             function.__kwdefaults__ = {**words, name: value}
-        self._undo.note("", lambda: True, undo)
+        self._undo.record_change("", lambda: True, undo)
         return True
 
     def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
@@ -644,7 +644,7 @@ class Followers:
             effects.reads |= self.analysis.annotations(node, text.space, with_signatures=True).reads
             for position in (*node.args.defaults, *node.args.kw_defaults):
                 effects.reads |= (
-                    self.analysis.within([position], text.space, None).reads if position is not None else set()
+                    self.analysis.body_effects([position], text.space, None).reads if position is not None else set()
                 )
         elif not self.changes.is_affected(effects):
             return
@@ -728,7 +728,7 @@ class Followers:
         if type(value) is types.FunctionType:
             self._registered.append((name, node, weakref.ref(value), why))
         else:
-            self.report(name, node, why)
+            self.report_not_updated(name, node, why)
 
     def report_grown(self) -> None:
         """Report edited definitions that are now registered twice, or that are still registered."""
@@ -736,7 +736,7 @@ class Followers:
         for name, node, reference, why in registered:
             function = reference()
             if function is not None and is_in_use(function):
-                self.report(name, node, why)
+                self.report_not_updated(name, node, why)
         for name, node in self.registrations.grown():
             self.report_in(self.text, node, "what it registered before is not undone", name)
 
@@ -872,7 +872,7 @@ class Followers:
 
     def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
         """Report a part of a module that was not updated. `why` is the reason."""
-        label = name or getattr(node, "name", "") or ", ".join(assigned_names(node)) or text.source.words(node)
+        label = name or getattr(node, "name", "") or ", ".join(assigned_names(node)) or text.source.summary(node)
         row = text.name, label, f"line {line_range(node)[0]}: {why}"
         if row not in self.stays:
             self.stays.append(row)
@@ -900,7 +900,7 @@ class Followers:
             reached += [each for each in known if each not in reached and len(reached) < MAX_SEARCHED_FUNCTIONS]
         return False
 
-    def report(self, name: str, node: Any, why: str) -> None:
+    def report_not_updated(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
         self.report_in(self.text, node, why, name)
 

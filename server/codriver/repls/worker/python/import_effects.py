@@ -206,7 +206,7 @@ class Analysis:
                 walk.name_descriptor(made, kind, ast.Pass())
         return found
 
-    def within(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
+    def body_effects(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
         """Return the effects of statements or expressions in the body of the class `kind`."""
         found = Effects()
         walk = _Walk(self, space, _class_names(kind), found, ())

@@ -82,7 +82,7 @@ class KernelAnswers:
     def __init__(self) -> None:
         self._undo_records = UndoRecords([os.getcwd()])
         self._sources = LoadedSources()
-        self._sources.begin()
+        self._sources.start_recording()
         self._drift = Drift(self._sources)
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load updated, until they are reported."""
@@ -114,12 +114,12 @@ class KernelAnswers:
         """
 
         def check_cell(*_result: object) -> None:
-            self._sources.note()
+            self._sources.record_names()
             self._sources.read_recent_sources(MAX_IMMEDIATE_READS)
 
         with contextlib.suppress(Exception):  # there are many kinds of shells
             _shell().events.register("post_run_cell", check_cell)
-        start_thread(self._sources.serve)
+        start_thread(self._sources.follow_loads)
 
     def call(self, function: str, /, **fields: Any) -> Answer:
         """Return the answer as `{"data": ...}`, or `{"failed": ...}` with the type and message of an error.
@@ -150,8 +150,8 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, text, self._undo_records.of(undo_id), self._drift, home=_home())
-        load.begin()
+        load = ModuleLoad(name, path, text, self._undo_records.record_for(undo_id), self._drift, home=_home())
+        load.prepare()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True
         value: object = ABSENT
@@ -165,7 +165,7 @@ class KernelAnswers:
                 value = value if found is ABSENT else found
             has_failed = False
         finally:
-            load.end(has_failed=has_failed)
+            load.finish(has_failed=has_failed)
         self._renewed = load.renewed[:MAX_RENEWED_ROWS]
         return Loaded(name or HOME_MODULE, path) if value is ABSENT else value
 
@@ -196,12 +196,12 @@ class KernelAnswers:
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
         ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
-        space.begin([frame for frame in (body, ending) if frame is not None])
+        space.prepare([frame for frame in (body, ending) if frame is not None])
         try:
             exec(body, space.names)
             return None if ending is None else eval(ending, space.names)
         finally:
-            space.end()
+            space.write_back()
 
     def _last_error(self) -> BaseException | None:
         """Return the last error that the user's own code raised."""
@@ -254,7 +254,7 @@ class KernelAnswers:
 
     def _drift_rows(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []
-        return {"rows": [*renewed, *self._drift.rows(root, only)]}
+        return {"rows": [*renewed, *self._drift.find_differences(root, only)]}
 
     def _edited(self, code: str) -> list[str]:
         """Describe the modules that a cell uses and whose files were edited since they were loaded."""
@@ -269,7 +269,7 @@ class KernelAnswers:
 
     def _restore(self, hold: str, keep: int) -> object:
         """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
-        return {"left": self._undo_records.end(hold, puts_back=not keep)}
+        return {"left": self._undo_records.close_record(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
         """Return the tasks that ended with an error, and the stacks of threads except those with only kernel code."""

@@ -62,7 +62,7 @@ class FileCodes:
         """Return the code objects that start in these lines, in order."""
         return [item for item in self.read_all if first <= item.co_firstlineno <= last]
 
-    def of(self, node: Any) -> types.CodeType | None:
+    def code_of_statement(self, node: Any) -> types.CodeType | None:
         """Return the code object of a function's statement, or None if there is not exactly one."""
         position = line_range(node)[0]
         found = [item for item in self.read_all if item.co_name == node.name and item.co_firstlineno == position]
@@ -122,7 +122,7 @@ def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: I
             if [code.co_name for code in before] == [code.co_name for code in now]:
                 found.update((id(code), (code, heir)) for code, heir in zip(before, now))
     for item, other in changed:
-        old_codes, new_codes = old.of(item.node), new.of(other.node)
+        old_codes, new_codes = old.code_of_statement(item.node), new.code_of_statement(other.node)
         if old_codes is not None and new_codes is not None:
             _match_nested(old_codes, new_codes, found)
     return found

@@ -189,19 +189,19 @@ class LoadedSources:
         """The modules that are known not to be part of a project, by name. A process may have thousands of them."""
         self._checked_ns = process_start_ns()
 
-    def begin(self) -> None:
+    def start_recording(self) -> None:
         """Start recording loads. Modules loaded before are included if their file is older than the process."""
         self.stamps.install()
-        self.note()
+        self.record_names()
         self.read_recent_sources()
 
-    def end(self) -> None:
+    def stop_recording(self) -> None:
         """Stop recording loads, and end `follow_loads`."""
         self.stamps.remove()
         self._is_over = True
         self._loaded_event.set()
 
-    def serve(self) -> None:
+    def follow_loads(self) -> None:
         """Read sources after each load until `stop_recording`, for programs that load modules outside evaluations."""
         while True:
             self._loaded_event.wait()
@@ -210,22 +210,22 @@ class LoadedSources:
             self._loaded_event.clear()
             time.sleep(QUIET_PERIOD_S)
             if not self._loaded_event.is_set():
-                self.note()
+                self.record_names()
                 self.read_recent_sources()
 
     def _notify(self) -> None:
-        """Wake `serve` after a load."""
+        """Wake `follow_loads` after a load."""
         if not self._loaded_event.is_set():
             self._loaded_event.set()
 
-    def note(self) -> None:
+    def record_names(self) -> None:
         """Remember the present names of recently loaded modules. Do not call this during an import."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
-        self.check()
+        self.record_new_loads()
 
-    def check(self) -> None:
+    def record_new_loads(self) -> None:
         """Record all new loads, even if the number of modules has not changed."""
         with self._lock:
             started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
@@ -269,7 +269,7 @@ class LoadedSources:
         `standing` has the names that the load left alone, with the values to compare them with.
         """
         with self._lock:
-            self.check()
+            self.record_new_loads()
             known = self.loads.get(name)
             load = Load(module, file, None)
             load.store(loaded_content(load, text, read_file(file)), known)
@@ -330,10 +330,10 @@ class LoadedSources:
                 again.left.restore(project_modules, remembered)
             self.loads[name] = again
 
-    def of(self, name: str) -> Load | None:
+    def find_load(self, name: str) -> Load | None:
         """Return the last load of a module with its source, or None if the module was replaced."""
         with self._lock:
-            self.check()
+            self.record_new_loads()
             return self.find_known_load(name)
 
     def find_known_load(self, name: str) -> Load | None:

@@ -209,7 +209,7 @@ class MinimalLoad:
 
     def changes_behaviour(self, old: Statement, new: Statement) -> bool:
         """Return whether calling a function now has a different effect, ignoring nested functions."""
-        before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
+        before, now = self._codes[0].code_of_statement(old.node), self._codes[1].code_of_statement(new.node)
         return before is None or now is None or not is_same_function_code(before, now)
 
     def changes_kind(self, old: Statement, new: Statement) -> bool:
@@ -217,11 +217,11 @@ class MinimalLoad:
 
         Decorators and libraries may call each kind in another way.
         """
-        kinds = [codes.of(statement.node) for codes, statement in zip(self._codes, (old, new))]
+        kinds = [codes.code_of_statement(statement.node) for codes, statement in zip(self._codes, (old, new))]
         flags = [code.co_flags & FUNCTION_KIND_FLAGS for code in kinds if code is not None]
         return len(set(flags)) > 1
 
-    def within(self, node: ast.AST) -> list[Statement]:
+    def nested_statements(self, node: ast.AST) -> list[Statement]:
         """Return the statements inside a top-level class of the source."""
         return [
             statement
@@ -238,7 +238,7 @@ class MinimalLoad:
         return top in self._tops
 
     @staticmethod
-    def name_of(statement: Statement) -> str:
+    def dotted_name(statement: Statement) -> str:
         """Return the dotted name of a statement."""
         return statement.owner + (", ".join(assigned_names(statement.node)) or statement.name[len(statement.owner) :])
 
@@ -314,11 +314,11 @@ class MinimalLoad:
         with self._reporting_all():
             live = LiveCode(self._file, self._codes[0], self._space)
             codes = match_codes(*self._codes, self.comparison.same, functions)
-            left = {id(function): function for function in live.renew(codes, self._undo.note)}
+            left = {id(function): function for function in live.renew(codes, self._undo.record_change)}
             self._live = live  # without it, the edited functions are defined again
         if followers is not None:
             with self._reporting_all():
-                followers.begin()
+                followers.find_changes()
         for change in self.comparison.changes:
             with self._reporting(change.some):
                 self._plan(change, left)
@@ -339,7 +339,7 @@ class MinimalLoad:
     def _reporting(self, statement: Statement) -> Reporting:
         """Report an error about a statement, and continue."""
         line = line_range(statement.node)[0]
-        return Reporting(lambda why: self.stays.append((self.name_of(statement), f"line {line}: {why}")))
+        return Reporting(lambda why: self.stays.append((self.dotted_name(statement), f"line {line}: {why}")))
 
     def _reporting_all(self) -> Reporting:
         """Report an error about the names that the edit changes, and continue."""
@@ -348,7 +348,7 @@ class MinimalLoad:
     @property
     def label(self) -> str:
         """The names that the edit changes, at most three of them."""
-        names = sorted({self.name_of(change.some) for change in self.comparison.changes})
+        names = sorted({self.dotted_name(change.some) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 
     def _plan_chains(self, followers: Any) -> None:
@@ -431,7 +431,7 @@ class MinimalLoad:
             value = self._space.get(old.name) if followers.are_decorators_of_libraries(old.node) else None
             followers.report_if_used(new.name, new.node, value, why)
         elif BASES in change.parts and followers.registrations.is_no_longer_registered(old, new):
-            followers.report(new.name, new.node, "what its creation registered before is not undone")
+            followers.report_not_updated(new.name, new.node, "what its creation registered before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts or self._is_decorated_otherwise(change):
             followers.registrations.watch_sizes(old.name, old.node, new.node)
 
@@ -617,10 +617,15 @@ class MinimalLoad:
         followers = self._followers
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
         if kind is not None and followers is not None and followers.registrations.registers_again(kind, followers.text):
-            self.stays.append((self.name_of(statement), f"making {owner[:-1]} again would register it a second time"))
+            self.stays.append(
+                (self.dotted_name(statement), f"making {owner[:-1]} again would register it a second time")
+            )
         elif kind is not None and not can_be_created_again(kind):
             self.stays.append(
-                (self.name_of(statement), f"its library read it when it made {owner[:-1]}, which it makes only once")
+                (
+                    self.dotted_name(statement),
+                    f"its library read it when it made {owner[:-1]}, which it makes only once",
+                )
             )
         elif found:
             self._tops.add(found[-1].top)
@@ -693,7 +698,7 @@ class MinimalLoad:
         elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
             if change.old is None and not is_plain_class(kind) and self._precedes_other_columns(kind, new):
-                self.stays.append((self.name_of(new), "its column comes after the others of the class"))
+                self.stays.append((self.dotted_name(new), "its column comes after the others of the class"))
         else:
             self._remake(new.owner, new)
 
@@ -747,7 +752,7 @@ class MinimalLoad:
             followers.registrations.filled_in_class(each, kind) for each in later
         )
         if filled and is_counted_twice:
-            self.stays.append((self.name_of(statement), f"making it again changes {', '.join(filled)} again"))
+            self.stays.append((self.dotted_name(statement), f"making it again changes {', '.join(filled)} again"))
         is_added: bool = followers.registrations.adds_to_class(statement.node, kind)
         return is_added
 
@@ -792,7 +797,7 @@ class MinimalLoad:
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
         """Return whether functions with the code of a statement exist, and all have been updated."""
         live = self._live
-        code = self._codes[0].of(old.node)
+        code = self._codes[0].code_of_statement(old.node)
         if live is None or code is None:
             return False
         functions = live.functions_with_code(code)
@@ -877,7 +882,7 @@ class MinimalLoad:
                 value.__doc__ = now
             except (AttributeError, TypeError):  # its docstring cannot be set
                 return
-            self._undo.note("", lambda: True, lambda: setattr(value, "__doc__", found))
+            self._undo.record_change("", lambda: True, lambda: setattr(value, "__doc__", found))
 
     def _report_cached(self, new: Statement) -> None:
         """Report the instances with a value that a changed cached property has computed."""
@@ -1007,7 +1012,9 @@ class MinimalLoad:
             return ABSENT
 
         def report(why: str) -> None:
-            name = getattr(step.node, "name", "") or ", ".join(assigned_names(step.node)) or self._new.words(step.node)
+            name = (
+                getattr(step.node, "name", "") or ", ".join(assigned_names(step.node)) or self._new.summary(step.node)
+            )
             self.stays.append((name, f"line {step.line}: {why}"))
 
         step.act = guarded_act
@@ -1099,7 +1106,7 @@ class MinimalLoad:
         if comparable_dump([call.func]) not in [comparable_dump([called]) for called in previous]:
             return False
         why = f"line {line_range(node)[0]}: it was not applied, because its previous version still is: {error}"
-        self.stays.append((self._new.words(node), why))
+        self.stays.append((self._new.summary(node), why))
         return True
 
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
@@ -1128,7 +1135,7 @@ class MinimalLoad:
 
     def _definer_of(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, with its decorators."""
-        code = self._codes[1].of(statement.node)
+        code = self._codes[1].code_of_statement(statement.node)
         if not statement.owner:
             return self._runner_of_top(statement.node)
         kind = self._class(statement.owner)
@@ -1166,7 +1173,7 @@ class MinimalLoad:
         """Return a function that assigns an attribute of a class."""
         kind = self._class(owner) if owner else None
         if statement.kind == FUNCTION:
-            code = self._codes[1].of(statement.node)
+            code = self._codes[1].code_of_statement(statement.node)
             space = dict(space_of(kind)) if kind is not None else {}
 
             def sign() -> object:
@@ -1215,7 +1222,7 @@ class MinimalLoad:
         if annotate is not None and "__classdict__" in annotate.__code__.co_freevars:
             annotate.__closure__[annotate.__code__.co_freevars.index("__classdict__")].cell_contents = space_of(kind)
         before = kind.__annotate__
-        self._undo.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
+        self._undo.record_change("", lambda: True, lambda: setattr(kind, "__annotate__", before))
         kind.__annotate__ = annotate
 
     def _set_signature(
@@ -1249,7 +1256,7 @@ class MinimalLoad:
             found = annotation_attribute(wrapper) if type(wrapper) is types.FunctionType else None
             if found is not None and (found[1] is before[1] or not (found[1] or before[1])):
                 setattr(wrapper, *now)
-                self._undo.note("", lambda: True, functools.partial(setattr, wrapper, *found))
+                self._undo.record_change("", lambda: True, functools.partial(setattr, wrapper, *found))
         setattr(function, *now)
 
     @staticmethod
@@ -1270,7 +1277,7 @@ class MinimalLoad:
             function.__defaults__, function.__kwdefaults__ = before
             setattr(function, *annotations)
 
-        self._undo.note("", lambda: True, undo)
+        self._undo.record_change("", lambda: True, undo)
 
     def _member_updater(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         """Return a function that updates members of an enumeration."""
@@ -1280,7 +1287,7 @@ class MinimalLoad:
             space: dict[str, Any] = {}
             exec(code, self._space, space)
             members = dict(space_of(kind)["_member_map_"])
-            changed = update_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
+            changed = update_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.record_change)
             self._replaced_members += [(owner + name, members[name]) for name in changed]
             return ABSENT
 

@@ -80,7 +80,9 @@ class ModuleLoad:
         self, name: str | None, path: str, text: str, undo: UndoRecord, drift: Drift, *, home: types.ModuleType
     ) -> None:
         self.renewed: list[dict[str, str]] = []
-        """Rows about objects that were updated, emptied, removed or left unchanged, in the form of `Drift.rows`."""
+        """Rows about objects that were updated, emptied, removed or left unchanged, in the form of
+        `Drift.find_differences`.
+        """
         self._name, self._path, self._text, self._undo = name, path, text, undo
         self._drift, self._sources = drift, drift.sources
         self._home = home
@@ -91,7 +93,7 @@ class ModuleLoad:
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Find the loaded module, or create a new one."""
         name = self._name
         self._undo.begin_load()
@@ -121,7 +123,7 @@ class ModuleLoad:
         Existing functions are updated with their new code by this call.
         """
         module, name = self.module, self._name
-        load = self._sources.of(name) if name is not None and module is self._before else None
+        load = self._sources.find_load(name) if name is not None and module is self._before else None
         data = load.data if load is not None else None
         if module is None or name is None or load is None or data is None or load.is_rewritten:
             return None
@@ -189,7 +191,7 @@ class ModuleLoad:
             kinds = [
                 value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
             ]
-            update_abstract_methods(kinds, self._undo.note)
+            update_abstract_methods(kinds, self._undo.record_change)
             if self._minimal is not None and self._minimal.changes_classes:
                 clear_subclass_caches(self._sources.loads)
         return ABSENT
@@ -222,7 +224,7 @@ class ModuleLoad:
         self.renewed += update_remaining_objects(module, names, self._undo, self._drift.closures)
         self.renewed += self._renew_importers(module, name, names)
 
-    def end(self, *, has_failed: bool) -> None:
+    def finish(self, *, has_failed: bool) -> None:
         """Update other modules after the load, and record its changes."""
         module, name = self.module, self._name
         self._undo.end_load(name or self._home.__name__)
@@ -245,7 +247,7 @@ class ModuleLoad:
             if row["kind"] == "renewed" and "of" not in row:
                 undo = self._sources.rebind(row["module"], row["name"])
                 if undo is not None:
-                    self._undo.note("", lambda: True, undo)
+                    self._undo.record_change("", lambda: True, undo)
         if name in loads:
             self._undo.note_key("", loads, name, ABSENT if before is None else before)
 

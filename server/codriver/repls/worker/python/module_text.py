@@ -35,7 +35,7 @@ class Text:
         self._imports: frozenset[str] | None = None
 
     @property
-    def words(self) -> list[frozenset[str]]:
+    def statement_words(self) -> list[frozenset[str]]:
         """The words in each top-level statement."""
         if self._words is None:
             lines = self.source.lines
@@ -105,7 +105,7 @@ class Text:
         is_growing = True
         while is_growing:
             is_growing = False
-            for number, words in enumerate(self.words):
+            for number, words in enumerate(self.statement_words):
                 if number not in found and not names.isdisjoint(words):
                     found.add(number)
                     more = set(self._bound_in(self.body[number], names))
@@ -178,7 +178,9 @@ class Outline:
         self._has_star = any(
             isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in text.body
         )
-        self._rows = [(words, *_outline_statement(node, text.name)) for words, node in zip(text.words, text.body)]
+        self._rows = [
+            (words, *_outline_statement(node, text.name)) for words, node in zip(text.statement_words, text.body)
+        ]
 
     def may_be_affected(self, names: set[str]) -> bool:
         """Return whether a statement that is not quiet may have read one of the names, directly or through other names.

@@ -101,7 +101,7 @@ class Python(Dialect):
     def versions(self) -> dict[str, str]:
         return {"python": ".".join(map(str, sys.version_info[:3]))}
 
-    def name_of(self, namespace: types.ModuleType) -> str:
+    def display_name(self, namespace: types.ModuleType) -> str:
         return "user" if namespace is self.home else namespace.__name__
 
     def new_home(self) -> types.ModuleType:
@@ -126,7 +126,7 @@ class Python(Dialect):
         return sys.modules.get(name) if name and isinstance(name, str) else None
 
     def evaluate(self, job: Job) -> None:
-        namespace = self.name_of(job.session.namespace)
+        namespace = self.display_name(job.session.namespace)
         if job.is_concurrent:
             self._evaluate(job)  # figures drawn at this time belong to the code on the main thread
             return
@@ -156,7 +156,7 @@ class Python(Dialect):
         frame = _frame_of(job)
         steps = self._compile(message["code"], job)
         if frame is not None:
-            frame.begin(code for code, _, _ in steps)
+            frame.prepare(code for code, _, _ in steps)
         # If the last statement is not an expression, there is no value.
         has_value = bool(steps) and steps[-1][1]
         try:
@@ -184,7 +184,7 @@ class Python(Dialect):
             finally:
                 if frame is not None:
                     frame.end()
-                self._loaded.note()
+                self._loaded.record_names()
             is_last = number == len(steps) and not _is_partial(job)
             if is_last and not job.is_concurrent:
                 self._figures.send_all(value)
@@ -197,7 +197,7 @@ class Python(Dialect):
                 if frame is None:
                     self._store(value, module)
             if displayed is not None:
-                self.stored_values.send_value(job, value, displayed[0], self.name_of(module), displayed[1])
+                self.stored_values.send_value(job, value, displayed[0], self.display_name(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code, on the event loop of the session if the code awaits or needs one."""
@@ -259,10 +259,10 @@ class Python(Dialect):
         self._renewed = []
         value: object = ABSENT
         space = job.session.namespace.__dict__
-        displayed = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
-        undo = self.undo_records.of(message.get("codriver/hold"))
+        displayed = f"<module {name or self.display_name(job.session.namespace)!r} from {path!r}>", ""
+        undo = self.undo_records.record_for(message.get("codriver/hold"))
         load = ModuleLoad(name, path, message["file"], undo, self._drift, home=job.session.namespace)
-        load.begin()
+        load.prepare()
         has_failed = True
         load_check = None if self._comparison is None or name is None else self._comparison.check_load(name, path)
         try:
@@ -284,14 +284,14 @@ class Python(Dialect):
             has_failed = False
         finally:
             with job.shield:  # the changes must be recorded even after an interrupt
-                load.end(has_failed=has_failed)
+                load.finish(has_failed=has_failed)
         if load_check is not None:
             with Reporting(load.note_failure):
                 load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MAX_RENEWED_ROWS]
         sensitive_texts.notify_seam_of_load()
         value = None if value is ABSENT else value
-        self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
+        self.stored_values.send_value(job, value, displayed[0], self.display_name(job.session.namespace), displayed[1])
 
     def should_run(self, _node: ast.AST, _file: str) -> bool:
         """Return whether a load runs a statement of a file."""
@@ -353,7 +353,7 @@ class Python(Dialect):
         except Exception as error:
             set_phase(error, "print")
             raise
-        return text, printer.cuts.words()
+        return text, printer.cuts.describe()
 
     def part_at(self, value: object, path: list[object]) -> object:
         return get_part(value, path)
@@ -362,7 +362,7 @@ class Python(Dialect):
         return complete_name(prefix, namespace)
 
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
-        found = describe_name(name, namespace, self.name_of(namespace))
+        found = describe_name(name, namespace, self.display_name(namespace))
         if found is not None and found["type"] == "variable":
             position = self.source(name, namespace)
             if position is not None:
@@ -392,10 +392,10 @@ class Python(Dialect):
 
     def capture_streams(self) -> None:
         """Start to observe loads, because the process is ready for user code."""
-        self._loaded.begin()
+        self._loaded.start_recording()
 
     def before_answer(self) -> None:
-        self._loaded.note()
+        self._loaded.record_names()
         self._loaded.read_recent_sources(MAX_IMMEDIATE_READS)
 
     def after_answer(self) -> None:
@@ -406,7 +406,7 @@ class Python(Dialect):
 
     def find_drift(self, root: str, only: str) -> list[dict[str, str]]:
         renewed, self._renewed = self._renewed, []
-        return [*renewed, *self._drift.rows(root, only)]
+        return [*renewed, *self._drift.find_differences(root, only)]
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         parts, frames = common_error_fields(error)

@@ -56,7 +56,7 @@ class Drift:
         """For each module, the load and file stamp that were compared, and the result."""
         self._is_within: dict[tuple[str, str], bool] = {}
 
-    def rows(self, root: str, only: str = "") -> list[Row]:
+    def find_differences(self, root: str, only: str = "") -> list[Row]:
         """Return a row for each difference, with `module`, `name`, `kind`, and the `file` of the live code.
 
         `of` is the part that differs, a number, or for an old object the name that has the new one. Differences between
@@ -65,7 +65,7 @@ class Drift:
         `only` restricts the rows: with `old` to remains of previous loads, and with `edited` to these and to
         differences between the sources.
         """
-        self.sources.check()
+        self.sources.record_new_loads()
         self.sources.read_recent_sources()
         modules = self._modules_in(root)
         found: list[Row] = []
@@ -77,7 +77,9 @@ class Drift:
                 found += self._rebound_rows(name, module, load, replaced)
         found += self._old_names(modules, replaced)
         found += self._unbound(modules)
-        for owner, name, count in self.closures.counts({name: (one[0], one[1].file) for name, one in modules.items()}):
+        for owner, name, count in self.closures.count_outdated(
+            {name: (one[0], one[1].file) for name, one in modules.items()}
+        ):
             found.append(_row(owner.__name__, name, CLOSURES, of=str(count)))
         return [*found, *self._old_instances(modules)]
 
@@ -280,7 +282,7 @@ class Drift:
                 homes[str(defining_module_name(value))] = None
         found = []
         if homes:
-            self.sources.check()
+            self.sources.record_new_loads()
         for home in homes:
             load = self.sources.find_known_load(home)
             if load is not None and load.module() is sys.modules.get(home):
@@ -296,7 +298,7 @@ class Drift:
 
         Some are dotted.
         """
-        load = self.sources.of(name)
+        load = self.sources.find_load(name)
         module = load.module() if load is not None else None
         if load is None or module is None:
             return {}

@@ -204,7 +204,7 @@ class Rebuilds:
             others = self.others_filled(owner, top, objects)
             if others is None or not self._include_others(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
-                return f"line {line_range(node)[0]}{where} would run again: {owner.source.words(node)}"
+                return f"line {line_range(node)[0]}{where} would run again: {owner.source.summary(node)}"
             for bound in names_bound_by(node):
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)

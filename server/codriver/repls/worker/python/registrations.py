@@ -131,7 +131,7 @@ class Registrations:
 
     def filled_in_class(self, node: Any, kind: Any) -> list[str]:
         """Return the names of other objects that a statement in a class body fills."""
-        fills = self._analysis.within([node], self._text.space, kind).fills - {id(kind)}
+        fills = self._analysis.body_effects([node], self._text.space, kind).fills - {id(kind)}
         found = self._targets_of_registrations()
         return sorted(
             name for name, value in self._text.space.items() if id(value) in fills and id(value) in found
@@ -142,7 +142,7 @@ class Registrations:
         within = {id(value) for value in space_of(kind).values() if issubclass(type(value), REGISTRY_TYPES)} | {
             id(kind)
         }
-        return not self._analysis.within([node], self._text.space, kind).fills.isdisjoint(within)
+        return not self._analysis.body_effects([node], self._text.space, kind).fills.isdisjoint(within)
 
     def _targets_of_registrations(self) -> dict[int, Any]:
         """Return the collections, classes and objects of the workspace's modules, by id."""

@@ -45,9 +45,9 @@ def update_remaining_objects(
 ) -> list[dict[str, str]]:
     """Update the objects that remain from the previous load of a module. `before` has the previous names.
 
-    Return rows of the kind `renewed` in the form of `Drift.rows`: one for each name in another module, each class with
-    updated instances, and each function with updated closures. No user code runs. Changes are recorded in `undo`, and
-    closures that cannot be updated in `closures`.
+    Return rows of the kind `renewed` in the form of `Drift.find_differences`: one for each name in another module, each
+    class with updated instances, and each function with updated closures. No user code runs. Changes are recorded in
+    `undo`, and closures that cannot be updated in `closures`.
     """
     undo, closures = undo or UndoRecord([], is_recording=False), closures or PreviousClosures()
     pairs = {
@@ -123,7 +123,7 @@ def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
     """Update closures that previous functions created, and yield a row for each of these functions."""
-    renewed, left = update_closures(module.__name__, _functions(pairs), undo.note)
+    renewed, left = update_closures(module.__name__, _functions(pairs), undo.record_change)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
     for name, count in renewed.items():
@@ -167,7 +167,7 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, record: Und
     def undo() -> None:
         old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__ = before
 
-    record.note("", lambda: old.__code__ is now, undo)
+    record.record_change("", lambda: old.__code__ is now, undo)
 
 
 def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRecord) -> None:
@@ -176,7 +176,7 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
             cell.cell_contents = now
-            undo.note("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
+            undo.record_change("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
 
 
 def _methods(old: type, new: type, undone: UndoRecord) -> None:
@@ -202,12 +202,14 @@ def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
 def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
     """Record how to restore the bases of a class, before they change."""
     before = kind.__bases__
-    undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+    undo.record_change("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
 
 
 def _note_class(instance: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
     """Record how to restore the class of an object. `pair` has its previous and its new class."""
-    undo.note("", lambda: type(instance) is pair[1], lambda: object.__setattr__(instance, "__class__", pair[0]))
+    undo.record_change(
+        "", lambda: type(instance) is pair[1], lambda: object.__setattr__(instance, "__class__", pair[0])
+    )
 
 
 def _instances(
@@ -244,7 +246,9 @@ class PreviousClosures:
         """Add a closure that was created by the function `name`, which is dotted for methods."""
         self._known.append((module, name, weakref.ref(closure)))
 
-    def counts(self, modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[tuple[types.ModuleType, str, int]]:
+    def count_outdated(
+        self, modules: dict[str, tuple[types.ModuleType, str]]
+    ) -> Iterator[tuple[types.ModuleType, str, int]]:
         """Yield each module and function whose closures would differ if created now, with the number of closures."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}

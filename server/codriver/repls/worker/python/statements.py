@@ -95,7 +95,7 @@ class SourceText:
         self.tree: ast.Module = ast.parse(data, file)
         self.lines = io.StringIO(data if isinstance(data, str) else decode_source(data), newline=None).readlines()
 
-    def words(self, node: ast.AST) -> str:
+    def summary(self, node: ast.AST) -> str:
         """Return the first line of a statement, shortened."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
@@ -155,7 +155,7 @@ class SourceText:
                         top,
                     )
             else:
-                name = ", ".join(assigned_names(node)) or self.words(node)
+                name = ", ".join(assigned_names(node)) or self.summary(node)
                 yield Statement(_kind_of(node), scope, name, guard, node, {"": comparable_dump(node)}, top)
 
     def _expand_guard(self, node: ast.stmt, scope: str, guard: Guard, top: int) -> Iterator[Statement]:
@@ -170,7 +170,7 @@ class SourceText:
                 ]
             elif field != "type_comment":
                 head += "(" + comparable_dump(value) + ")"
-        yield Statement(GUARD, scope, self.words(node), guard, node, {"": head}, top)
+        yield Statement(GUARD, scope, self.summary(node), guard, node, {"": head}, top)
         for branch, inner in branches:
             yield from self._expand(inner, scope, (*guard, head, branch), top)
 

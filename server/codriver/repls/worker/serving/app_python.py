@@ -53,12 +53,12 @@ class AppPython(Python):
     def __init__(self, roots: list[str], loop: asyncio.AbstractEventLoop | None) -> None:
         super().__init__(roots, sys.modules["__main__"], AppFigures())
         self.loop = loop
-        self._loaded.begin()
-        start_thread(self._loaded.serve)
+        self._loaded.start_recording()
+        start_thread(self._loaded.follow_loads)
 
     def end(self) -> None:
         """End the thread that tracks the program's imports."""
-        self._loaded.end()
+        self._loaded.stop_recording()
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code. If it awaits or needs an event loop, run it on the program's loop, if that is running."""

@@ -83,7 +83,7 @@ class EmbeddedRepl(Server):
         listener = socket.create_server((LISTENING_HOST, 0))
         self.port = listener.getsockname()[1]
         # The REPL must be able to answer for this process before its port is published.
-        self.serve(listener)
+        self.accept_connections(listener)
         self._start_evaluating()
         register_fork_handler(self._after_fork)
         atexit.register(self._release)
@@ -127,7 +127,7 @@ class EmbeddedRepl(Server):
             connection.close()
         self._queue.put(None)
         self._threads.end()
-        self._output.end()
+        self._output.stop()
         self._python.end()
 
     def _client_left(self, connection: Connection) -> None:
@@ -169,7 +169,7 @@ class EmbeddedRepl(Server):
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
         """Handle the op with which a process that replaces this one asks it to stop."""
         self._stop_accepting()
-        connection.answer(message, {"status": ["done"]})
+        connection.reply(message, {"status": ["done"]})
         self.stop()
 
     # On evaluating threads, one at a time

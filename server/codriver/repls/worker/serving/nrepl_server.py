@@ -154,7 +154,7 @@ class Server:
 
     # On network threads
 
-    def serve(self, listener: socket.socket) -> None:
+    def accept_connections(self, listener: socket.socket) -> None:
         """Start to accept connections on new threads."""
         self._listener = listener
         start_thread(lambda: self._accept(listener))
@@ -204,7 +204,7 @@ class Server:
         clone = self._new_session()
         clone.is_apart = bool(message.get("codriver/apart"))
         clone.namespace = self._dialect.new_home() if clone.is_apart else session.namespace
-        connection.answer(message, {"new-session": clone.id, "status": ["done"]})
+        connection.reply(message, {"new-session": clone.id, "status": ["done"]})
 
     def _close(self, message: Message, connection: Connection, session: Session) -> None:
         if session is not self._default:
@@ -212,10 +212,10 @@ class Server:
             self._dialect.stored_values.drop(session.id)
             if session.is_apart:
                 self._dialect.drop_home(session.namespace)
-        connection.answer(message, {"status": ["done", "session-closed"]})
+        connection.reply(message, {"status": ["done", "session-closed"]})
 
     def _ls_sessions(self, message: Message, connection: Connection, _session: Session) -> None:
-        connection.answer(message, {"sessions": list(self._sessions), "status": ["done"]})
+        connection.reply(message, {"sessions": list(self._sessions), "status": ["done"]})
 
     def _describe(self, message: Message, connection: Connection, _session: Session) -> None:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
@@ -224,7 +224,7 @@ class Server:
         fields: dict[str, object] = {**self._about}
         for about in self._about_features:
             fields.update(about())
-        connection.answer(message, {"ops": ops, "versions": versions, **fields, "status": ["done"]})
+        connection.reply(message, {"ops": ops, "versions": versions, **fields, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
@@ -250,7 +250,7 @@ class Server:
             if job is not None:
                 job.is_interrupted = True
         if not mine:
-            connection.answer(message, {"status": ["done", "session-idle"]})
+            connection.reply(message, {"status": ["done", "session-idle"]})
         elif job is None:
             words = f"the evaluation {interrupt_id!r} is neither running nor queued in this session"
             connection.reply_failure(message, "interrupt-id-mismatch", words)
@@ -260,52 +260,52 @@ class Server:
             def stop() -> None:
                 is_over = self._interrupts_of(running).stop(running)
                 note = {"codriver/note": running.abandoned or ABANDONED_MESSAGE} if running.is_abandoned else {}
-                connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
+                connection.reply(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
             # Interrupting may take long, and this thread must read the client's next requests.
             start_thread(stop)
         else:
             # The main thread skips this job.
             self._end(job, ["done", "interrupted"])
-            connection.answer(message, {"status": ["done"]})
+            connection.reply(message, {"status": ["done"]})
 
     def _stdin(self, message: Message, connection: Connection, session: Session) -> None:
         if not isinstance(message.get("stdin"), str):
             connection.reply_failure(message, "no-stdin", "the op stdin needs 'stdin', a string")
             return
         session.input.put(message["stdin"])
-        connection.answer(message, {"status": ["done"]})
+        connection.reply(message, {"status": ["done"]})
 
     def _completions(self, message: Message, connection: Connection, session: Session) -> None:
         prefix = message.get("prefix") or message.get("symbol") or ""
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.complete(prefix, namespace)
-        connection.answer(message, {"completions": found, "status": ["done"]})
+        connection.reply(message, {"completions": found, "status": ["done"]})
 
     def _lookup(self, message: Message, connection: Connection, session: Session) -> None:
         name = message.get("sym") or message.get("symbol") or ""
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.lookup(name, namespace)
-        connection.answer(message, {"info": found, "status": ["done"] if found else ["done", "no-info"]})
+        connection.reply(message, {"info": found, "status": ["done"] if found else ["done", "no-info"]})
 
     def _names(self, message: Message, connection: Connection, session: Session) -> None:
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.names(message.get("name") or "", namespace)
-        connection.answer(message, {**(found or {}), "status": ["done"] if found else ["done", "no-info"]})
+        connection.reply(message, {**(found or {}), "status": ["done"] if found else ["done", "no-info"]})
 
     def _source(self, message: Message, connection: Connection, session: Session) -> None:
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.source(message.get("name") or "", namespace)
         answer = dict(zip(("text", "file", "line"), found or ()))
-        connection.answer(message, {**answer, "status": ["done"]})
+        connection.reply(message, {**answer, "status": ["done"]})
 
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
         rows = self._dialect.find_drift(message.get("root") or "", message.get("only") or "")
-        connection.answer(message, {"rows": rows, "status": ["done"]})
+        connection.reply(message, {"rows": rows, "status": ["done"]})
 
     def _dependents(self, message: Message, connection: Connection, _session: Session) -> None:
         rows = [{"name": name, "file": file} for name, file in self._dialect.dependents(message.get("file") or "")]
-        connection.answer(message, {"rows": rows, "status": ["done"]})
+        connection.reply(message, {"rows": rows, "status": ["done"]})
 
     def _fresh(self, message: Message, connection: Connection, _session: Session) -> None:
         """Compare loaded modules with a fresh import, or wait `wait` milliseconds for a finding about recent loads."""
@@ -324,29 +324,29 @@ class Server:
             except Exception as error:
                 connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
                 return
-            connection.answer(message, {"finding": json.dumps(found), "status": ["done"]})
+            connection.reply(message, {"finding": json.dumps(found), "status": ["done"]})
 
         start_thread(compare)
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
         """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
-        left = self._dialect.undo_records.end(message.get("hold") or "", puts_back=not message.get("keep"))
-        connection.answer(message, {"left": left, "status": ["done"]})
+        left = self._dialect.undo_records.close_record(message.get("hold") or "", puts_back=not message.get("keep"))
+        connection.reply(message, {"left": left, "status": ["done"]})
 
     def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:
         found = self._dialect.list_loaded(message.get("root") or "", message.get("known") or "")
-        connection.answer(message, {**found, "status": ["done"]})
+        connection.reply(message, {**found, "status": ["done"]})
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         made = [session.made_tasks for session in list(self._sessions.values())]
-        connection.answer(message, {"stacks": format_stacks(made), "status": ["done"]})
+        connection.reply(message, {"stacks": format_stacks(made), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
         """Return the local variables of the session's last error. This runs no user code."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else DEFAULT_LOCAL_CHARACTERS
         fields = [] if session.error is None else self._dialect.locals_of(session.error, most)
-        connection.answer(message, {"locals": fields, "status": ["done"]})
+        connection.reply(message, {"locals": fields, "status": ["done"]})
 
     # On the main thread
 
@@ -365,7 +365,7 @@ class Server:
     def _run_one(self, job: Job) -> None:
         """Evaluate one job, and report its end."""
         with self._comparison or contextlib.nullcontext():
-            self._output.begin(job)
+            self._output.set_job(job)
             self._interrupts.install()
             error = self._interrupts.run_interruptibly(job, lambda: self._run_with_features(job))
             if self._output.is_child:
@@ -432,7 +432,7 @@ class Server:
         directory = working_directory()
         moved = {"codriver/folder": directory} if directory != job.directory else {}
         declined = {"codriver/declined": "1"} if WORKER_PACKAGE.declined != job.declined else {}
-        fields = {"ns": self._dialect.name_of(space), **edited, **moved, **declined, **self._finding(job)}
+        fields = {"ns": self._dialect.display_name(space), **edited, **moved, **declined, **self._finding(job)}
         self._end(job, status, fields)
 
     def _finding(self, job: Job) -> dict[str, str]:

@@ -116,14 +116,14 @@ class RoutedOutput(Output):
     def capture_process(self) -> None:
         """Do nothing, because the process belongs to the program."""
 
-    def begin(self, job: Job) -> None:
+    def set_job(self, job: Job) -> None:
         """Set the job of the current context, and route its output."""
         CURRENT_JOB.set(job)
         self.capture_streams()
 
     def begin_concurrent(self, job: Job) -> None:
         """Set the job of the current context, and route its output."""
-        self.begin(job)
+        self.set_job(job)
 
     def capture_streams(self) -> None:
         """Wrap the program's current streams in routers."""

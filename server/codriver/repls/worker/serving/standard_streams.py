@@ -214,8 +214,8 @@ class Output:
         """Whether this is a forked child, whose output reaches the parent through the pipes."""
         self._pipes: Pipes | None = None
         self._seam_checks = SeamChecks()
-        self._out = make_out("out", self.printed, self.flush)
-        self._err = make_out("err", self.printed, self.flush)
+        self._out = make_out("out", self.handle_output, self.flush)
+        self._err = make_out("err", self.handle_output, self.flush)
         self._in = In(self.current_job)
 
     def capture_process(self) -> None:
@@ -229,7 +229,7 @@ class Output:
 
         threading.Thread.start = start  # type: ignore[method-assign,assignment]  # threads must know their evaluation
 
-    def begin(self, job: Job) -> None:
+    def set_job(self, job: Job) -> None:
         """Capture output for `job` from now on."""
         self.last_job = job
         self.capture_streams()
@@ -244,7 +244,7 @@ class Output:
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
             setattr(sys, name, stream)
 
-    def printed(self, stream: str, text: str) -> None:
+    def handle_output(self, stream: str, text: str) -> None:
         """Process `text` that user code printed."""
         self._seam_checks.check()
         self._pass_on(stream, text, self.current_job())
@@ -300,6 +300,6 @@ class Output:
             if None in jobs:
                 return
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """End the thread that runs `flush_repeatedly`."""
         self.dirty.put(None)

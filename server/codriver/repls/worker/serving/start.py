@@ -67,7 +67,7 @@ def main() -> None:
     sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
     sys.stdout.flush()
     server.capture_process()
-    server.serve(listener)
+    server.accept_connections(listener)
     # Lookups need this module. Loading it later might load a module of the project with the same name.
     importlib.import_module("inspect")
     if options.unaccepted:
