@@ -39,11 +39,11 @@ BLOCK_BEGIN_LINE: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 BLOCK_END_LINE: Final = "<!-- /codriver -->"
 BLOCK: Final = """\
 ## Live REPL: the MCP server `codriver`
-- The program runs in a REPL: try code there before you write it to a file. `list_sessions` shows what is there.
-- `evaluate_code` one small form, look at the result, build on it; write it to the file and `load_file`.
-- Status running or queued is no failure: `get_evaluation` waits for the end. Never send the same code twice.
-- `repl_output_log` has what people and other agents evaluated and printed: read it before you rely on state.
-- Edit Lisp by whole forms with `edit_files`. `run_tests` before you say that it works.
+- Try code in the REPL with `evaluate_code` before you write it to a file. `status` lists the sessions.
+- Start with one small expression, check its result, and build on it.
+- Edit with `edit_files`, `load: true` and `test: ["affected"]`, so that the REPL has the new code and its tests run.
+- `running` and `queued` are not failures: wait for the result with `get_evaluation`. Never send the same code twice.
+- People and other agents use the same REPL: `status` with `about: "activity"` shows what they did.
 """
 
 

@@ -102,7 +102,10 @@ def test_the_handoff_survives_the_server(tmp_path):
         told = live.run("handoff").stdout
         assert "REPLs: py (python, connected, generation 1)" in told
     told = live.run("handoff", "--who", "claude")
-    assert (told.returncode, told.stderr) == (0, "codriver: no server is running; this is the record of earlier ones\n")
+    assert (told.returncode, told.stderr) == (
+        0,
+        "codriver: no server is running, so this summary is from the records of earlier ones\n",
+    )
     check(told.stdout)
     assert "REPLs: " not in told.stdout
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:

@@ -46,7 +46,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             uri = f"codriver://handoff?who={quote(who, safe='')}"
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
-        echo("codriver: no server is running; this is the record of earlier ones", err=True)
+        echo("codriver: no server is running, so this summary is from the records of earlier ones", err=True)
         text = _from_logs(workspace, who) or NO_LOG_MESSAGE
     if as_json:
         echo_json({"handoff": text})

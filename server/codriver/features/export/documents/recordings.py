@@ -32,7 +32,7 @@ class EvaluationsNotFoundError(CodriverError):
     """The log contains none of the requested evaluations."""
 
     def __init__(self, condition: str) -> None:
-        super().__init__(f"no evaluation in the log {condition}: `codriver log` shows those there are")
+        super().__init__(f"no evaluation in the log {condition}: `codriver log` lists the recorded evaluations")
 
 
 @dataclass(frozen=True, slots=True)
