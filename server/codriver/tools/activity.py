@@ -53,7 +53,7 @@ class ActivityArguments(Arguments):
     """Arguments of `activity`."""
 
     by: str | None = Field(None, description='Of activity and jobs: "others", "me", "human", or a name.')
-    since: str | None = Field(None, description='"20m", "2h", "09:30", "today".')
+    since: str | None = Field(None, description='"20m", "2d", "09:30", "yesterday".')
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")
     text: str | None = Field(None, description="Text that the entry contains.")

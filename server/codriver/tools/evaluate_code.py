@@ -51,8 +51,8 @@ class EvaluateArguments(Evaluating):
     repl_session_key: str | None = Field(
         None, description="The session, for any tool. Default: the one you used last, or the running application."
     )
-    who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task, as fix-login.")
-    description: str | None = Field(None, description="Its purpose, for the log.")
+    who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task.")
+    description: str | None = Field(None, description="Purpose, for the log.")
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code goes on."
     )

@@ -72,7 +72,7 @@ class TestArguments(Evaluating):
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
-        description='pytest\'s options: ["-x", "-k", "price", "-m", "not slow"].',
+        description='pytest\'s options; reports come back: ["-x", "-k", "price", "--durations=3"].',
     )
     affected_by: list[str] = Field(
         default_factory=list,
