@@ -8,7 +8,7 @@ import pytest
 from codriver.features.run.final_output import MAX_LINES, FinalOutput, collect_from_now, read_final_output
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
-ERROR = "Traceback (most recent call last):\n  …\nSyntaxError: invalid syntax"
+ERROR = '  File "shop.py", line 1\n    def broken(:\nSyntaxError: invalid syntax'
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_the_process_that_ended_last_is_reported_without_colors(run):
 
 
 def test_supervisors_and_healthy_workers_that_end_later_are_not_reported(run):
-    store(run, ERROR, "Worker exiting", "Traceback (most recent call last): of the arbiter")
+    store(run, ERROR, "Worker exiting", ERROR + " of the arbiter")
     assert read_final_output(run, (), {3}, prefers_errors=True) == FinalOutput(1, ERROR)
     assert read_final_output(run, (), {1, 2, 3}).pid == 3
 

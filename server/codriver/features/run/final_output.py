@@ -26,8 +26,8 @@ OUTPUT_RULES: Final = FileRules(Links.NEVER, 64 * 1024)
 """Limits for reading the output of a process."""
 COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Matches the codes with which programs color their output."""
-TRACEBACK_START: Final = "Traceback (most recent call last)"
-"""The first line of each traceback that Python prints. Source: Python's `traceback` module."""
+FRAME_PATTERN: Final = re.compile(r'^\s+File ".+", line \d+', re.MULTILINE)
+"""Matches a line of a traceback, whose first line may be missing. Source: Python's `traceback` module."""
 MAX_LINES: Final = 12
 """Maximum number of lines to report, which include the end of a traceback."""
 MAX_CHARS: Final = 1000
@@ -72,7 +72,7 @@ def read_final_output(
             if path.name.isdecimal() and (pid := int(path.name)) not in running:
                 data, status = files.read_with_status(path, OUTPUT_RULES)
                 text = COLOR_CODE_PATTERN.sub("", data.decode("utf-8", "replace")).rstrip()
-                has_error = prefers_errors and TRACEBACK_START in text
+                has_error = prefers_errors and FRAME_PATTERN.search(text) is not None
                 output = FinalOutput(pid, "\n".join(text.splitlines()[-MAX_LINES:])[-MAX_CHARS:])
                 found.append((pid not in supervisors, has_error, status.st_mtime_ns, output))
     except OSError:

@@ -142,12 +142,10 @@ class Programs:
             rows = self._named(run, members)
             found += [Member(run, row) for row in rows]
             name = run.directory.name
-            if (
-                not rows
-                and name in in_use
-                and (output := read_final_output(run.directory, (), self._supervisors[name]))
-            ):
-                self._outputs[name] = output.text
+            if not rows and name in in_use and name not in self._outputs:
+                output = read_final_output(run.directory, (), self._supervisors[name], prefers_errors=True)
+                if output is not None:  # another thread may have stored it, and be removing the files
+                    self._outputs.setdefault(name, output.text)
         if len({member.run.directory for member in found}) < len(runs):
             remove_finished_runs(self.services.workspace)
         return found
