@@ -310,3 +310,15 @@ def test_a_refused_run_fails_if_nothing_changed():
     connection = Scripted(REFUSED)
     assert testing._answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
     assert connection.asked == 2
+
+
+def test_a_run_that_a_test_ended_is_an_error_of_that_test(tmp_path):
+    answer = {
+        "ok": False,
+        "reason": "interrupted",
+        "passed": 0,
+        "results": [],
+        "stoppedIn": {"test": "test_a.py::test_a"},
+    }
+    (case,) = testing._cases(answer, "", tmp_path)
+    assert (case.name, case.outcome, case.message) == ("test_a", "error", "the tests were interrupted")

@@ -54,6 +54,8 @@ MAX_XML_BYTES = 256 * 2**20
 """Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_INTERVAL_S = 0.1
 """Interval at which the server is queried for whether a REPL has started."""
+INTERRUPTED_MESSAGE = "the tests were interrupted"
+"""Message about a run that ended before its last test without another message."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
@@ -212,9 +214,10 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
     if stopped := answer.get("stoppedIn"):
-        stopped_in = stopped_case(stopped, answer["message"], workspace)
+        # There is no message if a test ended the run itself, as `pytest.exit` does.
+        stopped_in = stopped_case(stopped, answer.get("message", INTERRUPTED_MESSAGE), workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
-    why, *rest = list(explain_missing_result(answer)) or ["the tests were interrupted"]
+    why, *rest = list(explain_missing_result(answer)) or [INTERRUPTED_MESSAGE]
     kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_status(answer), "")
     return [*cases, CaseResult(namespace, WHOLE_RUN_NAME, "error", why, "\n".join([why, *rest]), kind=kind)]
 
