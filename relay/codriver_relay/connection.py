@@ -54,11 +54,11 @@ class Connection:
         """Prepare for a new server with this address, discarding an incomplete line from the previous one."""
         self.address, self.lines = address, Lines()
 
-    def note_step(self) -> None:
+    def record_progress(self) -> None:
         """Record that progress was made."""
         self.last_step = time.monotonic()
 
-    def note_sent(self, message: Message) -> None:
+    def record_sent(self, message: Message) -> None:
         """Remember a request until it is answered. Its line is retained only if it may be sent again."""
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
@@ -68,11 +68,11 @@ class Connection:
             self.in_flight.pop(cancelled_request_key(message.line), None)
 
     def send(self, lines: list[bytes]) -> None:
-        """Send lines, as much as the server accepts now. Raises like `send_on`."""
+        """Send lines, as much as the server accepts now. Raises like `send_remaining`."""
         self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
-        self.send_on()
+        self.send_remaining()
 
-    def send_on(self) -> None:
+    def send_remaining(self) -> None:
         """Send more of a partially sent message.
 
         Raises:
@@ -82,7 +82,7 @@ class Connection:
             return
         try:
             self.unsent = self.unsent[self.socket.send(self.unsent) :]
-            self.note_step()
+            self.record_progress()
         except BlockingIOError:
             return
 
@@ -102,7 +102,7 @@ class Connection:
             raise ConnectionResetError("the server closed it")
         lines = self.lines.feed(data)
         if not lines:
-            self.note_step()  # part of a long line
+            self.record_progress()  # part of a long line
         return lines
 
     def remove_answered(self, lines: list[bytes], handshake: Handshake) -> None:
@@ -113,8 +113,8 @@ class Connection:
                 for answer in message.parts or (message,):
                     if answer.is_response and answer.key is not None:
                         self.in_flight.pop(answer.key, None)
-                        handshake.note_answered(answer)
-                        self.note_step()
+                        handshake.record_answered(answer)
+                        self.record_progress()
 
     def shut_down_sending(self) -> None:
         """Shut down the sending side, so that the server knows that no more lines follow."""
@@ -130,7 +130,7 @@ class Connection:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
-    def pop_lost(self, cause: str, reason: str) -> list[bytes]:
+    def fail_requests(self, cause: str, reason: str) -> list[bytes]:
         """Remove the requests that the server will not answer, and return an error response for each."""
         lost = list(self.in_flight.values())
         self.in_flight.clear()
@@ -159,7 +159,7 @@ class Handshake:
         self.awaits_level = False
         """Whether the server has not yet answered the repeated request for log messages."""
 
-    def note_sent(self, message: Message) -> None:
+    def record_sent(self, message: Message) -> None:
         """Remember the messages that a new connection needs."""
         if message.key is None:
             if message.method == b"notifications/initialized":
@@ -171,7 +171,7 @@ class Handshake:
         elif message.method == b"logging/setLevel":
             self.level = message.line
 
-    def note_answered(self, answer: Message) -> None:
+    def record_answered(self, answer: Message) -> None:
         """Record that an `initialize` was answered. A result opens the client's session, an error does not."""
         request = self.unanswered.pop(answer.key or b"", None)
         if request is None:
@@ -190,12 +190,12 @@ class Handshake:
             self.initialized = None
         return unanswered
 
-    def note_unsent(self, message: Message) -> None:
+    def record_unsent(self, message: Message) -> None:
         """Remember the end of a handshake that no server received although its beginning was answered."""
         if message.method == b"notifications/initialized" and self.initialize:
             self.initialized = message
 
-    def repeat(self, server: socket.socket, connection: Connection, output: Output, longest_s: float) -> None:
+    def reopen_session(self, server: socket.socket, connection: Connection, output: Output, longest_s: float) -> None:
         """Open the client's session at a new server, if the client has one.
 
         Raises:

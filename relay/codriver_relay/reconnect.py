@@ -75,7 +75,7 @@ class Conversation:
         """
         self.connection.reset(address)
         self.line_bytes = line_bytes
-        self.handshake.repeat(server, self.connection, self.output, self.durations.handshake_s)
+        self.handshake.reopen_session(server, self.connection, self.output, self.durations.handshake_s)
         if self.stored_answers:
             self.stored_answers.stop_answering(server, self.handshake)
         server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
@@ -107,12 +107,12 @@ class Conversation:
         Return True when everything is done, and False if the connection is lost.
         """
         has_parted = self.has_received = False
-        self.connection.note_step()
+        self.connection.record_progress()
         while self.connection.socket is not None:
             self.send_backlog()
             if not has_parted and self.is_done():
                 has_parted = True
-                self.connection.note_step()
+                self.connection.record_progress()
                 self.connection.shut_down_sending()
             # While the client does not read, the server's answers are not read either.
             if self.input.is_at_end and not self.output.is_busy:
@@ -138,7 +138,7 @@ class Conversation:
             if fd == self.input.fd:
                 self.read_client()
             elif fd == self.output.bell:
-                self.connection.note_step()
+                self.connection.record_progress()
             elif events & POLLOUT:
                 self.send(None)
             else:
@@ -153,7 +153,7 @@ class Conversation:
             if is_connected or not message.is_response:
                 self.backlog.add(message)
         if self.input.is_at_end:
-            self.connection.note_step()
+            self.connection.record_progress()
 
     def answer_from_stored(self, message: Message) -> bool:
         """Answer a message with a stored answer while a server is starting, and return whether that was possible."""
@@ -169,7 +169,7 @@ class Conversation:
             messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_if_too_long(message)]
             lines = [message.line for message in messages]
             for message in messages:
-                self.note_sent(message)
+                self.record_sent(message)
             if lines:
                 self.send(lines)
 
@@ -194,20 +194,20 @@ class Conversation:
     def send(self, lines: list[bytes] | None) -> None:
         """Send lines, or more of a partially sent message."""
         try:
-            self.connection.send_on() if lines is None else self.connection.send(lines)
+            self.connection.send_remaining() if lines is None else self.connection.send(lines)
         except OSError:
             while self.read_server():  # read what the server sent before it closed the connection
                 pass
             self.close_lost_connection()
 
-    def note_sent(self, message: Message) -> None:
+    def record_sent(self, message: Message) -> None:
         """Record what must be answered or repeated if the connection is lost: open requests and the handshake."""
         for part in message.parts:
-            self.note_sent(part)
-        self.handshake.note_sent(message)
+            self.record_sent(part)
+        self.handshake.record_sent(message)
         if self.stored_answers:
-            self.stored_answers.note_sent(message)
-        self.connection.note_sent(message)
+            self.stored_answers.record_sent(message)
+        self.connection.record_sent(message)
 
     def read_server(self) -> bool:
         """Forward the server's lines. Return False if there were none, or if the connection was lost."""
@@ -242,7 +242,7 @@ class Conversation:
             self.connection.in_flight.pop(message.key or b"", None)
         self.backlog.put_back(unanswered)
         cause = f"the connection to the Codriver server at {self.connection.address} was lost"
-        self.write(self.connection.pop_lost(cause, "server-lost"))
+        self.write(self.connection.fail_requests(cause, "server-lost"))
 
     def pop_requests(self) -> list[Message]:
         """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
@@ -255,9 +255,9 @@ class Conversation:
     def stop_waiting(self) -> None:
         """Answer with errors all requests that the server has not answered after stdin has ended."""
         for message in self.backlog.messages:
-            self.note_sent(message)
+            self.record_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
-        self.write(self.connection.pop_lost(cause, "unanswered"))
+        self.write(self.connection.fail_requests(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:
         """Write responses of the relay itself to the client."""
@@ -291,7 +291,7 @@ class Relay:
     def run(self) -> int:
         """Connect, and reconnect until stdin has ended. Return the exit status."""
         while True:
-            status = self.reach()
+            status = self.establish_connection()
             if status is None:
                 start = time.monotonic()
                 is_over = self.conversation.forward_messages()
@@ -302,7 +302,7 @@ class Relay:
             self.conversation.output.wait()
             return status or 0
 
-    def reach(self) -> int | None:
+    def establish_connection(self) -> int | None:
         """Establish a connection that is ready for requests, or return the exit status if none is needed any longer."""
         if self.round_start is not None:
             # The previous connection was lost at once, so the round continues. The listener may serve another
@@ -327,7 +327,9 @@ class Relay:
             has_failed = self.starter is not None and self.starter.has_failed
             # Without a starter, waiting is useless if the server's process has ended, or if there never was one.
             is_alive = None if self.starter else self.target.is_alive()
-            is_absent = is_alive is False or (self.starter is None and is_alive is None and self.target.is_unrecorded())
+            is_absent = is_alive is False or (
+                self.starter is None and is_alive is None and self.target.is_port_file_missing()
+            )
             if is_absent:
                 gone = (
                     "its process has ended"
@@ -391,7 +393,7 @@ class Relay:
             if message.is_request:
                 self.conversation.output.write(encode_error(message, text, "server-unreachable"))
             else:
-                self.conversation.handshake.note_unsent(message)
+                self.conversation.handshake.record_unsent(message)
 
     def unreachable_message(self, reason: str, start: float) -> str:
         """Return the message that no server can be reached, with the reason and what to do."""

@@ -84,13 +84,13 @@ class Starter:
             directory = os.path.join(self.workspace, *SERVER_DIRECTORY)
             cure = "free some space" if error.errno == errno.ENOSPC else "make it a writable folder of yours"
             reason = f"serve.log in {directory} could not be opened: {error.strerror}"
-            self.fail(f"{reason}; {cure}, or choose another workspace", is_final=True)
+            self.record_failure(f"{reason}; {cure}, or choose another workspace", is_final=True)
             return
         try:
             environ = server_environment(self.workspace)
             self.process = start_detached([*command, *self.arguments], self.workspace, self.log, environ)
         except OSError as error:
-            self.fail(f"{command[0]} could not be started: {error}")
+            self.record_failure(f"{command[0]} could not be started: {error}")
 
     def open_log(self) -> int:
         """Open the server's log, making its directory private, without following links or waiting for a pipe.
@@ -117,14 +117,14 @@ class Starter:
         finally:
             close_directory(directory)
 
-    def why_silent(self) -> str:
+    def silent_failure_reason(self) -> str:
         """Return the likely reason why a server has ended without logging anything."""
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
             return f"it could not write its log, because the disk of {self.workspace} is full: free some space there"
         return "it logged nothing"
 
-    def fail(self, failure: str, *, is_final: bool = False) -> None:
+    def record_failure(self, failure: str, *, is_final: bool = False) -> None:
         """Record why there will be no server.
 
         Unless `is_final`, a server that somebody else is starting may still appear.
@@ -141,10 +141,10 @@ class Starter:
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it
-            tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.why_silent()
+            tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.silent_failure_reason()
             is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD_STATUS
             prefix = "" if is_final else f"the server that the relay started ended with status {status}: "
-            self.fail(prefix + tail, is_final=is_final)
+            self.record_failure(prefix + tail, is_final=is_final)
 
 
 def split_command(line: str) -> list[str]:

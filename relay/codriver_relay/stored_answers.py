@@ -106,7 +106,7 @@ class StoredAnswers:
             era.delivered = era.stored["tools"]
         return encode_answer(message, result={**era.stored["tools" if is_list else "greeting"], "ttlMs": 0})
 
-    def note_sent(self, message: Message) -> None:
+    def record_sent(self, message: Message) -> None:
         """Cancel the pending notification if the client requests the list from the server."""
         if message.method == b"tools/list" and message.key is not None:
             self.owes_change = False
@@ -140,8 +140,8 @@ class StoredAnswers:
             answered = next((era for era in eras if message.is_response and message.key == era.key), None)
             if answered is None:
                 passed.append(line)
-                self.note_stream(message)
-            elif answered.differs(line):
+                self.record_stream(message)
+            elif answered.has_list_changed(line):
                 if answered is self.of_session:
                     passed.append(LIST_CHANGED_NOTIFICATION)
                 else:
@@ -149,7 +149,7 @@ class StoredAnswers:
             passed += self.notify_streams(in_flight) if self.owes_change else []
         return passed
 
-    def note_stream(self, message: Message) -> None:
+    def record_stream(self, message: Message) -> None:
         """Remember a stream for changes of the list that this message opens."""
         if message.method != b"notifications/subscriptions/acknowledged":
             return
@@ -189,7 +189,7 @@ class StoredEra:
         params = {"params": self.params} if self.params else {}
         return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
 
-    def differs(self, answer: bytes) -> bool:
+    def has_list_changed(self, answer: bytes) -> bool:
         """Compare the server's list with the one that the client received, and return whether they differ.
 
         The comparison is made only once.

@@ -69,9 +69,9 @@ class Output:
                 data = data[write_available(data[:MAX_PIPE_WRITE_BYTES]) :]
         if data:
             self.is_busy = True
-            start_new_thread(run_or_exit, (lambda: self.write_rest(data),))
+            start_new_thread(run_or_exit, (lambda: self.write_pending(data),))
 
-    def write_rest(self, data: bytes) -> None:
+    def write_pending(self, data: bytes) -> None:
         """Write `data`, then all lines that were added in the meantime."""
         writable = new_write_poll(CLIENT_OUT)  # the other poll object may be in use
         while data:  # `is_busy` cannot be used, because the next thread may have set it

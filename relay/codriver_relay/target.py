@@ -64,14 +64,14 @@ class Target:
             UnreachableError: the connection failed. `tried` is the address.
         """
         if self.file is None:
-            return self.reach(self.port or 0, None)
+            return self.connect_to_port(self.port or 0, None)
         directory = self.open_directory()
         try:
-            return self.reach(self.read_port(directory), directory)
+            return self.connect_to_port(self.read_port(directory), directory)
         finally:
             close_directory(directory)
 
-    def reach(self, port: int, directory: Directory | None) -> socket.socket:
+    def connect_to_port(self, port: int, directory: Directory | None) -> socket.socket:
         """Connect to a port, which was read from a file in `directory` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
         self.is_refused = False
@@ -113,7 +113,7 @@ class Target:
             close_directory(directory)
         return is_running(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
-    def is_unrecorded(self) -> bool:
+    def is_port_file_missing(self) -> bool:
         """Return whether the port file is missing, because no server was started or the last one exited normally."""
         return self.file is not None and not os.path.lexists(self.file)
 

@@ -83,9 +83,9 @@ class Text:
 
     def error(self, expected: str, form: Form) -> QueryError:
         """Return an error which says that something else was expected at this form."""
-        return self.error_at(expected, self.text[form.start : form.end], form.start)
+        return self.expectation_error_at(expected, self.text[form.start : form.end], form.start)
 
-    def error_at(self, expected: str, found: str, offset: int) -> QueryError:
+    def expectation_error_at(self, expected: str, found: str, offset: int) -> QueryError:
         """Return an error which says that something else was expected at this offset."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
@@ -99,11 +99,11 @@ def read_form(text: Text) -> Form:
         QueryError: the text is not EDN, has no form or several, or is too long or nested too deeply.
     """
     if len(text.text) > MAX_TEXT_CHARACTERS:
-        raise text.error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
+        raise text.expectation_error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:
-        raise text.error_at("a form", "nothing", 0)
+        raise text.expectation_error_at("a form", "nothing", 0)
     more = reader.next_form(0)
     if more is not None:
         raise text.error("the end of the text after one form", more)
@@ -162,14 +162,14 @@ class _Reader:
                     continue
                 case "discard":
                     if self.next_form(self._increase_depth(depth, match.start()), closer) is None:
-                        raise self._text.error_at("a form to discard", token, match.start())
+                        raise self._text.expectation_error_at("a form to discard", token, match.start())
                 case "open":
                     return self._collection(token, match.start(), self._increase_depth(depth, match.start()))
                 case "close":
                     if token == closer:
                         return None
                     expected = f"`{closer}`, which closes what is open" if closer else "a form"
-                    raise self._text.error_at(expected, f"`{token}`", match.start())
+                    raise self._text.expectation_error_at(expected, f"`{token}`", match.start())
                 case kind:
                     return self._atom(str(kind), token, match.start())
 
@@ -180,16 +180,16 @@ class _Reader:
             QueryError: the form is nested too deeply.
         """
         if depth >= MAX_DEPTH:
-            raise self._text.error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
+            raise self._text.expectation_error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
         return depth + 1
 
     def _unreadable_error(self, closer: str) -> QueryError:
         rest = self._text.text[self._offset :]
         if not rest:
-            return self._text.error_at(f"`{closer}`", "the end of the text", self._offset)
+            return self._text.expectation_error_at(f"`{closer}`", "the end of the text", self._offset)
         if rest.startswith(('"', '#"')):
-            return self._text.error_at('a closing `"`', rest, self._offset)
-        return self._text.error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
+            return self._text.expectation_error_at('a closing `"`', rest, self._offset)
+        return self._text.expectation_error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
 
     def _collection(self, opener: str, start: int, depth: int) -> Form:
         forms: list[Form] = []
@@ -224,7 +224,7 @@ class _Reader:
                 return "number", SPECIAL_NUMBERS[token]
         if token.startswith(":"):
             if token.strip(":") == "" or token.startswith("::"):
-                raise self._text.error_at("a keyword such as `:output/line`", token, start)
+                raise self._text.expectation_error_at("a keyword such as `:output/line`", token, start)
             return "keyword", Keyword(token)
         return NAMES.get(token) or ("symbol", token)
 
@@ -234,7 +234,7 @@ class _Reader:
                 return int(token.rstrip("N"))
             if DECIMAL_PATTERN.fullmatch(token):
                 return float(token.rstrip("M"))
-        raise self._text.error_at("a whole or decimal number", token, start)
+        raise self._text.expectation_error_at("a whole or decimal number", token, start)
 
     def _character(self, name: str, start: int) -> str:
         if len(name) == 1:
@@ -243,14 +243,14 @@ class _Reader:
             return CHARACTERS[name]
         if CODE_POINT_PATTERN.fullmatch(name):
             return chr(int(name[1:], 16))
-        raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
+        raise self._text.expectation_error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
 
     def _unescape(self, escape: str, start: int) -> str:
         if escape.startswith("u") and len(escape) == 5:
             return chr(int(escape[1:], 16))
         if escape in ESCAPED_CHARACTERS:
             return ESCAPED_CHARACTERS[escape]
-        raise self._text.error_at(
+        raise self._text.expectation_error_at(
             'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
         )
 

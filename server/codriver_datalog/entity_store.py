@@ -75,11 +75,11 @@ class Schema:
         """Return the keywords of all attributes that queries may use."""
         return frozenset(self.positions).union(*(schema.usable_keywords for schema in self.alongside))
 
-    def keywords_for(self, query: str) -> tuple[str, ...]:
+    def usable_keywords_for(self, query: str) -> tuple[str, ...]:
         """Return the keywords that a query may use, depending on the sources that it mentions."""
         names_source = self.only_in is None or self.only_in[0] in query
         named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
-        alongside = (keyword for schema in self.alongside for keyword in schema.keywords_for(query))
+        alongside = (keyword for schema in self.alongside for keyword in schema.usable_keywords_for(query))
         return tuple(dict.fromkeys((*named_keywords, *alongside)))
 
     @cached_property

@@ -74,7 +74,7 @@ class Match:
             else:
                 self.outputs[term.name] = position
 
-    def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
+    def matching_records(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """Return the records that satisfy all conditions that are the same for all rows."""
         for position, value in self.fixed:
             # A missing value is None in a record, so nil must not match it.
@@ -113,7 +113,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
         return rows if is_unique else list(dict.fromkeys(rows))
 
     if not match.joined:
-        return cross_join(additions(match.passing(_candidates(match, snapshot, lines), required))), names
+        return cross_join(additions(match.matching_records(_candidates(match, snapshot, lines), required))), names
 
     key = make_projection([column for _, column in match.joined])
     positions = [position for position, _ in match.joined]
@@ -127,7 +127,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
         if built is None and snapshot.is_indexed(best_position) and len(rows) * FEW < len(snapshot):
             return look_up
         if built is None:
-            records = match.passing(_candidates(match, snapshot, lines), required)
+            records = match.matching_records(_candidates(match, snapshot, lines), required)
             built = group_by_key(records, positions, columns)
         return built.get
 
@@ -135,7 +135,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
         records: Sequence[Row] = _records_in_lines(snapshot.with_value(best_position, values[best]), lines)
         if len(values) > 1:
             records = [record for record in records if record_key(record) == values]
-        return additions(match.passing(records, required))
+        return additions(match.matching_records(records, required))
 
     return join_step(key, matching), names
 
@@ -162,7 +162,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
         for keyword, value in zip(keywords, record, strict=True)
         if value is not None
     ]
-    found = match.passing(triples, frozenset(range(3)))
+    found = match.matching_records(triples, frozenset(range(3)))
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     if not match.joined:

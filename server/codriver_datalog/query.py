@@ -75,7 +75,7 @@ def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) ->
         schema=schema,
         shape=shape,
         elements=elements,
-        with_variables=tuple(parser.variable(item).name for item in sections.get(":with", ())),
+        with_variables=tuple(parser.parse_variable(item).name for item in sections.get(":with", ())),
         keys=_keys(text, sections, shape, len(elements), form),
         inputs=inputs,
         where=parser.parse_clauses(sections.get(":where", ())),
@@ -202,7 +202,7 @@ def _pull(text: Text, form: Form, schema: Schema) -> Pull:
     if len(rest) != 2:
         raise text.error("`(pull ?e pattern)`", form)
     pattern = Variable(rest[1].value) if parser.is_variable(rest[1]) else parse_pull(text, rest[1], schema)
-    return Pull(source, parser.variable(rest[0]), pattern, form)
+    return Pull(source, parser.parse_variable(rest[0]), pattern, form)
 
 
 def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
@@ -215,7 +215,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
             options[option.value] = value.value
     # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.usable_keywords:
-        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
+        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.usable_keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
 
@@ -244,7 +244,7 @@ def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input,
         elif form.is_symbol("%"):
             inputs.append(RulesInput())
         else:
-            inputs.append(parser.binding(form))
+            inputs.append(parser.parse_binding(form))
     return tuple(inputs)
 
 
@@ -256,7 +256,7 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     name, *arguments = form.items[0].items
     if name.tag != "symbol" or not RULE_NAME_PATTERN.fullmatch(name.value) or not arguments or parser.is_variable(name):
         raise parser.text.error(expected, form.items[0])
-    head, required = parser.rule_variables(tuple(arguments), form.items[0])
+    head, required = parser.parse_rule_variables(tuple(arguments), form.items[0])
     return name.value, Branch(head, required, parser.parse_clauses(form.items[1:]), form)
 
 

@@ -36,7 +36,7 @@ class Scope:
         """Return the scope with these variables added as columns."""
         return Scope((*self.names, *names), self.constants)
 
-    def inside(self, shared: Iterable[str] | None) -> Scope:
+    def nested_scope(self, shared: Iterable[str] | None) -> Scope:
         """Return the scope of nested clauses, limited to the shared variables unless `shared` is None."""
         if shared is None:
             return self
@@ -48,13 +48,15 @@ class Scope:
 class SolvedRules(Protocol):
     """The interface through which plans use rules, whose bodies are plans themselves."""
 
-    def apart(self) -> SolvedRules:
+    def with_separate_tables(self) -> SolvedRules:
         """Return the same rules with separate tables of answers, so that answers are always complete."""
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
         """Return whether the rule can be evaluated if the arguments at these positions are bound."""
 
-    def caller(self, call: RuleCall, positions: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+    def make_rule_caller(
+        self, call: RuleCall, positions: tuple[int, ...]
+    ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return a function that takes all input rows and returns a function from a row to its answers."""
 
 
@@ -74,5 +76,5 @@ class Context:
             QueryError: the query has no such source.
         """
         if source.name not in self.sources:
-            raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
+            raise self.text.expectation_error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
         return self.sources[source.name]

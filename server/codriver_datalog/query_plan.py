@@ -149,7 +149,7 @@ class _Planner:
                     for other in self.pending
                 )
             case Or():
-                inner = self.scope.inside(unit.variables)
+                inner = self.scope.nested_scope(unit.variables)
                 return is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants)))
             case RuleCall():
                 positions = frozenset(position for position, _ in self._bound_arguments(unit))
@@ -260,11 +260,11 @@ class _Planner:
         return explained
 
     def _add_not(self, unit: Not) -> None:
-        inner = self.scope.inside(shared_variables(unit))
+        inner = self.scope.nested_scope(shared_variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error("a variable in `not` that another clause also binds", unit.form)
         # The answers of rules must be complete here, because their absence has a meaning.
-        context = replace(self.context, rules=self.context.rules.apart())
+        context = replace(self.context, rules=self.context.rules.with_separate_tables())
         planned = plan_clauses(context, unit.clauses, inner, inner.names)
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
         found = planned.output(inner.names)
@@ -279,7 +279,7 @@ class _Planner:
         self._add(step, ())
 
     def _add_or(self, unit: Or) -> None:
-        inner = self.scope.inside(unit.variables)
+        inner = self.scope.nested_scope(unit.variables)
         new = [name for name in unit.variables if not inner.binds((name,))]
         plans = [plan_clauses(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
@@ -319,7 +319,7 @@ class _Planner:
             term = call.arguments[position]
             if isinstance(term, Variable) and first.setdefault(term.name, position) != position:
                 repeated.append((position, first[term.name]))
-        answers = self.context.rules.caller(call, tuple(position for position, _ in bound))
+        answers = self.context.rules.make_rule_caller(call, tuple(position for position, _ in bound))
         expressions = [expression for _, expression in bound]
         output = operators.make_projection(list(first.values()))
 

@@ -377,7 +377,7 @@ class RuleSolver:
         """Set the context of the query, which refers to this solver."""
         self._context = context
 
-    def apart(self) -> RuleSolver:
+    def with_separate_tables(self) -> RuleSolver:
         """Return the same rules with separate tables of answers, so that answers are always complete."""
         other = RuleSolver(self._rules)
         if self._context is not None:
@@ -403,7 +403,9 @@ class RuleSolver:
         after = bound_after(self._context, branch.clauses, bound)
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
-    def caller(self, call: RuleCall, positions: Positions) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+    def make_rule_caller(
+        self, call: RuleCall, positions: Positions
+    ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return a function that takes all input rows and returns a function from a row to its answers.
 
         While tables are growing, the answers are those known so far. Afterwards they are complete.

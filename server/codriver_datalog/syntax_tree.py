@@ -291,7 +291,7 @@ class Parser:
         """Return whether a form is a source, `$name`."""
         return form.tag == "symbol" and form.value.startswith("$")
 
-    def variable(self, form: Form) -> Variable:
+    def parse_variable(self, form: Form) -> Variable:
         """Parse a variable.
 
         Raises:
@@ -311,7 +311,7 @@ class Parser:
             raise self.text.error(self._schema.sources_text, form)
         return Source(form.value)
 
-    def binding(self, form: Form) -> Binding:
+    def parse_binding(self, form: Form) -> Binding:
         """Parse a binding.
 
         Raises:
@@ -325,18 +325,18 @@ class Parser:
             raise self.text.error(BINDING_SYNTAX, form)
         items = form.items
         if len(items) == 2 and items[1].is_symbol("..."):
-            return CollectionBinding(self.binding(items[0]))
+            return CollectionBinding(self.parse_binding(items[0]))
         if len(items) == 1 and items[0].tag == "vector":
-            return CollectionBinding(self.binding(items[0]))
-        return TupleBinding(tuple(self.binding(item) for item in items))
+            return CollectionBinding(self.parse_binding(items[0]))
+        return TupleBinding(tuple(self.parse_binding(item) for item in items))
 
-    def rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
+    def parse_rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
         """Parse variables, which `[?required …]` may precede. Return all of them, and the required ones."""
         required: tuple[str, ...] = ()
         if forms and forms[0].tag in ("vector", "list"):
-            required = tuple(self.variable(item).name for item in forms[0].items)
+            required = tuple(self.parse_variable(item).name for item in forms[0].items)
             forms = forms[1:]
-        names = (*required, *(self.variable(form).name for form in forms))
+        names = (*required, *(self.parse_variable(form).name for form in forms))
         if not names or len(set(names)) < len(names):
             raise self.text.error("variables, each only once", whole)
         return names, frozenset(required)
@@ -381,7 +381,7 @@ class Parser:
         return Pattern(source, entity, attribute, value, form)
 
     def _unknown_attribute_error(self, form: Form) -> Exception:
-        keywords = self._schema.keywords_for(self.text.text)
+        keywords = self._schema.usable_keywords_for(self.text.text)
         return self.text.error(f"an attribute ({' '.join(keywords)})", form)
 
     def _term(self, form: Form) -> Term:
@@ -409,7 +409,7 @@ class Parser:
                 raise self.text.error(f"`{name.value}` with {function.arity_text()}", call)
         if len(form.items) == 1:
             return Predicate(name.value, arguments, form)
-        return FunctionCall(name.value, arguments, self.binding(form.items[1]), form)
+        return FunctionCall(name.value, arguments, self.parse_binding(form.items[1]), form)
 
     def _check_entity_call(self, call: Form, name: str, arguments: tuple[Argument, ...]) -> None:
         """Check the arguments of a function that reads entities.
@@ -443,7 +443,7 @@ class Parser:
         if name == "not-join":
             if not rest or rest[0].tag != "vector" or not rest[0].items:
                 raise self.text.error("`(not-join [?x …] clause …)`", form)
-            join = frozenset(self.variable(item).name for item in rest[0].items)
+            join = frozenset(self.parse_variable(item).name for item in rest[0].items)
             rest = rest[1:]
         clauses = self.parse_clauses(rest)
         if not clauses:
@@ -458,7 +458,7 @@ class Parser:
         if name == "or-join":
             if not rest or rest[0].tag != "vector" or not rest[0].items:
                 raise self.text.error("`(or-join [?x …] clause …)`", form)
-            head, required = self.rule_variables(rest[0].items, rest[0])
+            head, required = self.parse_rule_variables(rest[0].items, rest[0])
             rest = rest[1:]
         branches = tuple(self._clause(item) for item in rest)
         if not branches:

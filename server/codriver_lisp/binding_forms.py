@@ -47,7 +47,7 @@ def _bind_function_name(walk: Walk, items: Items, scope: Scope) -> tuple[Items, 
 
     Return the items after the name, and the scope that includes it.
     """
-    if items and (name := walk.unwrap(items[0])).kind == "atom":
+    if items and (name := walk.unwrap_metadata(items[0])).kind == "atom":
         return items[1:], bind(walk, [name], scope)
     return items, scope
 
@@ -56,17 +56,17 @@ def _walk_function(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk the parameters and body of a function, or the list of both for each arity."""
     is_schema = False
     for number, item in enumerate(items):
-        inner = item if is_schema else walk.unwrap(item)
+        inner = item if is_schema else walk.unwrap_metadata(item)
         if inner.kind == "vector" and not is_schema:
             walk.code(items[number + 1 :], bind(walk, [inner], scope))
             return
         parts = walk.items(inner) if inner.kind == "list" else []
-        params = walk.unwrap(parts[0]) if parts else None
+        params = walk.unwrap_metadata(parts[0]) if parts else None
         if params is not None and params.kind == "vector":
             walk.code(parts[1:], bind(walk, [params], scope))
         else:
             walk.code([inner], scope)
-        is_schema = inner.kind == "atom" and walk.word(inner) == ":-"
+        is_schema = inner.kind == "atom" and walk.source_text(inner) == ":-"
 
 
 def _walk_defn(walk: Walk, items: Items, scope: Scope) -> None:
@@ -178,7 +178,7 @@ def _with_branches(walk: Walk, items: Items) -> list[Form]:
     """Return the items, with each reader conditional replaced by the forms of all its branches."""
     found: list[Form] = []
     for item in items:
-        branches = walk.branches(item)
+        branches = walk.conditional_branches(item)
         if branches and walk.text.startswith("#?@", item.start):
             found += [part for branch in branches for part in walk.items(branch)]
         else:

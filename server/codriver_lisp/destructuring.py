@@ -29,7 +29,7 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope) -> Scope:
     inner = Scope.LOCAL if pattern.binds_name(patterns) else scope
     for key, default in pattern.defaults:
         # A default value can use the other names of its pattern, but not the name that it is for.
-        walk.code([default], scope if walk.word(key) == walk.name else inner)
+        walk.code([default], scope if walk.source_text(key) == walk.name else inner)
     return inner
 
 
@@ -53,8 +53,8 @@ class _Pattern:
                 continue
             match form.kind:
                 case "atom":
-                    is_bound |= walk.word(form) == walk.name
-                case "prefixed" if branches := walk.branches(form):
+                    is_bound |= walk.source_text(form) == walk.name
+                case "prefixed" if branches := walk.conditional_branches(form):
                     self._pending += branches
                 case "prefixed":
                     self._pending += walk.items(form)[-1:]
@@ -74,16 +74,16 @@ class _Pattern:
                 self._walk.code([item], self._scope)
             else:
                 self._pending.append(item)
-            is_schema = item.kind == "atom" and self._walk.word(item) == ":-"
+            is_schema = item.kind == "atom" and self._walk.source_text(item) == ":-"
 
     def _binds_key(self, items: Items) -> bool:
         """Return whether keys of a map, listed after `:keys`, bind the name. Queue the other patterns in the map."""
         walk = self._walk
         is_bound = False
         for key, value in zip(items[::2], items[1::2], strict=False):
-            word = walk.word(key) if key.kind == "atom" else ""
+            word = walk.source_text(key) if key.kind == "atom" else ""
             if _KEYS_PATTERN.fullmatch(word) and value.kind == "vector":
-                names = (walk.word(walk.unwrap(name)) for name in walk.items(value))
+                names = (walk.source_text(walk.unwrap_metadata(name)) for name in walk.items(value))
                 is_bound |= any(name.lstrip(":").rpartition("/")[2] == walk.name for name in names)
             elif word == ":as":
                 self._pending.append(value)
@@ -114,7 +114,7 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
             if count > 1:
                 open_branches.append((before, after, count - 1))
             continue
-        if branches := walk.branches(key, "#?@"):
+        if branches := walk.conditional_branches(key, "#?@"):
             open_branches.append((scope, scope, len(branches)))
             for branch in branches:
                 waiting.extendleft([None, *reversed(walk.items(branch))])
@@ -122,7 +122,7 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
         value = waiting.popleft() if waiting and waiting[0] is not None else None
         if value is None:
             walk.code([key], scope)
-        elif key.kind == "atom" and walk.word(key) == ":let" and value.kind == "vector":
+        elif key.kind == "atom" and walk.source_text(key) == ":let" and value.kind == "vector":
             waiting.extendleft(reversed(walk.items(value)))
         elif key.kind == "atom" and walk.text[key.start] == ":":
             walk.code([value], scope)

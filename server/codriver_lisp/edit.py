@@ -221,7 +221,9 @@ class _EditPlan:
         unit = self._document.with_hints(self._find(number, edit.target))
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
-            raise EditFailedError(EditError(words, context=self._document.numbered(unit.line, self._limits.context)))
+            raise EditFailedError(
+                EditError(words, context=self._document.numbered_lines(unit.line, self._limits.context))
+            )
         check_branch_replacement(unit, "")
         check_adjacent(to, self._document.text[unit.start : unit.end])
         self._moves.append((unit, to, edit, number))

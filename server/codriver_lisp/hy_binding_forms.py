@@ -40,7 +40,7 @@ def _split_targets(walk: Walk, targets: Iterable[Form]) -> tuple[bool, list[Form
     pending = [*targets]
     while pending:
         form = pending.pop()
-        if form.kind == "atom" and walk.word(form) == walk.name:
+        if form.kind == "atom" and walk.source_text(form) == walk.name:
             is_bound = True
         elif form.kind == "vector" or _is_tuple(walk, form):
             pending += walk.items(form)
@@ -97,7 +97,7 @@ def _split_clauses(walk: Walk, items: Items) -> tuple[list[Form], list[Form]]:
     is_target = True
     for item in items:
         if _is_keyword(walk, item):
-            is_target = walk.word(item) not in (":if", ":do")
+            is_target = walk.source_text(item) not in (":if", ":do")
         elif is_target:
             targets.append(item)
             is_target = False
@@ -190,7 +190,7 @@ def _scope_of_body(walk: Walk, body: Items, inner: Scope, outer: Scope) -> Scope
             continue
         items = walk.items(form)
         head = walk.head(items) if form.kind == "list" else ""
-        if head in ("global", "nonlocal") and walk.name in map(walk.word, items[1:]):
+        if head in ("global", "nonlocal") and walk.name in map(walk.source_text, items[1:]):
             return Scope.GLOBAL if head == "global" else outer
         is_bound, _ = _split_targets(walk, _targets(walk, head, items))
         if head == "let":
@@ -217,7 +217,9 @@ def _targets(walk: Walk, head: str, items: Items) -> Items:
     if head in ("import", "require"):
         flat = [part for item in items[1:] for part in (walk.items(item) if item.kind == "vector" else [item])]
         return [
-            part for part, after in zip(flat, [*flat[1:], None], strict=True) if not after or walk.word(after) != ":as"
+            part
+            for part, after in zip(flat, [*flat[1:], None], strict=True)
+            if not after or walk.source_text(after) != ":as"
         ]
     if head in _FUNCTION_HEADS - {"fn", "fn/a"}:
         return [item for item in items[1:] if item.kind == "atom" and not _is_keyword(walk, item)][:1]

@@ -47,7 +47,7 @@ class Walk:
         self._at = [found.start() for found in re.finditer(re.escape(name), text)]
         self._tasks: list[tuple[Form, Scope, int]] = []
 
-    def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> None:
+    def find_occurrences(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> None:
         """Walk `forms`. `binders` maps the name of each binding form to the function that walks it."""
         self.code(forms, Scope.GLOBAL)
         while self._tasks:
@@ -69,13 +69,13 @@ class Walk:
         at = bisect_left(self._at, form.start)
         return at < len(self._at) and self._at[at] < form.end
 
-    def word(self, form: Form) -> str:
+    def source_text(self, form: Form) -> str:
         """Return the source text of a form, such as the name of a symbol."""
         return self.text[form.start : form.end]
 
     def head(self, items: Items) -> str:
         """Return the name of the operator in the items of a call, without its namespace, or an empty string."""
-        return self.word(items[0]).rpartition("/")[2] if items and items[0].kind == "atom" else ""
+        return self.source_text(items[0]).rpartition("/")[2] if items and items[0].kind == "atom" else ""
 
     def items(self, form: Form) -> list[Form]:
         """Return the forms in a bracket that are not discarded."""
@@ -87,14 +87,14 @@ class Walk:
 
     def reference(self, form: Form, scope: Scope) -> None:
         """Record an atom as a reference, if it is the name and not local, or the name with a namespace."""
-        word = self.word(form)
+        word = self.source_text(form)
         plain = word.partition(".")[0] if self.is_hy else word
         if word in self._qualified or (plain == self.name and scope is Scope.GLOBAL):
             self.references[form.start] = word
 
     def global_name(self, form: Form, scope: Scope) -> None:
         """Walk a form that names a global regardless of local bindings, such as the operand of `var`."""
-        inner = self.unwrap(form)
+        inner = self.unwrap_metadata(form)
         if inner.kind == "atom":
             self.reference(inner, Scope.GLOBAL)
         else:
@@ -104,19 +104,19 @@ class Walk:
         """Walk a name that the code defines, whose metadata is evaluated."""
         inner, metadata = self._split_metadata(form)
         self.code(metadata, scope)
-        self.defines_name |= self.word(self.member_name(inner, scope)) == self.name
+        self.defines_name |= self.source_text(self.member_name(inner, scope)) == self.name
 
     def member_name(self, form: Form, scope: Scope) -> Form:
         """Walk a name that is not looked up, such as that of a method, and return the name.
 
         A form that is not a name is walked as code.
         """
-        inner = self.unwrap(form)
+        inner = self.unwrap_metadata(form)
         if inner.kind != "atom":
             self.code([inner], scope)
         return inner
 
-    def unwrap(self, form: Form) -> Form:
+    def unwrap_metadata(self, form: Form) -> Form:
         """Return the form that the metadata belongs to. On names and parameters, metadata is not evaluated."""
         return self._split_metadata(form)[0]
 
@@ -127,7 +127,7 @@ class Walk:
             form = parts[-1]
         return form, metadata
 
-    def branches(self, form: Form, prefix: str = "#?") -> list[Form]:
+    def conditional_branches(self, form: Form, prefix: str = "#?") -> list[Form]:
         """Return the form of each branch of a reader conditional, or an empty list for other forms."""
         if form.kind != "prefixed" or not form.children or not self.text.startswith(prefix, form.start):
             return []
@@ -143,7 +143,7 @@ class Walk:
             metadata = form.children[:-1]  # in Clojure, a single symbol names a class
             self.code((part for part in metadata if self.is_hy or part.kind != "atom"), scope)
             self.code(form.children[-1:], scope, depth)
-        elif branches := self.branches(form):
+        elif branches := self.conditional_branches(form):
             self.code(branches, scope, depth)
         elif prefix[0] == "`":
             self.code(form.children, scope, depth + 1)

@@ -37,5 +37,5 @@ def find_references(document: Document, namespace: str, name: str) -> list[int]:
 
 def _walk(document: Document, name: str, qualified: Collection[str]) -> Walk:
     walk = Walk(document.text, name, qualified, is_hy=document.is_hy)
-    walk.walk(document.reading.forms, HY_BINDERS if document.is_hy else CLOJURE_BINDERS)
+    walk.find_occurrences(document.reading.forms, HY_BINDERS if document.is_hy else CLOJURE_BINDERS)
     return walk

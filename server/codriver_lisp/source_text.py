@@ -171,7 +171,7 @@ class Document:
         return counted[0][0] if counted else "\n"
 
     @cached_property
-    def sound_end(self) -> int:
+    def trusted_end(self) -> int:
         """Return the offset up to which the forms can be trusted. This is the end of the text if the text balances.
 
         An extra closer may have ended the previous form too early, so that form is not trusted either.
@@ -252,7 +252,7 @@ class Document:
         rest = self.line_text(line)[unit.end - self.positions.line_start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK_CHARACTERS).startswith(";") else unit.end
 
-    def numbered(self, line: int, context: int) -> str:
+    def numbered_lines(self, line: int, context: int) -> str:
         """Return the numbered lines up to `context` lines around `line`, which is marked with `→`.
 
         Long lines are cut.
@@ -466,7 +466,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
     if len(named) > 1:
         words = f"{len(named)} forms that start on line {line} have this text"
         raise _refusal(document, target, limits, words)
-    if named[0].end > document.sound_end:
+    if named[0].end > document.trusted_end:
         words = f"the form at line {line} has no certain end, because the file's brackets do not balance: "
         words += document.bracket_error or ""
         raise _refusal(document, target, limits, words)
@@ -490,4 +490,4 @@ def _names(document: Document, unit: Unit, expected: str) -> bool:
 
 def _refusal(document: Document, target: Target, limits: SearchLimits, words: str) -> EditFailedError:
     """Return an exception whose error includes the lines around the target."""
-    return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))
+    return EditFailedError(EditError(words, context=document.numbered_lines(target.line, limits.context)))

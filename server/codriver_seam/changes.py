@@ -189,7 +189,7 @@ def _check_not_draining(found: Frame) -> None:
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
     """Replace the state with a value, and return the epoch that has to be restored to undo this."""
-    found.note_secrets(value)
+    found.remember_secrets(value)
     if (why := _validation_error(found, value)) is not None:
         raise Refusal("schema-mismatch", why)
     before = found.copy_state()

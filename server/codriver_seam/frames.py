@@ -84,7 +84,7 @@ class Frame:
         """
         value = self.get()
         if self.sensitive:
-            self.note_secrets(value)
+            self.remember_secrets(value)
         return value
 
     def copy_state(self) -> Any:
@@ -106,7 +106,7 @@ class Frame:
         """Return a stored state, which the caller must not change."""
         return pickle.loads(stored) if type(stored) is _PickledState else stored  # noqa: S301  # our own bytes
 
-    def note_secrets(self, value: Any) -> None:
+    def remember_secrets(self, value: Any) -> None:
         """Remember the strings at the sensitive paths of a value, in order to redact them."""
         found: dict[str, str] = {}
         for path in self.sensitive:

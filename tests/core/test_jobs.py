@@ -91,7 +91,7 @@ def test_jobs_and_evaluations_do_not_wait_for_each_other(server):
 
 def test_a_job_needs_no_repl(server):
     job = server.run_tests("ann", "a")
-    assert server.core.state.key_of(server.core.state.evaluations[job]) == TEST_JOBS_REPL
+    assert server.core.state.evaluation_session_key(server.core.state.evaluations[job]) == TEST_JOBS_REPL
     assert TEST_JOBS_REPL not in server.core.state.repls
 
 

@@ -108,7 +108,7 @@ def test_each_caller_and_conversation_of_a_connection_has_a_lane(server):
 
 @pytest.mark.parametrize("why", WITHOUT)
 def test_a_repl_without_concurrent_sessions_has_no_lanes(why):
-    assert not Server(WITHOUT[why]).repl.gives_lanes
+    assert not Server(WITHOUT[why]).repl.supports_lanes
 
 
 def test_at_most_64_lanes_are_created(server):

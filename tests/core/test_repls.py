@@ -212,10 +212,10 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
     assert latch.text == f"REPL py was given up: {given_up.note}"
     (kept,) = server.of(dispatch.StoreDocument)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
-    assert server.state.waiting_for_trust() == [given_up]
+    assert server.state.repls_awaiting_acceptance() == [given_up]
     server.do(RestartRepl("r1", "asked"), ReplConnected("r1", CLOJURE, "127.0.0.1:1"))
     assert not server.state.latches
-    assert not server.state.waiting_for_trust()
+    assert not server.state.repls_awaiting_acceptance()
 
 
 def test_a_process_that_exits_once_an_hour_is_always_restarted(server):
@@ -258,7 +258,7 @@ def test_evaluations_of_a_removed_repl_keep_their_session_key(server):
     key = server.state.repls["r1"].key
     server.do(ReplLost("r1", "gone"), DropRepl("r1"))
     assert key != "r1"
-    assert server.state.key_of(server.state.evaluations[evaluation]) == key
+    assert server.state.evaluation_session_key(server.state.evaluations[evaluation]) == key
 
 
 def test_an_evaluation_in_a_free_session_runs_immediately_and_is_logged(server):

@@ -221,7 +221,7 @@ def test_a_new_file_never_replaces_an_existing_one(root):
     with locate(Path("file"), Links.WITHIN, root=root) as place:
         temporary = place.stage(b"new")
         with pytest.raises(FileExistsError):
-            place.put_new(temporary)
+            place.publish_new(temporary)
         place.discard(temporary)
     assert (root / "file").read_text() == "inside"
     assert names(root) == ["file"]
@@ -229,7 +229,7 @@ def test_a_new_file_never_replaces_an_existing_one(root):
 
 def test_missing_directories_are_created_on_request(root):
     with locate(Path("a/b/new"), Links.WITHIN, root=root, make_mode=0o700) as place:
-        place.put_new(staged := place.stage(b"new"))
+        place.publish_new(staged := place.stage(b"new"))
         place.discard(staged)
     assert (root / "a/b/new").read_text() == "new"
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700

@@ -64,17 +64,17 @@ def test_recorded_entries_are_redacted_in_log_and_history(logbook, history):
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
 def test_output_without_an_evaluation_redacts_a_secret_split_across_chunks(logbook, cut):
-    assert logbook.clean_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
-    assert logbook.clean_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
+    assert logbook.redact_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
+    assert logbook.redact_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
 
 
 def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
     chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
-    assert [logbook.clean_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
+    assert [logbook.redact_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
     assert logbook.flush_chunks("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
     assert logbook.flush_chunks("r1") == []
-    assert logbook.clean_chunk("r1", "out", SECRET[9:]) == SECRET[9:]
-    assert logbook.clean_chunk("r2", "out", SECRET[9:]) == MARK
+    assert logbook.redact_chunk("r1", "out", SECRET[9:]) == SECRET[9:]
+    assert logbook.redact_chunk("r2", "out", SECRET[9:]) == MARK
 
 
 def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
@@ -135,6 +135,6 @@ async def test_waiting_entries_are_redacted_with_the_secrets_known_on_arrival(lo
         logbook.add_sensitive_strings("r1", [("pw", f"another secret {number}") for number in range(1000)])
         assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", '(login "another secret 999")', 1))
-        logbook.forget_sensitive("r1")
+        logbook.remove_sensitive_strings("r1")
         assert logbook.log.entries()[-1].text == '(login "<<redacted:pw>>")'
         tasks.cancel_scope.cancel()

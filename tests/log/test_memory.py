@@ -221,7 +221,7 @@ def test_datalog_can_query_runs_and_documents_which_are_read_only_then(tmp_path)
     rules = "[[(said ?t) [?e :output/text ?t]]]"
     by_rule = "[:find [?t ...] :in $ $memory % :where ($memory said ?t)]"
     assert "one" in log.query(by_rule, inputs=[rules], memory=asked).result
-    memory.forget_runs([first])
+    memory.delete_runs([first])
     assert log.query(kinds, memory=asked).result == [["given up", "clj: it is gone"]]
 
 
@@ -249,7 +249,7 @@ async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
         tasks.start_soon(recorder.run)
         for number in range(3):
             log.append(Entry(UNASSIGNED_LINE, OUT, f"line {number}", number))
-            recorder.log_grew()
+            recorder.schedule_write()
             with anyio.fail_after(30):
                 while len(texts_in(Memory(tmp_path))) <= number:
                     await anyio.sleep(0.01)
@@ -269,7 +269,7 @@ async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypa
         log.append(Entry(UNASSIGNED_LINE, OUT, "said", 0))
         with anyio.fail_after(30):
             while not texts_in(Memory(tmp_path)):
-                recorder.log_grew()
+                recorder.schedule_write()
                 await anyio.sleep(0.01)
         monkeypatch.setattr(loop, "call_later", lambda *args: timers.append(args) or call_later(*args))
         await anyio.to_thread.run_sync(threading.Event().wait, 0.05)

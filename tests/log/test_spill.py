@@ -482,7 +482,7 @@ def test_a_sweep_removes_only_leftovers_of_dead_servers(tmp_path):
     (tmp_path / "0123456789ab.lock").touch()
     (tmp_path / "of-others").mkdir()
     (tmp_path / "of-others.lock").touch()
-    SpillDirectory(tmp_path).sweep()
+    SpillDirectory(tmp_path).remove_abandoned()
     left = {path.name for path in tmp_path.iterdir()}
     assert len(left) == 4
     assert {"of-others", "of-others.lock"} < left
@@ -508,7 +508,7 @@ def test_a_directory_swept_during_its_creation_is_replaced_by_another(tmp_path, 
     def beaten(descriptor):
         if not swept:
             swept.append(1)
-            SpillDirectory(tmp_path).sweep()
+            SpillDirectory(tmp_path).remove_abandoned()
         return lock(descriptor)
 
     monkeypatch.setattr(spill_files, "try_lock", beaten)
@@ -550,7 +550,7 @@ def test_a_pipe_or_a_link_in_place_of_a_file_does_not_block_readers(tmp_path):
     folder = SpillDirectory(tmp_path / "spill")
     file = SpillFile(folder, "e1.stdout.1", 0)
     file.append(["mine"])
-    file.rest()
+    file.close_until_append()
     place = folder.path() / "e1.stdout.1"
     place.unlink()
     posix_only.make_pipe(place)

@@ -45,7 +45,7 @@ def test_a_published_record_can_be_read(tmp_path):
 
 def test_the_files_are_private(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.demand_token()
+        held.create_token()
         held.publish(ALIVE)
         for name in ("port", "server.json", "token", ".gitignore"):
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
@@ -53,7 +53,7 @@ def test_the_files_are_private(tmp_path):
 
 def test_leaving_the_claim_removes_its_files(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.demand_token()
+        held.create_token()
         held.publish(ALIVE)
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
@@ -69,7 +69,7 @@ def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
 
 def test_files_that_no_longer_name_their_server_are_kept(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.demand_token()
+        held.create_token()
         held.publish(ALIVE)
         for name in ("server.json", "port", "token"):
             (tmp_path / name).write_text("somebody's")
@@ -80,14 +80,14 @@ def test_each_start_has_a_new_token(tmp_path):
     tokens = set()
     for _ in range(2):
         with claim_workspace(tmp_path, is_alive=nobody) as held:
-            tokens.add(held.demand_token())
+            tokens.add(held.create_token())
             assert (tmp_path / "token").read_text() in tokens
     assert len(tokens) == 2
 
 
 def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tmp_path, state):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
-        token = held.demand_token()
+        token = held.create_token()
         held.publish(ALIVE)
         assert read_token_for_port(ALIVE.port) == token
         (state / "doors" / str(ALIVE.port)).chmod(0o644)
@@ -99,7 +99,7 @@ def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tm
 
 def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.demand_token()
+        held.create_token()
         held.publish(ALIVE)
         (state / "doors" / str(ALIVE.port)).write_text(NEXT)
     assert read_token_for_port(ALIVE.port) == NEXT

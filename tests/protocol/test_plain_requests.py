@@ -221,7 +221,7 @@ async def test_an_internal_error_is_answered_without_details(caplog):
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     failing = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=1)
     assert failing.accept(line)
-    await session.open_requests.wait_removed()
+    await session.open_requests.wait_for_removal()
     answer = json.loads(outbox.pop_batch())
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}}
     assert len(session.open_requests) == 0
@@ -271,7 +271,7 @@ async def test_changing_meta_fields_do_not_need_the_sdk():
     assert is_accepted(2, {**said, "claudecode/toolUseId": "toolu_2"})
     assert not is_accepted(3, {**said, "io.modelcontextprotocol/logLevel": "info"})
     assert not is_accepted(4, {"claudecode/toolUseId": "toolu_3"})
-    await session.open_requests.wait_removed()
+    await session.open_requests.wait_for_removal()
 
 
 @pytest.mark.anyio

@@ -43,10 +43,10 @@ async def test_permission_for_another_language_is_requested_only_if_python_repla
     services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(question_s=600))
     questions = TrustDecisions(services)
     evaluating = BY_NAME["evaluate_code"]
-    questions.consider(session, evaluating)
+    questions.request_if_needed(session, evaluating)
     services.core = standing_in(dialect, "python")
-    questions.consider(session, evaluating)
-    questions.consider(session, evaluating)
+    questions.request_if_needed(session, evaluating)
+    questions.request_if_needed(session, evaluating)
     with anyio.fail_after(60):
         while not (said := outbox.pop_batch()):
             await anyio.lowlevel.checkpoint()

@@ -127,7 +127,7 @@ async def test_completion_of_clojure_without_its_op_includes_namespaces():
             opened, evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))")
         )
         for prefix, candidate in (("o/", "o/total-sum"), ("orders/to", "orders/total-sum"), ("map-in", "map-indexed")):
-            await evaluate(opened, evaluation(dialects.CLOJURE.expression("complete", name=prefix, ns="shop")))
+            await evaluate(opened, evaluation(dialects.CLOJURE.program_code("complete", name=prefix, ns="shop")))
             rows: Any = dialects.CLOJURE.read(values(events)[-1])
             assert candidate in [row["candidate"] for row in rows]
 

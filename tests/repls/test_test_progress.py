@@ -41,7 +41,7 @@ def printed():
 def test_progress_records_are_extracted_however_the_output_is_split(places):
     text, progress = printed(), TestProgress()
     ends = [0, *sorted(places), len(text)]
-    kept = "".join(progress.feed(text[begin:end]) for begin, end in pairwise(ends)) + progress.rest()
+    kept = "".join(progress.feed(text[begin:end]) for begin, end in pairwise(ends)) + progress.flush()
     assert kept == "before noise 1\nnoise 2\nnoise 3\n"
     run = progress.run
     assert (run.tests, run.passed, run.failed, run.errors) == (3, 2, 1, 1)
@@ -57,14 +57,14 @@ def test_progress_records_are_extracted_however_the_output_is_split(places):
 ])  # fmt: skip
 def test_output_that_is_not_a_record_stays(text):
     progress = TestProgress()
-    assert progress.feed(text) + progress.rest() == text
+    assert progress.feed(text) + progress.flush() == text
     assert progress.run is None
 
 
 @given(st.text(alphabet='\x1e{"codriver: tests}\n'))
 def test_all_other_output_is_passed_on(text):
     progress = TestProgress()
-    assert "".join(progress.feed(one) for one in text) + progress.rest() == text
+    assert "".join(progress.feed(one) for one in text) + progress.flush() == text
 
 
 def test_a_record_contains_no_line_feed_except_at_its_end():

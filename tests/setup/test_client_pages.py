@@ -173,7 +173,7 @@ def page():
     for client in CLIENTS.values():
         scope = client.scopes[0]
         language = "toml" if client.is_toml else "json"
-        text = client.render(LAUNCH.in_scope(scope), entry_name(scope, LAUNCH.workspace)).rstrip("\n")
+        text = client.render(LAUNCH.for_scope(scope), entry_name(scope, LAUNCH.workspace)).rstrip("\n")
         source = table[client.id]["source"]
         parts += [
             f"## {client.title}",

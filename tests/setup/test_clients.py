@@ -222,11 +222,11 @@ def test_a_windows_store_package_has_its_own_file(tmp_path):
     desktop = CLIENTS["claude-desktop"]
     machine = Environment(tmp_path, "windows", {"LOCALAPPDATA": str(tmp_path / "local")})
     plain = tmp_path / "AppData" / "Roaming" / "Claude" / "claude_desktop_config.json"
-    assert not desktop.is_on(machine)
+    assert not desktop.is_installed(machine)
     assert desktop.file("user", tmp_path, machine) == plain
     package = tmp_path / "local" / "Packages" / "Claude_key" / "LocalCache" / "Roaming" / "Claude"
     package.mkdir(parents=True)
-    assert desktop.is_on(machine)
+    assert desktop.is_installed(machine)
     assert desktop.file("user", tmp_path, machine) == package / "claude_desktop_config.json"
 
 

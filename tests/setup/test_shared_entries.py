@@ -237,7 +237,7 @@ def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
     install_relay(machine)
     workspace.chmod(0o777)
     (workspace / ".git").mkdir()
-    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).resolve_shared_command(machine)
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)
     assert launch.shared == ()
     (change,) = plan_entries([CLIENTS["zed"]], launch, machine)
     assert "does not accept folders of others" in change.reason

@@ -65,7 +65,7 @@ def shapes(names):
     shaper = Shapes(names, LEAF_SECONDS)
     found = {}
     for name in names:
-        found.update(shaper.of_module(name))
+        found.update(shaper.describe_module(name))
     return found
 
 

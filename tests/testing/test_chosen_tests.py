@@ -109,8 +109,8 @@ class Project:
         before = (self.folder / file).read_bytes()
         (self.folder / file).write_text(text)
         files = [self.path("test_price.py"), self.path("test_sell.py")]
-        found = self.executions.unaffected(files, [(self.path(file), function)], {self.path(file): before})
-        executing = {test[0] for test in self.executions.tests_of([(self.path(file), function)])}
+        found = self.executions.unaffected_files(files, [(self.path(file), function)], {self.path(file): before})
+        executing = {test[0] for test in self.executions.tests_executing([(self.path(file), function)])}
         return {Path(one).name for one in {*found} - executing}
 
 
@@ -174,11 +174,11 @@ def recorded(tests, functions=(("/p/shop.py", 1, "price"), ("/p/shop.py", 9, "Sh
 def test_tests_are_found_by_the_functions_they_executed():
     executions = RecordedExecutions()
     executions.add(recorded({"t.py::test_a[1]": [0], "t.py::test_a[2]": [1], "t.py::test_b": [0, 1, 2]}))
-    assert executions.tests_of([("/p/shop.py", "price")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
-    assert executions.tests_of([("/p/shop.py", "Shop")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
-    assert executions.tests_of([("/p/shop.py", "pri"), ("/p/other.py", "price")]) == []
+    assert executions.tests_executing([("/p/shop.py", "price")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
+    assert executions.tests_executing([("/p/shop.py", "Shop")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
+    assert executions.tests_executing([("/p/shop.py", "pri"), ("/p/other.py", "price")]) == []
     executions.add(recorded({"t.py::test_b": [2]}))
-    assert executions.tests_of([("/p/shop.py", "price")]) == [("/p/t.py", "test_a")], "the newest run counts"
+    assert executions.tests_executing([("/p/shop.py", "price")]) == [("/p/t.py", "test_a")], "the newest run counts"
 
 
 def test_the_function_of_a_test_is_its_id_without_parameters():

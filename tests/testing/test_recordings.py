@@ -71,7 +71,7 @@ def test_executed_functions_are_recorded_by_test(project, monitored_python, argu
         "test_again": {"half", "made"},
     }
     found = executed_functions(ran.report.recorded)
-    affected = found.tests_of([(str(project / "lib.py"), "Shop")])
+    affected = found.tests_executing([(str(project / "lib.py"), "Shop")])
     assert affected == ["test_it.py::test_price"]
     assert str(project / "lib.py") in found.files
 

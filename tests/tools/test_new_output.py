@@ -275,12 +275,12 @@ def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
 def test_the_least_recently_served_caller_is_evicted():
     told = ReportedPositions()
     for caller in range(MAX_CALLERS + 1):
-        told.move(caller, {"stdout": 5})
+        told.advance(caller, {"stdout": 5})
     assert (dict(told.positions_of(0)), dict(told.positions_of(1))) == ({}, {"stdout": 5})
 
 
 def test_positions_never_move_back():
     told = ReportedPositions()
-    told.move("ann", {"stdout": 5})
-    told.move("ann", {"stdout": 3, "stderr": 2})
+    told.advance("ann", {"stdout": 5})
+    told.advance("ann", {"stdout": 3, "stderr": 2})
     assert told.positions_of("ann") == {"stdout": 5, "stderr": 2}

@@ -18,8 +18,8 @@ def test_writing_ends_with_the_outermost_edit_even_on_failure():
     saves = SavedFiles()
 
     def failing():
-        with saves.writing():
-            with saves.writing():
+        with saves.edit_in_progress():
+            with saves.edit_in_progress():
                 assert saves.is_writing
             assert saves.is_writing
             raise OSError("full")

@@ -65,7 +65,7 @@ def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> 
     for name, protocol in clients:
         instructions = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = offered_tools(manifest, state, settings, name)
-        first_answers = first.to_store(name, protocol, without_secrets, instructions, offered)
+        first_answers = first.stored_answers(name, protocol, without_secrets, instructions, offered)
         stored_answers.store_client_entry(workspace, first_answers, only_new=True)
 
 

@@ -77,7 +77,8 @@ class LiveSettings:
             if change.accepted:
                 actions.append(WorkspaceAccepted())
                 actions += [
-                    RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.waiting_for_trust()
+                    RestartRepl(repl.id, "the workspace was accepted")
+                    for repl in core.state.repls_awaiting_acceptance()
                 ]
             core.report(*actions)
             if self.discovery is not None:

@@ -178,7 +178,7 @@ async def _run(options: ServeOptions, loaded: LoadedSettings, durations: Duratio
         if options.requested_ms and registration.was_stopped_since(workspace, options.requested_ms):
             raise registration.StoppedWhileStartingError(workspace)
         if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not IDENTIFIES_USERS:
-            claim.demand_token()
+            claim.create_token()
         async with anyio.create_task_group() as tasks:
             reloader = SettingsReloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
             server = Server(workspace, LiveSettings(reloader), claim, tasks, options, durations)
@@ -237,8 +237,8 @@ class Server:
         self._tasks.start_soon(parts.history.run, disk_error_reporter(self._core, "history-unwritable"))
         self._tasks.start_soon(parts.recorder.run, partial(disk_error_reporter, self._core))
         parts.transcripts.store.start_cleanup(disk_error_reporter(self._core, "spill-unwritable"))
-        parts.protocol.broadcast.followers.add(parts.recorder.log_grew)
-        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
+        parts.protocol.broadcast.followers.add(parts.recorder.schedule_write)
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.notify_log_grew)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
@@ -280,7 +280,7 @@ class Server:
         async with listener:
             self._core.resume(effect, (effect.host, port))
             with self._accepting:
-                await listener.serve(front.serve_one, self._tasks)
+                await listener.serve(front.serve_connection, self._tasks)
 
     def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
         """Return the functions that answer commands' requests, by the name of the request."""

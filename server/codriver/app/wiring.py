@@ -242,7 +242,7 @@ def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]
             Document(effect.kind, effect.name, effect.now, effect.text, effect.data)
         ),
         dispatch.SendLogMessage: parts.protocol.log_messages.perform,
-        dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
+        dispatch.NotifyClients: parts.protocol.broadcast.notify_list_changed,
     }
 
 
@@ -335,7 +335,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
         client_counters=clients.counters,
         query=logbook.query,
         history=logbook.history,
-        remembered=logbook.remembered,
+        remembered=logbook.earlier_entries,
         editor=editor,
         image_files=image_store,
         durations=durations,

@@ -47,7 +47,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
 
     with waiting_line(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
         machine = Environment.current()
-        launch = Launch.current(workspace).resolve_shared_command(machine)
+        launch = Launch.current(workspace).with_shared_command(machine)
         report = diagnose(launch, call_tool, machine, settings_model=settings_model(), of_features=doctor_checks())
     if as_json:
         echo_json(report.to_json(), indent=2)

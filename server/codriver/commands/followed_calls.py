@@ -98,7 +98,7 @@ class FollowedEvaluation:
 
     def _line(self) -> str:
         """Return the line that a person types, or an empty string at the end of input."""
-        with self.waiting.away():
+        with self.waiting.hidden():
             return sys.stdin.readline()
 
     def _interrupt(self, evaluation: str) -> None:

@@ -61,7 +61,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
 def _forget(memory: Memory, workspace: Path, kind: str) -> None:
     try:
         if kind == RUNS_KIND:
-            memory.forget_runs(memory.run_ids())
+            memory.delete_runs(memory.run_ids())
         elif kind == HISTORY_KIND:
             from codriver.log.history import forget_history  # noqa: PLC0415  # only needed here
 

@@ -123,7 +123,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     from codriver.setup.relay_launch import Launch  # noqa: PLC0415  # as above
 
     machine = Environment.current()
-    launch = Launch.current(workspace).resolve_shared_command(machine)
+    launch = Launch.current(workspace).with_shared_command(machine)
     if is_listing:
         echo(render_client_table(launch, machine, seen_clients.read_last_connections()))
         return

@@ -64,7 +64,7 @@ class Selection:
     limit: int = 50
     search: str = ""
 
-    def in_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    def select_from_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         """Return the entries of an earlier run that the filter selects."""
         found = [
             entry.to_json()
@@ -73,9 +73,9 @@ class Selection:
             and (not self.categories or entry.category in self.categories)
             and (self.since is None or entry.line > self.since)
         ]
-        return self.matching(found)[-self.limit :]
+        return self.filter_by_search(found)[-self.limit :]
 
-    def matching(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def filter_by_search(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the entries whose text contains `search`, ignoring case."""
         return [entry for entry in entries if self.search.lower() in entry["text"].lower()]
 
@@ -144,7 +144,7 @@ def log_command(  # one argument an option
                 raise click.UsageError(
                     f"--run has no {log.category}: events of {log.owner} are not stored beyond their server"
                 )
-        entries = selection.in_run(run_entries(workspace, run))
+        entries = selection.select_from_run(run_entries(workspace, run))
         print_entries(
             [{**entry, "text": replace_image_data(entry["text"])} for entry in entries], as_json=as_json, run=run
         )
@@ -181,7 +181,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
             print_entries(entries, as_json=as_json)
             for coming in follow(follower, workspace, "codriver-log"):
                 with convert_field_errors("wait_for"):
-                    matching = selection.matching(coming)
+                    matching = selection.filter_by_search(coming)
                 print_entries(matching, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED_STATUS)
@@ -237,7 +237,7 @@ def _newest(
     if not answer.get("ok"):
         raise FollowError(answer)
     with convert_field_errors("repl_output_log"):
-        entries = selection.matching(answer["result"])[-selection.limit :]
+        entries = selection.filter_by_search(answer["result"])[-selection.limit :]
         last_line = max(int(answer["lastLine"] or 0), selection.since or 0)
         counts = [(log, int(answer.get(log.counted_as) or 0)) for log in event_logs()]
         return entries, last_line, [(log, count) for log, count in counts if count]

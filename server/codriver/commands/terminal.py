@@ -160,7 +160,7 @@ class WaitingLine:
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
 
     @contextmanager
-    def away(self) -> Iterator[None]:
+    def hidden(self) -> Iterator[None]:
         """Hide the line while a person types."""
         with self.lock:
             self.erase()

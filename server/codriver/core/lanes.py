@@ -43,7 +43,7 @@ def claim_lane(state: State, repl: Repl, action: RequestLane) -> Outcome:
 
 def move_waiting_to_lanes(state: State, repl_id: str) -> State:
     """Move evaluations that were queued before the REPL connected to the lanes of their callers."""
-    if not state.repls[repl_id].gives_lanes:
+    if not state.repls[repl_id].supports_lanes:
         return state
     for evaluation in state.unfinished():
         if (

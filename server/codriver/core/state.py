@@ -230,7 +230,7 @@ class Repl:
         return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
 
     @property
-    def gives_lanes(self) -> bool:
+    def supports_lanes(self) -> bool:
         """Return whether the REPL is connected and supports lanes.
 
         A server that can interrupt a session reads messages while code runs, so its sessions do not block each other.
@@ -249,7 +249,7 @@ class Repl:
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
-    def other_tree(self) -> str | None:
+    def other_working_tree(self) -> str | None:
         """Return the other working tree of this repository that the REPL runs in, if a port file led there.
 
         None for a REPL that was named or that Codriver started, because it was chosen on purpose.
@@ -331,7 +331,7 @@ class State:
     rare: frozenset[str] = frozenset()
     """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
 
-    def key_of(self, evaluation: Evaluation) -> str:
+    def evaluation_session_key(self, evaluation: Evaluation) -> str:
         """Return the key of an evaluation's session, even if the REPL has been dropped."""
         if repl := self.repls.get(evaluation.repl):
             return repl.session_key(evaluation.session)
@@ -371,7 +371,7 @@ class State:
                         return True
         return False
 
-    def waiting_for_trust(self) -> list[Repl]:
+    def repls_awaiting_acceptance(self) -> list[Repl]:
         """Return the REPLs that will be started or replaced when the user accepts the workspace."""
         owned = [repl for repl in self.repls.values() if repl.is_owned]
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
@@ -399,7 +399,9 @@ class State:
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_awaited]
         # A REPL that waits for trust counts too: clients that list tools only once then have the tool afterwards.
-        waits = self.repl_needs_trust and any(r.is_owned and r.phase == "stopped" for r in self.waiting_for_trust())
+        waits = self.repl_needs_trust and any(
+            r.is_owned and r.phase == "stopped" for r in self.repls_awaiting_acceptance()
+        )
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
@@ -444,7 +446,7 @@ def outside_workspace_warning(state: State, repl: Repl) -> str | None:
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.lifecycle.workspace:
         return None
-    if tree := repl.other_tree:
+    if tree := repl.other_working_tree:
         return (
             f"REPL {repl.key} runs in {root}, in the working tree {tree}, so it loads code from there. This workspace "
             f"is in another working tree of the same repository. The REPL was found by the port file {repl.origin.text}"

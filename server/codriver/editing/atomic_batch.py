@@ -168,7 +168,7 @@ class _Batch:
         else:
             # A link, unlike a rename, does not replace a file that was created in the meantime.
             try:
-                location.put_new(self._staged[change.path])
+                location.publish_new(self._staged[change.path])
             except FileExistsError:
                 raise FilesChangedError([self._show(change)]) from None
 
@@ -275,7 +275,7 @@ def restore_file(
             location.publish(temporary)
         else:
             with contextlib.suppress(FileExistsError):
-                location.put_new(temporary)
+                location.publish_new(temporary)
                 return True
             return False
         return True

@@ -54,7 +54,7 @@ class UnrestoredFiles:
     saved: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
 
-    def as_text(self) -> str:
+    def describe(self) -> str:
         """Return a clause for messages about these files, or an empty string if every file was restored."""
         words = ""
         if self.saved:
@@ -82,7 +82,7 @@ class FilesChangedError(RefusedError):
         left: UnrestoredFiles | None = None,
     ) -> None:
         self.paths = tuple(paths)
-        more = left.as_text() if left is not None else ""
+        more = left.describe() if left is not None else ""
         done = f"so the edits were reverted{more}" if more else "so nothing was written"
         super().__init__(
             f"{', '.join(paths)} changed in the meantime, {done}", hint=hint, details={"filePaths": list(paths)}
@@ -96,7 +96,7 @@ class FilesUnwritableError(RefusedError):
 
     def __init__(self, path: str, why: str, left: UnrestoredFiles | None = None) -> None:
         hint = "Check that the folder is writable and the disk is not full, and try again."
-        more = left.as_text() if left is not None else ""
+        more = left.describe() if left is not None else ""
         if more:
             hint = "Check the files that were not restored, and that their folders are writable."
         super().__init__(f"cannot write {path}: {why}{more}", hint=hint)

@@ -118,7 +118,9 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
     if edit.side == "in":
         return _append_to_class(source, found, code, number)
     at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
-    gap = found.gap if isinstance(found.node, _DEFINITION_NODES) or code.starts_with_definition else 0
+    gap = (
+        found.separating_blank_lines if isinstance(found.node, _DEFINITION_NODES) or code.starts_with_definition else 0
+    )
     return _insertion(source, code, at, found.margin, gap, number)
 
 
@@ -127,7 +129,7 @@ def _replacement(source: PythonSource, found: Definition, code: CodeFragment, nu
     end = old[len(old.rstrip("\r\n")) :]
     if not isinstance(found.node, _DEFINITION_NODES) and not code.ends_in_comment:
         end = _trailing_comment(source, found) + end
-    new = split_lines(code.at(found.margin, source.indentation, source.ending) + end)
+    new = split_lines(code.reindent(found.margin, source.indentation, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
 
 
@@ -152,7 +154,7 @@ def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment
         words = f"{found.name} is {kind}, and side in is only for classes: replace the whole {kind.partition(' ')[2]}"
         raise EditFailedError(EditError(words))
     body = found.node.body
-    margin = leading_whitespace(source.lines[source.span(body[0])[0] - 1])
+    margin = leading_whitespace(source.lines[source.line_range(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
         raise EditFailedError(
             EditError(f"the body of {found.name} is on the same line as its head: replace the whole class")
@@ -182,7 +184,7 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
 def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, gap: int, number: int) -> _Splice:
     """Return the splice that inserts code between lines, adding missing blank lines on both sides."""
     lines = source.lines
-    text = split_lines(code.at(margin, source.indentation, source.ending) + source.ending)
+    text = split_lines(code.reindent(margin, source.indentation, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
     is_opened = above is None or len(leading_whitespace(above)) < len(
         margin
@@ -263,7 +265,7 @@ def _rest(source: PythonSource, lines: set[int]) -> str:
                 value[:] = [
                     statement
                     for statement in value
-                    if not lines.issuperset(range(source.span(statement)[0], _last(statement) + 1))
+                    if not lines.issuperset(range(source.line_range(statement)[0], _last(statement) + 1))
                 ]
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
     return ast.dump(source.tree)
@@ -309,7 +311,7 @@ class CodeFragment:
         """Return whether the code starts with a function or class, or with a comment or decorator of one."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
-    def at(self, margin: str, step: str, ending: str) -> str:
+    def reindent(self, margin: str, step: str, ending: str) -> str:
         """Return the code with its first line at `margin` and levels indented by `step`.
 
         The last line has no line ending.
@@ -376,7 +378,7 @@ class CodeFragment:
 
     def _check(self) -> None:
         try:
-            parse_python(self.at("", "", "\n"), compiles=False)
+            parse_python(self.reindent("", "", "\n"), compiles=False)
         except SyntaxError as error:
             raise EditFailedError(EditError(f"the new text {describe_syntax_error(error)}")) from error
 
@@ -452,7 +454,7 @@ class Definition:
     margin: str
 
     @property
-    def gap(self) -> int:
+    def separating_blank_lines(self) -> int:
         """Return the blank lines between the definition and another next to it."""
         return 1 if self.margin else 2
 
@@ -547,7 +549,7 @@ class PythonSource:
         for node in ast.iter_child_nodes(owner):
             if isinstance(node, _DEFINITION_NODES):
                 name = prefix + node.name
-                first, last = self.span(node)
+                first, last = self.line_range(node)
                 yield Definition(name, node, first, last, leading_whitespace(self.lines[first - 1]))
                 yield from self._within(node, f"{name}.")
             elif not isinstance(node, ast.expr):
@@ -559,12 +561,12 @@ class PythonSource:
                 yield from self._assignments_within(node, f"{prefix}{node.name}.")
             elif isinstance(node, _Assignment):
                 if name := _single_bound_name(node):
-                    first, last = self.span(node)
+                    first, last = self.line_range(node)
                     yield Definition(prefix + name, node, first, last, leading_whitespace(self.lines[first - 1]))
             elif not isinstance(node, (*_DEFINITION_NODES, ast.expr)):
                 yield from self._assignments_within(node, prefix)
 
-    def span(self, node: ast.stmt) -> tuple[int, int]:
+    def line_range(self, node: ast.stmt) -> tuple[int, int]:
         """Return the first line of a statement including decorators, and its last one."""
         first = node.lineno
         for decorator in getattr(node, "decorator_list", ()):
@@ -607,7 +609,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
     for node, dumped in zip(source.tree.body, now, strict=True):
         left[dumped] -= 1
         if left[dumped] < 0:
-            first, last = source.span(node)
+            first, last = source.line_range(node)
             found.append((node.lineno, "".join(source.lines[first - 1 : last])))
     return text, tuple(found)
 

@@ -252,14 +252,14 @@ class DirectoryEntry:
         """
         self._directory.replace(self.name, by=temporary)
 
-    def put_new(self, temporary: str) -> None:
+    def publish_new(self, temporary: str) -> None:
         """Rename a staged file to the entry's name if nothing exists there.
 
         Raises:
             FileExistsError: the name is in use.
         """
         try:
-            self._directory.link(self.name, to=temporary)
+            self._directory.create_link(self.name, to=temporary)
         except FileExistsError:
             raise
         except (OSError, NotImplementedError):  # the file system has no hard links

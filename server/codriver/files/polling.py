@@ -77,7 +77,7 @@ class Poller(Generic[T]):
             wait.wake()
 
     @property
-    def is_apart(self) -> bool:
+    def needs_separate_thread(self) -> bool:
         """Return whether the next check might delay others, so that it must run in a separate thread."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
@@ -116,7 +116,7 @@ class _Wait(Generic[T]):
     def run(self, shared: _Rounds) -> T:
         """Block until there is a changed result, and return it."""
         while not self.outcome.done():
-            is_apart = self.poller.is_apart
+            is_apart = self.poller.needs_separate_thread
             (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)
         if self.outcome.cancelled():
             raise PollingStoppedError
@@ -161,7 +161,7 @@ class _Rounds:
             self._waits.append(wait)  # type: ignore[arg-type]  # only the wait's own thread uses the result
             self._waits[0].wake()
         try:
-            while not wait.outcome.done() and wait.poller.is_apart is is_apart:
+            while not wait.outcome.done() and wait.poller.needs_separate_thread is is_apart:
                 if self._waits[0] is wait:
                     self._check(wait)
                 else:
@@ -184,7 +184,7 @@ class _Rounds:
         for wait in waits:
             if wait.poller.due_with_others_s <= now_s and not wait.outcome.done():
                 wait.check()
-                if wait.outcome.done() or wait.poller.is_apart:
+                if wait.outcome.done() or wait.poller.needs_separate_thread:
                     wait.wake()
 
 

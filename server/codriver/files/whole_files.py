@@ -184,7 +184,7 @@ class _Walk:
         self._is_last_followed = is_last_followed
         self._given = path
         self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
-        self._directories = [OpenDirectory.at(self._start)]
+        self._directories = [OpenDirectory.open_path(self._start)]
         self._names: list[str] = []
         self._followed = 0
 
@@ -235,7 +235,7 @@ class _Walk:
             with contextlib.suppress(FileExistsError):
                 current.make_directory(part, self._make_mode)
         try:
-            self._directories.append(current.below(part))
+            self._directories.append(current.open_subdirectory(part))
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
         self._names.append(part)
@@ -243,7 +243,7 @@ class _Walk:
     def _target_of(self, part: str) -> str | None:
         """Return the target of the link `part`, or None if it does not exist or is not a link."""
         try:
-            return self._directories[-1].target_of(part)
+            return self._directories[-1].link_target(part)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
 

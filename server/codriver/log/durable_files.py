@@ -116,7 +116,7 @@ class DiskErrorReporter:
         self._directory = directory
         self._consequence = consequence
 
-    def met(self, error: OSError) -> None:
+    def report_error(self, error: OSError) -> None:
         """Report an error, unless one has been reported already."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:

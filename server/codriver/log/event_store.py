@@ -52,7 +52,7 @@ class EventStore(BoundedLog):
         self.last_evicted_line = 0
         """The highest line number that was evicted."""
 
-    def clean(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
+    def redact_and_shorten(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
         """Redact a string, and shorten it to one line of at most this length."""
         return truncate_with_length(escape_to_one_line(self._redact(text)), max_characters)
 

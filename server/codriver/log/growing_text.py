@@ -69,7 +69,7 @@ class GrowingText:
     """A string that grows at its end. Positions count from its beginning, even if that has been dropped.
 
     While it cannot be written to the disk, at most `store.max_stored` characters or one chunk are retained, and older
-    ones are dropped. All methods except `move` and `drop_file` may be called from any thread.
+    ones are dropped. All methods except `write_to_files` and `drop_file` may be called from any thread.
     """
 
     __slots__ = (
@@ -152,7 +152,7 @@ class GrowingText:
                 store.movers += 1
                 self._moving = self._unwritten
                 store.moving += self._moving
-                store.submit(self.move)
+                store.submit(self.write_to_files)
 
     def read(self, start: int, end: int) -> Chunk:
         """Return the retained characters from `start` up to `end`, exclusive.
@@ -280,11 +280,11 @@ class GrowingText:
 
     # The following methods run in the thread for the disk.
 
-    def move(self) -> None:
+    def write_to_files(self) -> None:
         """Write unwritten text to files until little is left. Called by the store in its thread."""
         while (part := self._next_part()) is not None:
             spans, start, file = part
-            self._store.use(file)
+            self._store.close_previous(file)
             parts = list(split_into_blocks(spans))  # copied without the lock, which the event loop may be waiting for
             try:
                 size = file.append(parts)
@@ -294,7 +294,7 @@ class GrowingText:
                 self._retry_writing_later(error)
                 return
             self._moved(parts, start, file, size)
-            self._store.trim()
+            self._store.drop_oldest_files()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
         """Return the next spans to write, their position and their file, or None if too little is unwritten."""

@@ -361,7 +361,7 @@ class History:
         try:
             self._write_pending()
         except OSError as error:
-            self._disk_errors.met(error)
+            self._disk_errors.report_error(error)
         finally:
             if self._waiting:
                 self._wake_waiting()
@@ -399,14 +399,14 @@ class History:
         """
         with self._syncing:
             try:
-                self._line_numbers.renew()
+                self._line_numbers.reserve_on_disk()
                 self._file.detect_replacement()
                 self._write_pending()
                 if self._file.size and self._is_too_long():
                     self._compact()
                 self._file.sync()
             except OSError as error:
-                self._disk_errors.met(error)
+                self._disk_errors.report_error(error)
                 raise
             finally:
                 self._wake_waiting()

@@ -65,7 +65,7 @@ class HistoryFile:
             if descriptor is None:
                 self.replace_content(entries(), is_durable=False)
                 return
-            lines = b"".join(map(self._writer.line_of, added))
+            lines = b"".join(map(self._writer.encode, added))
             if self.size + len(lines) > self._most_bytes:
                 raise OSError(errno.EFBIG, "its file cannot be shortened, and would grow too large to be read")
             content = lines if self._ends_line else b"\n" + lines

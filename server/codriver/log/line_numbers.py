@@ -109,7 +109,7 @@ class LineNumbers:
         """Return whether half of the lines whose reservation is on disk are used."""
         return self.next_line > self._low_from
 
-    def renew(self) -> None:
+    def reserve_on_disk(self) -> None:
         """Reserve more lines if half are used, and wait until that is on disk."""
         if self.is_low and not self._is_closed:
             self.extend()

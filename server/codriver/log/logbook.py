@@ -93,7 +93,7 @@ class Logbook:
         with self._recording_code if is_code else nullcontext():
             line = self.log.append(entry, may_wait=self._notification is not None)
             if is_code:  # added immediately, because the answer waits until the history has it
-                self.history.add(self.log.cleared(Entry(line, *entry[1:])))
+                self.history.add(self.log.redact_entry(Entry(line, *entry[1:])))
         if self._notification is not None:
             self._notification.schedule()
         transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
@@ -101,7 +101,7 @@ class Logbook:
             transcript.record_log_line(line)
         return line
 
-    def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
+    def redact_chunk(self, repl: str, stream: str, chunk: str) -> str:
         """Return what may be recorded of a chunk that belongs to no evaluation, with secrets redacted.
 
         Text that may be the start of a secret is withheld until the next chunk of the stream, or `flush_chunks`.
@@ -116,7 +116,7 @@ class Logbook:
         finished = [key for key in self._chunk_redactors if key[0] == repl]
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
 
-    def learn_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
+    def add_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
         """Redact those of the named values whose names mark them as secrets, from now on."""
         found = [(name, value) for name, value in named if name.upper().endswith(SECRET_NAME_ENDINGS)]
         if found:
@@ -127,12 +127,12 @@ class Logbook:
         self.log.add_waiting()  # learning secrets may drop older ones
         self._redactor.add_sensitive_strings(repl, strings)
 
-    def forget_sensitive(self, repl: str) -> None:
+    def remove_sensitive_strings(self, repl: str) -> None:
         """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         self.log.add_waiting()
         self._redactor.remove_sensitive_strings(repl)
 
-    def remembered(self) -> tuple[Entry, ...]:
+    def earlier_entries(self) -> tuple[Entry, ...]:
         """Return the entries of earlier runs: see `merge_earlier_runs`. Blocks on the disk."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)

@@ -238,7 +238,7 @@ class Memory:
         head = {**asdict(run), "entries": len(output)}
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
-    def forget_runs(self, runs: Iterable[str]) -> None:
+    def delete_runs(self, runs: Iterable[str]) -> None:
         """Delete the files of these runs.
 
         Raises:
@@ -248,7 +248,7 @@ class Memory:
             with contextlib.suppress(FileNotFoundError):
                 files.remove(self._runs_directory / f"{run}.json")
 
-    def sweep(self) -> None:
+    def remove_temporary_files(self) -> None:
         """Remove temporary files that a crash left."""
         for directory, pattern in ((self._runs_directory, ".*.tmp"), (self.directory, ".memory.json*.tmp")):
             for leftover in directory.glob(pattern):
@@ -470,7 +470,7 @@ class RunRecorder:
         self._pending.append(document)
         self._woken.set()
 
-    def log_grew(self) -> None:
+    def schedule_write(self) -> None:
         """Schedule a write because the log has grown. Must be called on the event loop."""
         if self._is_idle:
             self._woken.set()
@@ -518,7 +518,7 @@ class RunRecorder:
         _try(self._clear, self._runs_errors)
 
     def _clear(self) -> None:
-        self._memory.sweep()
+        self._memory.remove_temporary_files()
         self._drop_old_runs()
 
     def _write_documents(self) -> None:
@@ -546,7 +546,7 @@ class RunRecorder:
     def _drop_old_runs(self) -> None:
         """Delete the oldest runs beyond the limit, counting this one even if it has not been written."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
-        self._memory.forget_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
+        self._memory.delete_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
 
 
 def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
@@ -554,7 +554,7 @@ def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
     try:
         write()
     except OSError as error:
-        errors.met(error)
+        errors.report_error(error)
         return False
     errors.report_recovery()
     return True

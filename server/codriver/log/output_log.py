@@ -145,7 +145,7 @@ class OutputLog(BoundedLog):
         """Redact a string as the log would. Redact before truncating, as half of a secret is not recognized."""
         return self._redact(text)
 
-    def cleared(self, entry: Entry) -> Entry:
+    def redact_entry(self, entry: Entry) -> Entry:
         """Return the entry as the log stores it, with secrets redacted."""
         return self._without_secrets(entry, {None: None})
 

@@ -119,7 +119,7 @@ class SpillDirectory:
                 remove(self._directory.with_suffix(LOCK_SUFFIX))
         self._directory = self._lock = None
 
-    def sweep(self) -> None:
+    def remove_abandoned(self) -> None:
         """Delete the directories of servers that have ended. Those that cannot be locked or deleted are left alone."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
@@ -215,7 +215,7 @@ class SpillFile:
             flags |= os.O_CREAT  # only once: text appended to a recreated, empty file would never be found
         return _open(self._path, flags)
 
-    def rest(self) -> None:
+    def close_until_append(self) -> None:
         """Close the file until more is appended. May be called repeatedly."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
@@ -252,7 +252,7 @@ class SpillFile:
 
     def remove(self) -> None:
         """Delete the file. Blocks on the disk. May be called repeatedly."""
-        self.rest()
+        self.close_until_append()
         if self._path is not None:
             with suppress(OSError):
                 remove(self._path)
@@ -328,7 +328,7 @@ class SpillStore:
         """
         self.issue.report = report
         if self._root is not None and self._root.is_dir():
-            self.submit(SpillDirectory(self._root).sweep)
+            self.submit(SpillDirectory(self._root).remove_abandoned)
 
     @property
     def writes_to_disk(self) -> bool:
@@ -375,10 +375,10 @@ class SpillStore:
         self._files += 1
         return SpillFile(self._directory, f"{name}.{self._files}", start)
 
-    def use(self, file: SpillFile | None) -> None:
+    def close_previous(self, file: SpillFile | None) -> None:
         """Close the file used before, if `file` is another one. Called in the thread for the disk."""
         if self._used is not None and self._used is not file:
-            self._used.rest()
+            self._used.close_until_append()
         self._used = file
 
     def record_written(self, text: SpilledText, size: int) -> None:
@@ -390,7 +390,7 @@ class SpillStore:
 
     def record_error(self, error: OSError) -> None:
         """Record a disk error. The caller holds the lock."""
-        self.issue.met(error)
+        self.issue.report_error(error)
 
     def record_dropped(self, size: int) -> None:
         """Record that a file of `size` bytes is no longer needed. The caller holds the lock."""
@@ -400,7 +400,7 @@ class SpillStore:
         """Record that a string has no more files. The caller holds the lock."""
         self._spilling.pop(text, None)
 
-    def trim(self) -> None:
+    def drop_oldest_files(self) -> None:
         """Drop files of the oldest strings while too much is on disk. Called in the thread for the disk."""
         gone: list[SpillFile] = []
         with self.lock:
@@ -440,7 +440,7 @@ class SpillStore:
             except Exception:
                 logger.exception("internal error in codriver while storing a long text")
             if self._jobs.empty():
-                self.use(None)
-        self.use(None)
+                self.close_previous(None)
+        self.close_previous(None)
         if self._directory is not None:
             self._directory.remove()

@@ -130,7 +130,7 @@ class Transcript:
         """Record that an answer reported the parts up to these positions to a caller."""
         if self._reported is None:
             self._reported = ReportedPositions()
-        self._reported.move(caller, positions)
+        self._reported.advance(caller, positions)
 
     @property
     def answer_lock(self) -> asyncio.Lock:
@@ -173,7 +173,7 @@ class Transcript:
         self.result.add(seen)
         return seen
 
-    def record_cut(self, words: str, *, is_stored: bool) -> None:
+    def record_truncation(self, words: str, *, is_stored: bool) -> None:
         """Record what printing left out of the last added value."""
         self.cuts[len(self._value_starts)] = self._redactor(words), is_stored
 
@@ -220,7 +220,7 @@ class Transcript:
             self.first_line = line
         self.last_line = line
 
-    def signal(self) -> None:
+    def notify_change(self) -> None:
         """Wake all tasks that wait for a change."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
@@ -330,14 +330,14 @@ class Transcripts:
         self._over: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
-    def cleared(self, value: object, *, shows_sensitive: bool = False) -> object:
+    def redact(self, value: object, *, shows_sensitive: bool = False) -> object:
         """Redact a JSON value. This must be done before it is cut, as half of a secret would not be recognized.
 
         With `shows_sensitive`, strings that applications declared sensitive are left unchanged.
         """
         return self._redactor.redact_json(value, shows_sensitive=shows_sensitive)
 
-    def safe_beginning(self, text: str, most: int, *, is_whole: bool) -> str:
+    def redacted_beginning(self, text: str, most: int, *, is_whole: bool) -> str:
         """Return the first `most` characters of a string, redacted.
 
         If it is not whole, a partial secret at its end is removed too.
@@ -397,7 +397,7 @@ class ReportedPositions:
         """Return the positions of one caller. Parts that were never reported are missing."""
         return self._positions.get(caller, NO_POSITIONS)
 
-    def move(self, caller: Hashable, positions: Mapping[str, int]) -> None:
+    def advance(self, caller: Hashable, positions: Mapping[str, int]) -> None:
         """Record that an answer reported the parts up to these positions. Positions never decrease."""
         known = self._positions.get(caller, {})
         self._positions[caller] = known | {

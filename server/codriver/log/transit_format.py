@@ -68,7 +68,7 @@ def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
     writer = EntryEncoder()
     started, size = [HEADER], 0
     for entity in entities:
-        started.append(writer.line_of(entity))
+        started.append(writer.encode(entity))
         size += len(started[-1])
         if size >= CHUNK_BYTES:
             yield b"".join(started)
@@ -78,7 +78,7 @@ def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
 
 def encode_entry(entity: Entry) -> bytes:
     """Encode an entry as a line."""
-    return EntryEncoder().line_of(entity)
+    return EntryEncoder().encode(entity)
 
 
 class EntryEncoder:
@@ -98,7 +98,7 @@ class EntryEncoder:
             self._writer = Writer(self._stream, "json")
             self._keys = {name: Keyword(f"{ENTRY_SCHEMA.namespace}/{name}") for name in ENTRY_SCHEMA.attributes}
 
-    def line_of(self, entity: Entry) -> bytes:
+    def encode(self, entity: Entry) -> bytes:
         """Encode an entry as a line. Unpaired surrogates become replacement characters."""
         self.prepare()
         self._stream.seek(0)

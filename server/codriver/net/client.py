@@ -146,7 +146,7 @@ class Connection:
         self._file.close()
         self.socket.close()
 
-    def wait_without_limit(self) -> None:
+    def remove_timeout(self) -> None:
         """Remove the timeout for answers, because evaluations have limits of their own."""
         self.socket.settimeout(None)
 
@@ -295,7 +295,7 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
         except BaseException:
             connection.close()
             raise
-        connection.wait_without_limit()
+        connection.remove_timeout()
     except (server_record.NotTheServerError, WrongWorkspaceError) as error:
         raise NoServerError(workspace, f"the process on {source}, is not its server: {error}") from error
     except TimeoutError as error:

@@ -62,7 +62,7 @@ class PendingRequests:
         self._open.clear()
         self.count = self.bytes = 0
 
-    async def wait_removed(self) -> None:
+    async def wait_for_removal(self) -> None:
         """Wait until another request is removed."""
         self._changed = anyio.Event()
         await self._changed.wait()
@@ -123,14 +123,14 @@ class ClientSession:
         self.reported_line = 0
         """The client has received the log up to this line, exclusive."""
 
-    def note_conversation(self, meta: Mapping[str, object]) -> str:
+    def update_conversation(self, meta: Mapping[str, object]) -> str:
         """Store the conversation's id from the `_meta` of a call, if it has one, and return the current id."""
         given = conversation_id(meta)
         if given is not None:
             self.conversation = given
         return self.conversation
 
-    def number_of(self, conversation: str) -> int:
+    def conversation_number(self, conversation: str) -> int:
         """Return the number of a conversation, which distinguishes its unnamed callers. The first one is 1.
 
         A conversation that continues over a new connection keeps its number.

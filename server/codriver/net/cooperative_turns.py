@@ -29,7 +29,7 @@ class TurnTimer:
         """Return whether the computation should yield now."""
         return perf_counter() >= self._ends
 
-    async def leave_off(self) -> None:
+    async def yield_to_others(self) -> None:
         """Let other tasks run, and then start the next turn."""
         for _ in range(YIELDED_ITERATIONS):
             await asyncio.sleep(0)
@@ -46,4 +46,4 @@ async def run_in_turns(work: Generator[None, None, T]) -> T:
             result: T = done.value
             return result
         if turns.is_turn_over:
-            await turns.leave_off()
+            await turns.yield_to_others()

@@ -95,7 +95,7 @@ class Listener:
         if refused := allow_open_files(limits.clients + RESERVED_DESCRIPTORS):
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
-    async def serve_one(self, stream: SocketStream) -> None:
+    async def serve_connection(self, stream: SocketStream) -> None:
         """Serve one connection until it is closed. An unexpected error is logged and ends only that connection."""
         try:
             async with stream:

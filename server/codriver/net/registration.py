@@ -107,7 +107,7 @@ class Claim:
         """Return the path of the file in which clients find the port."""
         return self._directory / "port"
 
-    def demand_token(self) -> str:
+    def create_token(self) -> str:
         """Create and return a token that peers must send, and store it so that only this user can read it.
 
         Raises:

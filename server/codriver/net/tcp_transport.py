@@ -115,7 +115,7 @@ class TcpTransport(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
-    def is_clear(self) -> bool:
+    def can_send_immediately(self) -> bool:
         """Return whether data can be sent and the peer keeps up."""
         return self.is_open and self._writable is None
 

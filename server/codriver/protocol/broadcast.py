@@ -36,13 +36,13 @@ class Broadcast:
         self.followers: set[Callable[[], None]] = set()
         """Functions that are called when the log has grown, at most as often as clients are notified."""
 
-    def list_changed(self, effect: NotifyClients) -> None:
+    def notify_list_changed(self, effect: NotifyClients) -> None:
         """Notify every client that the list of tools or of resources changed."""
         line = _LIST_CHANGED_LINES[effect.changed]
         for session in self._clients:
             if session.handshake:
                 session.outbox.offer(line)
-        self.subscriptions.list_changed(effect.changed)
+        self.subscriptions.notify_list_changed(effect.changed)
         if effect.changed == "resources":
             self._skills_changed()
 
@@ -51,10 +51,10 @@ class Broadcast:
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
-        for uri in sorted(filter(is_skill, self.subscriptions.uris())):
+        for uri in sorted(filter(is_skill, self.subscriptions.watched_uris())):
             self.subscriptions.notify_resource_updated(uri)
 
-    def log_grew(self) -> None:
+    def notify_log_grew(self) -> None:
         """Notify every client that subscribed to the log, and every follower, that it grew."""
         for follower in tuple(self.followers):
             follower()
@@ -63,7 +63,7 @@ class Broadcast:
 
     def notify_log_growth(self, session: ClientSession) -> None:
         """Notify a client that the log grew, if it subscribed and was not notified yet."""
-        is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has(session.id)
+        is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has_stream(session.id)
         if not is_subscribed and not has_streams:
             return
         last_line = self._log.last_line or 0

@@ -60,10 +60,10 @@ class UserDecisions(Protocol):
     tool: str
     """Name of the tool whose answer a request for a decision may replace."""
 
-    def consider(self, client: ClientSession, tool: Tool) -> None:
+    def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
         """Ask the user of a client for a decision in addition to this tool's answer, if one is needed."""
 
-    async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the request that replaces the answer to a call with these parameters, or None to run the call."""
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
@@ -121,7 +121,7 @@ class ToolRunner:
             elif len(counts) <= MAX_COUNTED_ARGUMENTS:
                 counts[name[:MAX_ARGUMENT_NAME_CHARACTERS]] = 1
         origin = client.conversation if conversation is None else conversation
-        number = client.number_of(origin)
+        number = client.conversation_number(origin)
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin, number)
         if lasting is not None:
             call = LastingCall(lasting, call)
@@ -129,13 +129,13 @@ class ToolRunner:
         # Notifications about log entries of this call are sent before its answer, even if they are being collected.
         self._notify_of_log(client)
         if client.accepts_forms and not is_stateless:
-            self.decisions.consider(client, tool)
-        text = self.text_of(given.fields, shows_sensitive=given.shows_sensitive)
+            self.decisions.request_if_needed(client, tool)
+        text = self.encode_redacted(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
             text = STRING_OR_NUMBER_PATTERN.sub(_as_javascript, text)
         return ToolAnswer(text, given.images, given.ok, given.handed_out)
 
-    def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
+    def encode_redacted(self, fields: Json, *, shows_sensitive: bool = False) -> str:
         """Return fields as redacted JSON, for everything that leaves the server."""
         text = encode_json(fields)
         if self.redactor.may_contain_secret(text):

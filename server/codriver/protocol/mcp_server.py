@@ -256,7 +256,7 @@ class MessageStream:
                     self._session.has_left = self._input_is_closed = True
             await self._drain()
             if data is not None:
-                self._plain.hang_up()
+                self._plain.refuse_unanswerable()
             if self._behind is not None:
                 self._behind.end_input()
 
@@ -397,7 +397,7 @@ class MessageStream:
         with anyio.move_on_after(self._drain_s):
             while self._session.open_requests:
                 with anyio.move_on_after(PROBE_S) as silence:
-                    await self._session.open_requests.wait_removed()
+                    await self._session.open_requests.wait_for_removal()
                 if silence.cancelled_caught:
                     self._session.outbox.offer(PROBE)
 

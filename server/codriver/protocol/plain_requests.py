@@ -192,12 +192,12 @@ METHODS: dict[str, PlainRequestKind] = {
     LISTEN: PlainRequestKind(NO_HANDSHAKE, CHANGES),
     "tools/list": PlainRequestKind(ALL, PAGE, Results.tools),
     "resources/list": PlainRequestKind(ALL, PAGE, Results.list_resources),
-    "resources/templates/list": PlainRequestKind(ALL, PAGE, Results.templates),
-    "prompts/list": PlainRequestKind(ALL, PAGE, Results.prompts),
+    "resources/templates/list": PlainRequestKind(ALL, PAGE, Results.list_templates),
+    "prompts/list": PlainRequestKind(ALL, PAGE, Results.list_prompts),
     "resources/subscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
     "resources/unsubscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
     LIST: PlainRequestKind(ALL, PAGE, Results.list_skills),
-    GET: PlainRequestKind(ALL, RESOURCE_SHAPE, Results.skill),
+    GET: PlainRequestKind(ALL, RESOURCE_SHAPE, Results.get_skill),
     READ_DIRECTORY: PlainRequestKind(ALL, DIRECTORY, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
@@ -277,7 +277,7 @@ class PlainRequests:
         version = MODERN if is_stateless(method, params) else self._client.handshake_version
         if is_in_use or not self._is_plain(plain, params, version):
             return False
-        too_much = self.too_much(len(line))
+        too_much = self.limit_violation(len(line))
         if too_much is not None:
             self.replies.refuse(Refusal(identity, SERVER_ERROR_CODE, too_much))
             return True
@@ -288,7 +288,7 @@ class PlainRequests:
             self.cancel(params["requestId"])
         elif method == INITIALIZED and self._handshake_messages and has_shape(params, NOTHING):
             self._handshake_messages[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
-            self._results.initialized(self._client)
+            self._results.mark_initialized(self._client)
         else:
             return False
         return True
@@ -310,14 +310,14 @@ class PlainRequests:
         if not has_shape(meta, STATELESS_META_SHAPE):
             return False
         self._client.envelope, self._client.sends_envelopes = described, True
-        self._results.introduce(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
+        self._results.introduce_client(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
         return True
 
     def handshake_messages(self) -> list[Given]:
         """Return the messages of the client's handshake, for the SDK, which has not read them."""
         return self._handshake_messages
 
-    def too_much(self, size: int) -> str | None:
+    def limit_violation(self, size: int) -> str | None:
         """Return why a request of `size` bytes exceeds this client's limits, or None if it does not."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
@@ -337,9 +337,9 @@ class PlainRequests:
             self._running[identity].cancel()
         elif isinstance(identity, str | int) and identity in self._streams:
             self._streams.discard(identity)
-            self._results.unlisten(self._client, identity)
+            self._results.close_stream(self._client, identity)
 
-    def hang_up(self) -> None:
+    def refuse_unanswerable(self) -> None:
         """Refuse the requests that can no longer be answered, because their client has closed its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
@@ -360,7 +360,7 @@ class PlainRequests:
             if called is None:
                 return False
             meta = request.params.get("_meta")
-            conversation = self._client.note_conversation(meta) if meta else self._client.conversation
+            conversation = self._client.update_conversation(meta) if meta else self._client.conversation
             self.replies.expect(request.identity, size)
             self._start(request, self._call(request, *called, conversation))
         elif plain.result is None:
@@ -432,7 +432,9 @@ class PlainRequests:
                 self._client.outbox.offer(encode_json(notification).encode() + b"\n")
 
         decisions, is_modern = self._caller.decisions, request.version == MODERN
-        if tool.name == decisions.tool and (elicitation := await decisions.required(self._client, request.params)):
+        if tool.name == decisions.tool and (
+            elicitation := await decisions.replacement_request(self._client, request.params)
+        ):
             return request.result_line(encode_json(elicitation)), None
         run = self._caller.run
         answered = await run(self._client, tool, arguments, report, conversation, is_stateless=is_modern)

@@ -140,7 +140,7 @@ class Resources:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.list_guides, self._hidden())
 
-    def templates(self, client: ClientSession) -> list[dict[str, str]]:
+    def list_templates(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the families of resources that are too many to list."""
         every = (*BASE_RESOURCE_TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]

@@ -77,18 +77,20 @@ class FirstAnswers:
             if tool is not None
         }
 
-    def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS) -> Result:
+    def in_version_format(
+        self, protocol: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS
+    ) -> Result:
         """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
-    def handshake(self, requested: str, *, accepts_skills: bool) -> Result:
+    def handshake_result(self, requested: str, *, accepts_skills: bool) -> Result:
         """Return the answer to an `initialize` that requests this protocol version, without instructions."""
         protocol = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         capabilities = {**SERVER_CAPABILITIES, **({"extensions": EXTENSION_CAPABILITY} if accepts_skills else {})}
         return {"protocolVersion": protocol, "capabilities": capabilities, "serverInfo": self._info}
 
     @staticmethod
-    def discovered(instructions: str, *, accepts_skills: bool) -> Result:
+    def discovery_result(instructions: str, *, accepts_skills: bool) -> Result:
         """Return the answer to `server/discover`."""
         capabilities = {
             **SERVER_CAPABILITIES,
@@ -114,15 +116,15 @@ class FirstAnswers:
     def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, accepts_skills: bool = True) -> Result:
         """Return the answer to an `initialize` that requests this version, or to its `server/discover`."""
         if is_handshake:
-            return {**self.handshake(protocol, accepts_skills=accepts_skills), "instructions": instructions}
-        return self.in_version(protocol, self.discovered(instructions, accepts_skills=accepts_skills))
+            return {**self.handshake_result(protocol, accepts_skills=accepts_skills), "instructions": instructions}
+        return self.in_version_format(protocol, self.discovery_result(instructions, accepts_skills=accepts_skills))
 
-    def to_store(
+    def stored_answers(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
     ) -> Result:
         """Return the greeting and the list for a client with this name and protocol, as stored for relays."""
         greeting = self.greeting(protocol, redactor(instructions), is_handshake=protocol != MODERN)
-        tools = self.in_version(protocol, {"tools": self.tools(client_name, offered, accepts_tasks=False)})
+        tools = self.in_version_format(protocol, {"tools": self.tools(client_name, offered, accepts_tasks=False)})
         return {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
 
 
@@ -208,11 +210,13 @@ class Results:
         """Further members of a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 
-    def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS) -> Result:
+    def in_version_format(
+        self, version: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS
+    ) -> Result:
         """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
-        return self._first.in_version(version, result, caching)
+        return self._first.in_version_format(version, result, caching)
 
-    def introduce(self, client: ClientSession, name: str | None) -> None:
+    def introduce_client(self, client: ClientSession, name: str | None) -> None:
         """Record the client of a stateless request, by name if the request has one."""
         in_version = client.name if name is None else self._redactor(name)
         self._clients.introduce(client, name=in_version, handshake=client.handshake)
@@ -224,7 +228,7 @@ class Results:
         result is an awaitable, because the instructions name the REPLs that are found.
         """
         requested = params["protocolVersion"]
-        about = self._first.handshake(requested, accepts_skills=client.accepts_skills)
+        about = self._first.handshake_result(requested, accepts_skills=client.accepts_skills)
         client.requested_version, client.handshake_version = requested, about["protocolVersion"]
         client.accepts_forms = supports_forms(params["capabilities"].get("elicitation"))
         client.accepts_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
@@ -251,7 +255,7 @@ class Results:
     def _instructions(self, client: ClientSession) -> str:
         return self._redactor(self._about.instructions(client.name, client.accepts_skills))
 
-    def initialized(self, client: ClientSession) -> None:
+    def mark_initialized(self, client: ClientSession) -> None:
         """Notify the client of changes from now on, as it has received the result of its handshake."""
         if client.handshake_version:
             self._clients.introduce(client, name=client.name, handshake=True)
@@ -264,7 +268,9 @@ class Results:
         """Return the versions of stateless requests, and the instructions."""
         return self._with_instructions(
             client,
-            lambda words: self.in_version(version, self._first.discovered(words, accepts_skills=client.accepts_skills)),
+            lambda words: self.in_version_format(
+                version, self._first.discovery_result(words, accepts_skills=client.accepts_skills)
+            ),
         )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
@@ -278,7 +284,7 @@ class Results:
         is_modern = version == MODERN
         lists_tasks = client.accepts_tasks and not is_modern
         listed = self._first.tools(client.name, offered, accepts_tasks=lists_tasks)
-        result = self.in_version(version, {"tools": listed})
+        result = self.in_version_format(version, {"tools": listed})
         if is_modern or (client.handshake and not lists_tasks):
             with_skills = client.accepts_skills
             words = self._redactor(self._about.starting(client.name, with_skills))
@@ -289,11 +295,11 @@ class Results:
 
     async def list_resources(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the resources that exist now."""
-        return self.in_version(version, {"resources": await self._resources.list_resources(client)})
+        return self.in_version_format(version, {"resources": await self._resources.list_resources(client)})
 
-    def templates(self, client: ClientSession, _params: Params, version: str) -> Result:
+    def list_templates(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the families of resources."""
-        return self.in_version(version, {"resourceTemplates": self._resources.templates(client)})
+        return self.in_version_format(version, {"resourceTemplates": self._resources.list_templates(client)})
 
     async def list_skills(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the skills, with the digests of their files.
@@ -301,17 +307,19 @@ class Results:
         Raises:
             RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
         """
-        return self.in_version(
+        return self.in_version_format(
             version, await self._resources.list_skills(client, params.get("cursor")), SKILL_LIST_MEMBERS
         )
 
-    async def skill(self, client: ClientSession, params: Params, version: str) -> Result:
+    async def get_skill(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return one skill, with the digests of its files.
 
         Raises:
             RequestRefusedError: this client does not get skills, or there is none with this URI.
         """
-        return self.in_version(version, await self._resources.get_skill(client, params["uri"]), SKILL_LIST_MEMBERS)
+        return self.in_version_format(
+            version, await self._resources.get_skill(client, params["uri"]), SKILL_LIST_MEMBERS
+        )
 
     async def read_directory(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the content of a skill's directory.
@@ -321,11 +329,11 @@ class Results:
                 is unknown.
         """
         found = await self._resources.read_directory(client, params["uri"], params.get("cursor"))
-        return self.in_version(version, found, SKILL_LIST_MEMBERS)
+        return self.in_version_format(version, found, SKILL_LIST_MEMBERS)
 
-    def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
+    def list_prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """Return the prompts."""
-        return self.in_version(version, {"prompts": self._prompts.list_prompts()})
+        return self.in_version_format(version, {"prompts": self._prompts.list_prompts()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
         """Notify the client of changes of a resource from now on.
@@ -358,7 +366,7 @@ class Results:
         self._broadcast.mark_log_as_known(client)
         self._broadcast.subscriptions.open(client, identity, requested, tasks)
 
-    def unlisten(self, client: ClientSession, identity: str | int | None) -> None:
+    def close_stream(self, client: ClientSession, identity: str | int | None) -> None:
         """Close this stream of the client."""
         self._broadcast.subscriptions.close(client, identity)
 

@@ -44,7 +44,7 @@ class Subscription:
         self.meta: dict[str, object] = {SUBSCRIPTION_KEY: identity}
         self._offer = offer
 
-    def list_changed(self, changed: str) -> None:
+    def notify_list_changed(self, changed: str) -> None:
         """Notify the client that a list changed, if it requested that."""
         requested, method = LIST_CHANGES[changed]
         if requested in self._honored:
@@ -72,20 +72,20 @@ class Subscriptions:
         self._open: dict[str, dict[str | int, Subscription]] = {}
         """Open streams by client and id of the request."""
 
-    def uris(self) -> frozenset[str]:
+    def watched_uris(self) -> frozenset[str]:
         """Return the resources whose changes any stream requested."""
         streams = [stream for streams_by_id in self._open.values() for stream in streams_by_id.values()]
         return frozenset().union(*(stream.uris for stream in streams))
 
-    def has(self, client: str) -> bool:
+    def has_stream(self, client: str) -> bool:
         """Return whether this client has an open stream."""
         return client in self._open
 
-    def list_changed(self, changed: str) -> None:
+    def notify_list_changed(self, changed: str) -> None:
         """Notify every stream that requested it that a list changed."""
         for streams in self._open.values():
             for stream in streams.values():
-                stream.list_changed(changed)
+                stream.notify_list_changed(changed)
 
     def notify_resource_updated(self, uri: str, client: str | None = None) -> None:
         """Notify every stream that requested changes of a resource, or only those of one client."""

@@ -64,7 +64,7 @@ class TrustDecisions:
         """Stop asking, because the server stops."""
         await self._tasks.end()
 
-    def consider(self, client: ClientSession, tool: Tool) -> None:
+    def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
         """Ask the client that was just answered to allow the interpreter, if possible and not done before."""
         if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_QUERIED_CLIENTS:
             return
@@ -72,7 +72,7 @@ class TrustDecisions:
             self._elicited.add(client.name)
             self._tasks.start(self._elicit(client))
 
-    async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the request that replaces the answer to a call of `tool`, or None to run the call.
 
         Only stateless calls, whose parameters may contain the answer to an earlier request, are answered in this way.
@@ -184,7 +184,7 @@ def supports_forms(elicitation: object) -> bool:
 
 def _started_substitutes(services: Services) -> list[Repl]:
     """Return the Python REPLs that Codriver started in place of the project's until the user accepts it."""
-    waiting = services.core.state.waiting_for_trust()
+    waiting = services.core.state.repls_awaiting_acceptance()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 
 

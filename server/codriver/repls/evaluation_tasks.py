@@ -33,7 +33,7 @@ async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int
 class EvaluationTasks(TaskSet):
     """The evaluations of one adapter that run as tasks. Each reports its end exactly once."""
 
-    def start_reporting(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
+    def start_task(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
         """Start a task that runs an evaluation and reports its ending, or the error that ended it."""
         self.start(run_and_report(on_end, act))
 

@@ -108,7 +108,7 @@ class EventRecorder:
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
                 return tuple(map(clear, value))
-            return self.redact_failure(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+            return self.redact_failure(value) if isinstance(value, Failure) else self._transcripts.redact(value)
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
@@ -123,7 +123,7 @@ class EventRecorder:
         is_error = event.stream == "err"
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
-            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
+            text = self._logbook.redact_chunk(repl.id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
@@ -141,7 +141,7 @@ class EventRecorder:
                 return  # the log describes its end instead
             transcript.server_cut |= event.truncated
             if event.cut:
-                transcript.record_cut(event.cut, is_stored=event.is_stored)
+                transcript.record_truncation(event.cut, is_stored=event.is_stored)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
@@ -150,7 +150,7 @@ class EventRecorder:
         If a display is updated, as by a progress bar, only its last state is recorded.
         """
         if evaluation is not None and evaluation.kind == "run-tests":
-            text = self._transcripts.cleared(text_of(event.bundle))
+            text = self._transcripts.redact(text_of(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
         elif event.is_update and evaluation is not None and not evaluation.is_finished:
             self._updates.setdefault(evaluation.id, {})[event.display_id] = event
@@ -160,7 +160,7 @@ class EventRecorder:
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
         """Note that the REPL retains the last value, which was cut when it was printed."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
-            transcript.record_cut(cut, is_stored=True)
+            transcript.record_truncation(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
         """Record output in the log, and queue it as late output if its evaluation is over or unknown."""
@@ -192,7 +192,7 @@ class EventRecorder:
 
     def remove_sensitive_values(self, repl_id: str) -> None:
         """Forget the sensitive values of an application after its REPL and evaluations have ended."""
-        self._logbook.forget_sensitive(repl_id)
+        self._logbook.remove_sensitive_strings(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
         """Wake the tasks that wait for a change of an evaluation.
@@ -214,12 +214,12 @@ class EventRecorder:
                 if repl is not None:
                     self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
             self._transcripts.mark_finished(effect.evaluation)
-        transcript.signal()
+        transcript.notify_change()
 
     def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
         """Record output that a REPL's process wrote to its own stdout or stderr."""
         repl = self._core.state.repls.get(repl_id)
-        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
+        text = self._logbook.redact_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._printed(text, repl, None, is_error=stream == "err")

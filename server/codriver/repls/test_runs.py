@@ -46,7 +46,7 @@ class TestEvaluations:
 
     def start(self, request: Request, on_end: OnEnd) -> None:
         """Run tests as an evaluation. Its value is the JSON of `encode_report`."""
-        self._evaluations.start_reporting(on_end, self._evaluate(request))
+        self._evaluations.start_task(on_end, self._evaluate(request))
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0

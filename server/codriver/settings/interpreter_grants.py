@@ -63,7 +63,7 @@ class InterpreterGrants:
 
     def _needs_permission(self, acceptance: Acceptance, python: str) -> bool:
         is_within = is_inside(python, self._workspace, self._workspace)
-        return is_within and acceptance.lapse_for(python, self._workspace) is not None
+        return is_within and acceptance.lapse_reason(python, self._workspace) is not None
 
     def _state_of(self, python: str) -> EnvironmentState:
         return inspect_directory(self._workspace, environment_directory(python, self._workspace) or python)

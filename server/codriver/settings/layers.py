@@ -79,7 +79,7 @@ class SettingsError(StartError):
         self.warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
+    def combine(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
         """Return one error with all messages, one per line. `warnings` are not fatal."""
         combined = cls(errors[0].source, "")
         combined.args = ("\n".join((*map(str, errors), *warnings)),)
@@ -201,7 +201,7 @@ def load_settings(
                 errors.append(error)
                 continue
             if layer.origin.layer == "workspace":
-                items = granting.granting_items(name, counting, model.grants_of(name), model.ADDED_REPLS)
+                items = granting.granting_items(name, counting, model.grant_kind(name), model.ADDED_REPLS)
                 if items:
                     granted[name] = (*granted.get(name, ()), *items)
                 current = values.get(name, model.model_fields[name].default)
@@ -215,7 +215,7 @@ def load_settings(
             if counting is not None:
                 values[name], origins[name] = counting, layer.origin
     if errors:
-        raise SettingsError.of_all(errors, warnings)
+        raise SettingsError.combine(errors, warnings)
     policy = machine_policy.read_policy(machine_policy.policy_file())
     origins |= dict.fromkeys(model.names_turned_off(policy), ValueOrigin("machine", str(policy.path)))
     settings = model.model_validate(values).restricted(policy)
@@ -419,7 +419,7 @@ class SettingsReloader:
                 " = ".join((name_in_files(name), rows[name_in_files(name)][0]))
                 + f" from {rows[name_in_files(name)][1]}"
             )
-            if type(self.settings).grows(name):
+            if type(self.settings).applies_additions(name):
                 effective[name] = (*current, *(item for item in value if item not in current))
                 if is_new:
                     changes.append(f"setting {words}: {_grown(value, current)}")

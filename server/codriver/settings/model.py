@@ -98,7 +98,7 @@ class Settings(BaseModel):
         return found
 
     @classmethod
-    def grants_of(cls, name: str) -> Grants:
+    def grant_kind(cls, name: str) -> Grants:
         """Return which values of a setting grant something, if a feature declares it."""
         return cls.DECLARED[name].grants if name in cls.DECLARED else "nothing"
 
@@ -108,7 +108,7 @@ class Settings(BaseModel):
         return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in RESTART_SETTINGS
 
     @classmethod
-    def grows(cls, name: str) -> bool:
+    def applies_additions(cls, name: str) -> bool:
         """Return whether a running server adds new entries of the list. Removed entries stay until a restart."""
         return cls.DECLARED[name].grows if name in cls.DECLARED else name in GROWING_LISTS
 
@@ -287,9 +287,9 @@ def settings_table(model: type[Settings]) -> str:
     ]
     for name, info in model.model_fields.items():
         change = "at a restart" if model.needs_restart(name) else "at once"
-        if model.grows(name):
+        if model.applies_additions(name):
             change = "additions: immediately"
-        default, when = f"`{to_toml(info.default)}`", granting.describe_grant_condition(name, model.grants_of(name))
+        default, when = f"`{to_toml(info.default)}`", granting.describe_grant_condition(name, model.grant_kind(name))
         if model.reason_ignored(name):
             when = "never"
         cells = (

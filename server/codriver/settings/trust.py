@@ -166,7 +166,7 @@ def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen
     if acceptance.lapsed is not None or not acceptance.is_given:
         return acceptance.lapsed
     python = find_python(workspace, environ, chosen).path
-    return acceptance.lapse_for(python, workspace) if is_inside(python, workspace, workspace) else None
+    return acceptance.lapse_reason(python, workspace) if is_inside(python, workspace, workspace) else None
 
 
 def lapse_message(lapsed: str, workspace: Path | None = None) -> str:

@@ -433,7 +433,7 @@ def _plan_entry(
 ) -> Change:
     client, name = target.client, target.name
     shared = launch.shared if target.scope == "workspace" else None
-    launch = launch.in_scope(target.scope)
+    launch = launch.for_scope(target.scope)
     try:
         before = target.text(contents)
         present = find_entry(client, before, name) if before is not None else None
@@ -488,7 +488,7 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
     elif client.private:
-        words = quote_command_line(command_line(client.entry(launch.in_scope("user"), target.name)))
+        words = quote_command_line(command_line(client.entry(launch.for_scope("user"), target.name)))
         fix = f"{fix}, or only for you, in that folder: `{client.private.format(name=target.name)} {words}`"
     return reason, first + fix
 

@@ -93,16 +93,16 @@ class Client:
         if scope == "workspace":
             files = [workspace / name for name in self.workspace]
         else:
-            files = environment.paths(self.user[environment.platform])
+            files = environment.expand_paths(self.user[environment.platform])
         return next((file for file in files if path_exists(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
         """Return whether the workspace shows signs that this client is used in it."""
         return any(path_exists(workspace / mark) for mark in self.marks)
 
-    def is_on(self, environment: Environment) -> bool:
+    def is_installed(self, environment: Environment) -> bool:
         """Return whether this client seems to be installed."""
-        return any(path_exists(trace) for trace in environment.paths(self.traces)) or any(
+        return any(path_exists(trace) for trace in environment.expand_paths(self.traces)) or any(
             environment.has_command(command) for command in self.commands
         )
 
@@ -190,7 +190,9 @@ def select_clients(names: Iterable[str]) -> tuple[Client, ...]:
 def detect_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
     """Return the clients that are used in this workspace or installed on this machine."""
     return tuple(
-        client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
+        client
+        for client in known_clients().values()
+        if client.is_used_in(workspace) or client.is_installed(environment)
     )
 
 

@@ -180,7 +180,7 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
     for skill in found.skills:
-        if not allowed.offers(skill) and skill.id not in allowed.disabled:
+        if not allowed.includes(skill) and skill.id not in allowed.disabled:
             off.setdefault(skill.source, []).append(skill.id)
     for source, names in off.items():
         text = f"{', '.join(names)} of {source}: found, but not given to agents until this source is allowed"

@@ -38,7 +38,7 @@ class Environment:
             platform = "windows"
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
-    def paths(self, patterns: Iterable[str]) -> list[Path]:
+    def expand_paths(self, patterns: Iterable[str]) -> list[Path]:
         """Expand path patterns of `clients.toml`. Patterns for a package that is not installed are left out."""
         directories: dict[str, Path] = {
             "home": self.home,

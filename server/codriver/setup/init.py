@@ -578,7 +578,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
-    is_found = client.is_used_in(launch.workspace) or client.is_on(environment)
+    is_found = client.is_used_in(launch.workspace) or client.is_installed(environment)
     found = "yes" if is_found else "no"
     return client.title, client.id, found, _format_time(seen.get(client.who)), _entry(client, launch, environment)
 

@@ -36,7 +36,7 @@ class PrintedClient:
     def render(self, block: PastedBlock, launch: Launch) -> str:
         """Return the text of a block for this launch."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
-        return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
+        return client.render(launch.for_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
         """Return all texts for pasting with their locations, followed by the next steps."""

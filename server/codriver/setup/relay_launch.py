@@ -39,10 +39,10 @@ class Launch:
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
-    def resolve_shared_command(self, environment: Environment) -> Launch:
+    def with_shared_command(self, environment: Environment) -> Launch:
         """Return the launch with the command line for shared files, as determined on this machine."""
         return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
 
-    def in_scope(self, scope: Scope) -> Launch:
+    def for_scope(self, scope: Scope) -> Launch:
         """Return the launch for files of one scope. Files of the user contain paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)

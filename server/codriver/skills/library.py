@@ -94,12 +94,12 @@ class SkillSelection:
         """Return whether skills from this source may be available."""
         return source == OWN_SOURCE or source in self.sources
 
-    def offers(self, skill: Skill) -> bool:
+    def includes(self, skill: Skill) -> bool:
         """Return whether agents can see this skill."""
         return self.allows(skill.source) and skill.id not in self.disabled
 
     @property
-    def looks_into_dependencies(self) -> bool:
+    def searches_dependencies(self) -> bool:
         """Return whether dependencies may provide skills. Otherwise they are not searched."""
         return bool(self.sources - {WORKSPACE_SOURCE})
 
@@ -137,7 +137,7 @@ class SkillLibrary:
         """
         offered: dict[str, Skill] = {}
         for skill in self._found.skills:
-            if self.selection.offers(skill):
+            if self.selection.includes(skill):
                 offered.setdefault(skill.id, skill)
         return tuple(offered.values())
 
@@ -156,7 +156,7 @@ class SkillLibrary:
         """
         names = [unquote(name) for name in uri.removeprefix(URI_PREFIX).split("/")]
         if not uri.startswith(URI_PREFIX):
-            raise self.nothing_at(uri)
+            raise self.not_found_error(uri)
         by_id = {skill.id: skill for skill in self.skills()}
         for end in range(len(names), 0, -1):
             skill = by_id.get("/".join(names[:end]))
@@ -165,7 +165,7 @@ class SkillLibrary:
                 if {"", ".", ".."} & {*path} or any(map(_UNSERVED_CHARACTER.search, path)):
                     raise _leads_out(uri)
                 return skill, "/".join(path)
-        raise self.nothing_at(uri)
+        raise self.not_found_error(uri)
 
     def read(self, uri: str) -> tuple[str, bytes]:
         """Return the path and the content of a skill's file.
@@ -181,10 +181,10 @@ class SkillLibrary:
         except OSError:
             content = None
         if content is None:
-            raise self.nothing_at(uri)
+            raise self.not_found_error(uri)
         return path, content
 
-    def nothing_at(self, uri: str) -> RefusedError:
+    def not_found_error(self, uri: str) -> RefusedError:
         """Return the refusal for an unknown skill, or an unknown file in it."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
         hint = f"skills/list and resources/list have the addresses of all skills; they are: {names}"
@@ -204,7 +204,7 @@ class SkillLibrary:
 
     def _look(self) -> None:
         candidates = [*find_workspace_and_shipped(self.workspace, self.shipped)]
-        if self.selection.looks_into_dependencies:
+        if self.selection.searches_dependencies:
             candidates += find_in_dependencies(self.workspace, self._jars)
         self._found = _read_skills([candidate for candidate in candidates if self.selection.allows(candidate.source)])
         self._stamp = tuple(skill.folder.stamp() for skill in self.skills())

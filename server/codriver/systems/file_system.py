@@ -171,7 +171,7 @@ class OpenDirectory:
         self._descriptor = descriptor
 
     @classmethod
-    def at(cls, path: Path) -> Self:
+    def open_path(cls, path: Path) -> Self:
         """Open a directory by its path, following links. The descriptor may only be suitable for accessing entries."""
         return cls(None, os.open(path, _TRAVERSE_FLAGS))
 
@@ -185,7 +185,7 @@ class OpenDirectory:
         path.stat()
         return cls(path)
 
-    def below(self, name: str) -> Self:
+    def open_subdirectory(self, name: str) -> Self:
         """Open a subdirectory as a descriptor.
 
         Raises:
@@ -199,7 +199,7 @@ class OpenDirectory:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def target_of(self, name: str) -> str | None:
+    def link_target(self, name: str) -> str | None:
         """Return the target of a link, or None if the entry is missing or not a link."""
         try:
             return os.readlink(self._where(name), dir_fd=self._descriptor)
@@ -233,7 +233,7 @@ class OpenDirectory:
         source = self._descriptor
         retry_while_open(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
 
-    def link(self, name: str, to: str) -> None:
+    def create_link(self, name: str, to: str) -> None:
         """Create a hard link `name` to the entry `to`.
 
         Raises:

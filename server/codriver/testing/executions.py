@@ -80,7 +80,7 @@ class RecordedExecutions:
             self._entries -= len(self._by_test.pop(oldest))
             self._whole.pop(oldest[0], None)
 
-    def tests_of(self, changed: Collection[Function]) -> list[Function]:
+    def tests_executing(self, changed: Collection[Function]) -> list[Function]:
         """Return the tests that executed one of these functions or classes, or a definition inside one of them.
 
         Tests that executed the fewest functions come first, because they are the most specific.
@@ -89,7 +89,7 @@ class RecordedExecutions:
         found = [test for test, executed in self._by_test.items() if not matching.isdisjoint(executed)]
         return sorted(found, key=lambda test: len(self._by_test[test]))
 
-    def unaffected(
+    def unaffected_files(
         self, test_files: Collection[str], changed: Collection[Function], before: Mapping[str, bytes]
     ) -> frozenset[str]:
         """Return the test files that a change in the bodies of these functions does not affect. Blocks.
@@ -109,7 +109,7 @@ class RecordedExecutions:
             for file in test_files
             if file not in before and file in self._whole and self._whole[file].is_current(of)
         ]
-        executing = {file for file, _ in self.tests_of(changed)}
+        executing = {file for file, _ in self.tests_executing(changed)}
         for file in found:
             for test_file in before if file not in executing else ():
                 self._whole[file].accept(test_file, self._digests.digest_file(test_file))

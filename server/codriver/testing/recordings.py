@@ -47,7 +47,7 @@ class ExecutedFunctions:
     error: str = ""
     """Why nothing was recorded."""
 
-    def tests_of(self, functions: Iterable[tuple[str, str]]) -> list[str]:
+    def tests_executing(self, functions: Iterable[tuple[str, str]]) -> list[str]:
         """Return the tests that executed one of these functions, or a function inside one of them.
 
         Functions are given by file and qualified name.

@@ -95,7 +95,7 @@ class RetainedFailure:
             await retained.process.aclose()
             retained.over.set()
 
-    def begin_drop(self) -> None:
+    def start_dropping(self) -> None:
         """Begin to end the retained process, if any, and the code evaluated in it."""
         for evaluation in list(self._evaluating.values()):
             evaluation.scope.cancel()
@@ -105,7 +105,7 @@ class RetainedFailure:
     async def drop(self) -> None:
         """End the retained process, if any, and the code evaluated in it, and wait until the process is gone."""
         retained = self._retained
-        self.begin_drop()
+        self.start_dropping()
         if retained is not None:
             await retained.over.wait()
 
@@ -157,7 +157,7 @@ class RetainedFailure:
             seen = transcript.out.append(str(printed)) + "".join(rest for rest, _ in transcript.end_streams())
             log("evaluationOutput", seen)
         if "error" in fields:
-            message = str(self._transcripts.cleared(str(fields["error"])))
+            message = str(self._transcripts.redact(str(fields["error"])))
             return EvaluationFinished(identity, "failed", failure=Failure(str(fields.get("type", "")), message))
         log("evaluationResults", transcript.add_value(str(fields.get("value", "")) or "None"))
         return EvaluationFinished(identity, "done")

@@ -232,7 +232,7 @@ class TestJobs:
                 return started_ms
         return self._started_ms
 
-    def note_reverted(self, job: str) -> None:
+    def record_reverted(self, job: str) -> None:
         """Record that the files that a run tested were reverted."""
         job_report = self._reports.get(job)
         if job_report is not None:
@@ -284,7 +284,7 @@ class TestJobs:
     async def _run_process(self, job_id: str, running: _RunningJob, spec: RunSpec) -> None:
         """Start the process of a run, handle its events, and retain it if it failed."""
         start = self._start_plain if running.job.is_plain else self.start
-        self._logbook.learn_secrets(TEST_JOBS_REPL, spec.environment.items())
+        self._logbook.add_secrets(TEST_JOBS_REPL, spec.environment.items())
         async with start(spec) as process:
             running.process = process
             if running.is_interrupted:
@@ -305,7 +305,7 @@ class TestJobs:
         """Add an event to the report, and its output to the transcript and the log."""
         running.builder.add(event)
         if isinstance(event, SecretsFound):
-            self._logbook.learn_secrets(TEST_JOBS_REPL, event.named)
+            self._logbook.add_secrets(TEST_JOBS_REPL, event.named)
         transcript = self._transcripts.get(job_id)
         if isinstance(event, Output):
             if transcript is not None and (text := transcript.out.append(event.text)):
@@ -315,7 +315,7 @@ class TestJobs:
                 if rest:
                     self._record(job_id, rest)
         if transcript is not None and not isinstance(event, Output):
-            transcript.signal()
+            transcript.notify_change()
 
     def _record(self, job_id: str, text: str) -> None:
         """Add output of a job to the log."""

@@ -83,7 +83,7 @@ def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
     state = call.state
     running = [evaluation for evaluation in state.unfinished() if evaluation.status in OCCUPYING_STATUSES]
     if session_key is None or any(
-        state.key_of(evaluation) == session_key and not evaluation.is_job for evaluation in running
+        state.evaluation_session_key(evaluation) == session_key and not evaluation.is_job for evaluation in running
     ):
         return None
     for evaluation in running:
@@ -146,7 +146,7 @@ def _running_lanes_note(state: State, target: Target) -> str:
         if evaluation.status in OCCUPYING_STATUSES and evaluation.repl == target.repl.id
     ]
     descriptions = [
-        f"{evaluation.id} of {evaluation.who} in {state.key_of(evaluation)}"
+        f"{evaluation.id} of {evaluation.who} in {state.evaluation_session_key(evaluation)}"
         for evaluation in running
         if evaluation.session in lanes
     ]

@@ -85,9 +85,9 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
     rows = []
     for evaluation in state.unfinished():
         since = now - (evaluation.started_at or now)
-        row = {"evaluationId": evaluation.id, "who": evaluation.who, "sessionKey": state.key_of(evaluation),
-               "status": evaluation.status, "kind": evaluation.kind, "code": evaluation.head,
-               "elapsedMs": since}  # fmt: skip
+        row = {"evaluationId": evaluation.id, "who": evaluation.who,
+               "sessionKey": state.evaluation_session_key(evaluation), "status": evaluation.status,
+               "kind": evaluation.kind, "code": evaluation.head, "elapsedMs": since}  # fmt: skip
         waits = (
             {"waits": describe_queue(call, evaluation)[0].partition(";")[0]} if evaluation.status == "queued" else {}
         )

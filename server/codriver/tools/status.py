@@ -144,7 +144,7 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
 
     def matches(listed: Evaluation) -> bool:
         key = arguments.repl_session_key
-        if key is not None and not is_session_in(state.key_of(listed), key):
+        if key is not None and not is_session_in(state.evaluation_session_key(listed), key):
             return False
         match arguments.by:
             case None:
@@ -172,7 +172,7 @@ def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
         "evaluationId": evaluation.id,
         "status": evaluation.status,
         "who": evaluation.who,
-        "session": call.state.key_of(evaluation),
+        "session": call.state.evaluation_session_key(evaluation),
         "code": truncate(evaluation.head, MAX_CODE_CHARACTERS),
     }
     if evaluation.started_at is not None:

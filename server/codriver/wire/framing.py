@@ -59,7 +59,7 @@ class LineBudget:
         self._total += self._charged.get(holder, 0) - before
         while self._total > self._max_bytes:
             longest = max(self._charged, key=self._charged.__getitem__)
-            longest.give_up(LineBudgetError(self._charged[longest], self._max_bytes))
+            longest.drop_line(LineBudgetError(self._charged[longest], self._max_bytes))
 
 
 class LineDecoder:
@@ -109,7 +109,7 @@ class LineDecoder:
             return None
         return line.removesuffix(b"\r")
 
-    def give_up(self, error: PeerError) -> None:
+    def drop_line(self, error: PeerError) -> None:
         """Drop the buffered bytes because the budget is exhausted, and store the error for the next `feed`."""
         self.error = error
         self._reserved_bytes = 0

@@ -321,7 +321,7 @@ def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path
     recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
     recorder._write_run(None)
-    memory.forget_runs(memory.run_ids())
+    memory.delete_runs(memory.run_ids())
     app_log_of(logbook.log).record(event())
     recorder._write_run(None)
     assert not memory.run_ids()

@@ -155,7 +155,7 @@ def test_tests_run_in_the_project_directory_and_may_start_an_event_loop(interpre
     )
     interpreter.run("exec", f"sys.path.insert(0, {str(directory / 'project')!r})")
     names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": [], "root": ""}
-    code = WORKER_PYTHON.expression("test", **names)
+    code = WORKER_PYTHON.program_code("test", **names)
     expression = python_programs.call_expression("test", code=code, directory=str(directory / "project"))
     interpreter.run("exec", f"import asyncio\nasync def within():\n    return {expression}")
     report = json.loads(interpreter.run("eval", "asyncio.run(within())"))["data"]

@@ -16,7 +16,7 @@ def rows_of(entries):
     log = OutputLog()
     for entry in entries:
         log.append(entry)
-    return RowReader(SimpleNamespace(log=log, core=SimpleNamespace(state=State()))).older()
+    return RowReader(SimpleNamespace(log=log, core=SimpleNamespace(state=State()))).older_rows()
 
 
 def test_rows_do_not_depend_on_codrivers_sentences(tmp_path):

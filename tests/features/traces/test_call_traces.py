@@ -127,11 +127,11 @@ async def test_two_concurrent_runs_share_wrappers_but_not_calls():
 
 async def test_a_definition_restored_during_a_run_loses_its_wrapper():
     def step(name):
-        return dialects.CLOJURE.expression("restore", hold="h1", step=name)
+        return dialects.CLOJURE.program_code("restore", hold="h1", step=name)
 
     async with client() as one:
         await one.adapter.open_session("other")
-        await one.value(f"(do (require 'clojure.java.io) {dialects.CLOJURE.expression('hold')})")
+        await one.value(f"(do (require 'clojure.java.io) {dialects.CLOJURE.program_code('hold')})")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate)", ())
             changed = "(intern 'leased.shop 'price (fn [x] x))"

@@ -53,7 +53,7 @@ def test_sent_programs_have_no_placeholders_and_no_comments(dialect):
 
 
 def test_queries_with_different_arguments_use_the_same_function():
-    one, other = (dialects.BASILISP.expression("source", ns="shop", name=name) for name in ("price", "$ns"))
+    one, other = (dialects.BASILISP.program_code("source", ns="shop", name=name) for name in ("price", "$ns"))
     (form,) = {re.search(r'"form-\w+"', code)[0] for code in (one, other)}
     assert other == one.replace('"price"', '"$ns"')
     assert HOLES.search(one) is None

@@ -43,7 +43,7 @@ def module(monkeypatch):
 
 def leaves(module, text=""):
     exec(textwrap.dedent(text), module.__dict__)
-    return Shapes((), LONG_S).of_module("shaped")
+    return Shapes((), LONG_S).describe_module("shaped")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_cycles_end_and_oversized_values_are_unknown(module):
     assert found["shaped.LOOP[0]"] == UNKNOWN_TEXT
     module.LARGE = [[number] for number in range(MAX_LEAVES_PER_NAME)]
     assert leaves(module)["shaped.LARGE"] == UNKNOWN_TEXT
-    assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN_TEXT}
+    assert Shapes((), -1).describe_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN_TEXT}
 
 
 def test_dates_and_other_plain_values_are_compared_by_value(module):
@@ -172,7 +172,7 @@ def test_no_user_code_runs(module):
     module.call = functools.partial(print, object.__new__(kind))
     module.date = datetime(2020, 1, 1, tzinfo=zone())
     ran.clear()
-    found = Shapes((), LONG_S).of_module("shaped")
+    found = Shapes((), LONG_S).describe_module("shaped")
     assert ran == []
     assert found["shaped.mapping['key']"].endswith(".Hostile")
     assert found["shaped.date"].endswith(".Zone")

@@ -122,11 +122,11 @@ class AppLog(EventStore):
         """Redact and shorten the strings of an event, each to one line."""
 
         def clean_name(text: str | None) -> str | None:
-            return text and self.clean(text, MAX_NAME_CHARACTERS)
+            return text and self.redact_and_shorten(text, MAX_NAME_CHARACTERS)
 
         return replace(
             event,
-            text=self.clean(event.text),
+            text=self.redact_and_shorten(event.text),
             op=clean_name(event.op),
             name=clean_name(event.name),
             frame=clean_name(event.frame),

@@ -38,7 +38,9 @@ _ACCESSOR_PREFIX: Final = "ask-"
 """The prefix of the names of accessor functions in the files."""
 _ENTRY_FUNCTION: Final = "answering"
 """The function in the files that calls an accessor function and returns its answer."""
-_JSON_CODE_BY_DIALECT: Final = {dialect.name: dialect.as_json for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
+_JSON_CODE_BY_DIALECT: Final = {
+    dialect.name: dialect.as_json_code for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)
+}
 BROWSER_DIALECT: Final = "clojurescript"
 """The dialect in which running code cannot resolve or define names."""
 

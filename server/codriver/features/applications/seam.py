@@ -71,7 +71,7 @@ class Seam:
         """Create the companion of a connected REPL, and search for an application. Never raises."""
         seam = cls(access, steps)
         if seam._is_native:
-            seam.note_session(text_or_none(access.description.get(SEAM_OP)))
+            seam.record_session_id(text_or_none(access.description.get(SEAM_OP)))
             return seam
         steps.loads.append(seam._with_package_code)
         if seam._search is not None:
@@ -89,7 +89,7 @@ class Seam:
     def _support(self) -> Capability:
         return NATIVE_CAPABILITY if self._found is None else Capability(self._found.provider.name, adapted=True)
 
-    def note_session(self, session_id: str | None) -> None:
+    def record_session_id(self, session_id: str | None) -> None:
         """Store the session id of a seam. From then on, its application can attribute events to callers."""
         if session_id is not None and self.session_id is None and self._reads_requests:
             self._steps.fields.append(_origin_fields)
@@ -155,7 +155,7 @@ class Seam:
             return
         if seam_providers.reports_sensitive_values(self._found.provider):
             self._steps.before.append(self._learn_sensitive)
-        self.note_session(self._found.session_id)
+        self.record_session_id(self._found.session_id)
         self._access.listener(None, Reported(SEAM_CAPABILITY, self._found.session_id))
 
     def _may_have_appeared(self, request: Request) -> bool:
@@ -230,11 +230,11 @@ class SeamSessions:
         except (CapabilityMissingError, ReplDisconnectedError):
             return
         is_known = SEAM_CAPABILITY in repl.profile.capabilities and seam.session_id == session_id
-        seam.note_session(session_id)
+        seam.record_session_id(session_id)
         if not is_known:
             self._core.report(CapabilityFound(repl_id, SEAM_CAPABILITY, seam.capabilities[SEAM_CAPABILITY]))
 
-    def current(self, repl_id: str) -> str | None:
+    def current_session_id(self, repl_id: str) -> str | None:
         """Return the session id of the application in a REPL, or None if there is none or the REPL is disconnected."""
         try:
             return require_seam(self._repls, repl_id).session_id

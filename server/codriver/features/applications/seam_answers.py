@@ -83,7 +83,7 @@ async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, A
 
 def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
     """Add a note to an answer if the application was restarted after the client's last answer."""
-    session_id = call.services.part(SeamSessions).current(repl.id)
+    session_id = call.services.part(SeamSessions).current_session_id(repl.id)
     if not call.services.part(LastApplications).replace(call.client, repl.id, session_id):
         return answer
     previous_notes = answer.fields.get("notes", ())
@@ -111,7 +111,7 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
 
     With `shows_sensitive`, text that the application marked as sensitive is not redacted.
     """
-    answer = call.services.transcripts.cleared(json.loads(text), shows_sensitive=shows_sensitive)
+    answer = call.services.transcripts.redact(json.loads(text), shows_sensitive=shows_sensitive)
     assert isinstance(answer, dict)  # noqa: S101  # the seam's contract
     return answer
 

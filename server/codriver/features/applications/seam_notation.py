@@ -20,7 +20,7 @@ _JSON_DIALECTS: Final = (
     dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP, dialects.HY,
 )  # fmt: skip
 JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
-    **{dialect.name: dialect.as_json for dialect in _JSON_DIALECTS},
+    **{dialect.name: dialect.as_json_code for dialect in _JSON_DIALECTS},
     "python": "__import__('json').dumps({})".format,
 }
 """Functions that return code for the value of an expression as a JSON string, by dialect."""

@@ -110,7 +110,7 @@ class ReplHistory:
     bases: dict[str, Submission | None] = field(default_factory=dict)
     """The first submission of each namespace, or None once its original code is known."""
 
-    def add_base(self, base: Submission) -> None:
+    def add_original(self, base: Submission) -> None:
         """Record the code that a namespace had on disk before any caller sent code for it."""
         self.index_new_names()
         self.submissions.appendleft(base)

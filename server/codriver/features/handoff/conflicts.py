@@ -268,7 +268,7 @@ async def record_original_code(call: Call, history: ReplHistory) -> None:
             if history.bases.get(space) is not None:
                 history.bases[space] = None
                 if base is not None:
-                    history.add_base(base)
+                    history.add_original(base)
 
 
 def _read(

@@ -265,7 +265,7 @@ def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ..
     failed: dict[str, TestsRun] = {}
     passed: dict[str, TestsRun] = {}
     for run in runs:
-        failed = {name: of for name, of in failed.items() if not run.replaces(name)}
+        failed = {name: of for name, of in failed.items() if not run.supersedes(name)}
         passed = {
             words: of
             for words, of in passed.items()

@@ -97,7 +97,7 @@ class TestsRun:
                 return True
         return not self.paths
 
-    def replaces(self, name: str) -> bool:
+    def supersedes(self, name: str) -> bool:
         """Return whether this run supersedes all earlier outcomes of the named test."""
         return name in self.passed_again or name in self.failed or (not self.is_partial and self.covers(name))
 

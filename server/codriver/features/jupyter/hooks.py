@@ -93,7 +93,7 @@ async def answer_about_cells(call: Call, arguments: Any) -> Answer:
     """Answer `status` with `about: cells`, by calling `list_cells`."""
     if arguments.file is None:
         raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
-    addition = call.addition(StatusArguments)
+    addition = call.added_arguments(StatusArguments)
     cell = None if addition is None else addition.cell
     list_arguments = {"filePath": arguments.file, "from": arguments.start, "cell": cell, "who": arguments.who}
     return await run_tool(

@@ -103,7 +103,7 @@ class PageCalls:
         fields = await self._data(name, given, client)
         if fields is None:
             raise UnknownCallError(name)
-        return self._caller.text_of(fields)
+        return self._caller.encode_redacted(fields)
 
     async def _data(self, name: str, given: RequestBody, client: ClientSession) -> Mapping[str, object] | None:
         """Return the fields of an answer that no tool provides, or None for an unknown call."""

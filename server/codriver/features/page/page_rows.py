@@ -84,7 +84,7 @@ class RowReader:
         for _, store in self._services.log.sources.growing.values():
             yield from store.entries(since=since, until=until, limit=MAX_UPDATE_ROWS)
 
-    def older(self) -> list[Row]:
+    def older_rows(self) -> list[Row]:
         """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
         if not self.before:
             return []
@@ -193,7 +193,7 @@ class RowReader:
             if self._live.get(name) != live.get(name):
                 rows.setdefault(name, {"id": name}).update(_evaluation_status(state.evaluations.get(name)))
         for row, evaluation in ((rows[name], state.evaluations[name]) for name in live if name in rows):
-            row.setdefault("where", state.key_of(evaluation))
+            row.setdefault("where", state.evaluation_session_key(evaluation))
             if "who" not in row:
                 row |= {"who": evaluation.who, "text": row.get("text", self._words_of(evaluation))}
                 row.setdefault("at", self._services.now())
@@ -221,7 +221,7 @@ async def running_test_progress(services: Services) -> Mapping[str, Row]:
                 found[evaluation.id] = done
         elif evaluation.kind == "run-tests" and evaluation.status == "running":
             with suppress(CodriverError):
-                run = await services.repls.adapter(evaluation.repl).tests_so_far(evaluation.id)
+                run = await services.repls.adapter(evaluation.repl).finished_tests(evaluation.id)
                 if run is not None:
                     found[evaluation.id] = {"done": run.tests, "of": run.of, "red": run.failed + run.errors}
     return found

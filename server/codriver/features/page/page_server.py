@@ -238,13 +238,13 @@ class PageServer:
                 await self._send_rows(http, reader, rows)
                 spoke_at = started_at_s
             elif reader.before:
-                await self._send_rows(http, reader, reader.older(), is_older=True)
+                await self._send_rows(http, reader, reader.older_rows(), is_older=True)
                 spoke_at = started_at_s
             if reader.gap != gap:
                 gap = reader.gap
                 await self._send_event(http, "gap", {"evicted": self._services.log.evicted_count})
             if started_at_s - header_at >= MIN_HEADER_INTERVAL_S:
-                header_at, text = started_at_s, self._caller.text_of(server_header(self._services))
+                header_at, text = started_at_s, self._caller.encode_redacted(server_header(self._services))
                 if text != last_header:
                     last_header = text
                     await http.send(f"event: header\ndata: {text}\n\n".encode())
@@ -273,7 +273,7 @@ class PageServer:
             self._broadcast.followers.discard(grown.set)
 
     async def _send_event(self, http: HttpConnection, event: str, fields: dict[str, object]) -> None:
-        await http.send(f"event: {event}\ndata: {self._caller.text_of(fields)}\n\n".encode())
+        await http.send(f"event: {event}\ndata: {self._caller.encode_redacted(fields)}\n\n".encode())
 
     @contextlib.contextmanager
     def _count_view(self) -> Iterator[None]:

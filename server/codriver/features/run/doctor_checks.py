@@ -69,7 +69,7 @@ def _running(workspace: Path) -> Iterator[Check]:
             yield Check(CHECK_AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
         elif processes:
             reason = next(
-                filter(None, (process.why_not for process in processes)), "none of its processes can have one"
+                filter(None, (process.no_repl_reason for process in processes)), "none of its processes can have one"
             )
             yield Check(CHECK_AREA, "note", f"{command} is running without a REPL: {reason}")
 

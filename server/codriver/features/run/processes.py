@@ -48,7 +48,7 @@ class RunProcess:
         return any(self.environ.get(name) == b"true" for name in RELOADED_CHILD_VARIABLES)
 
     @property
-    def why_not(self) -> str:
+    def no_repl_reason(self) -> str:
         """Return the reason why the process has no REPL; empty if it can have one."""
         if self.is_ready:
             return ""

@@ -418,10 +418,11 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
         RefusedError: it cannot; the message has the reason.
     """
     for member in members:
-        if key in (member.named.key, *member.named.aliases) and member.named.process.why_not:
+        if key in (member.named.key, *member.named.aliases) and member.named.process.no_repl_reason:
             raise refused(
                 "repl-unreachable",
-                f"process {member.named.process.pid} of {member.run.name} has no REPL: {member.named.process.why_not}",
+                f"process {member.named.process.pid} of {member.run.name} has no REPL: "
+                f"{member.named.process.no_repl_reason}",
                 hint="list_sessions shows the processes that have one",
             )
 
@@ -463,5 +464,5 @@ def _row(member: Member, ports: dict[int, str]) -> dict[str, object]:
         row["role"] = member.named.role
     if process.pid in ports:
         row["port"] = int(ports[process.pid])
-    row["note"] = process.why_not or "it connects when its key is used: until then the program is left alone"
+    row["note"] = process.no_repl_reason or "it connects when its key is used: until then the program is left alone"
     return row

@@ -135,7 +135,7 @@ def silence_reason(pid: int) -> str:
     if process is None:
         return "it has ended"
     if not process.is_ready:
-        return process.why_not or "its handler for SIGURG was replaced by the program"
+        return process.no_repl_reason or "its handler for SIGURG was replaced by the program"
     if process.is_blocking:
         return "the program blocks SIGURG"
     return (

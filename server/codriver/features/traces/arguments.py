@@ -97,7 +97,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
     Raises:
         RefusedError: the REPL cannot record calls.
     """
-    tests = call.addition(TestTraceArguments)
+    tests = call.added_arguments(TestTraceArguments)
     if tests is not None:
         if repl is not None and tests.coverage:
             message = f"{repl.key} runs tests itself, and measures no coverage"
@@ -105,7 +105,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
         if repl is not None:
             check_tracing(repl, tests.trace, measures=False)
         return None if tests.trace is None else CallTrace(tests.trace)
-    given = call.addition(TraceArguments)
+    given = call.added_arguments(TraceArguments)
     if given is None or (given.trace is None and not given.profile):
         return None
     if repl is None:
@@ -120,7 +120,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
 
 def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
     """Return the recorders that a test run needs. Blocks while it finds the changed lines."""
-    given = call.addition(TestTraceArguments)
+    given = call.added_arguments(TestTraceArguments)
     if given is None:
         return {}
     lines: dict[str, Any] = {"lines": {"lines": changed_lines(call.services.workspace)}} if given.coverage else {}

@@ -79,7 +79,7 @@ class CallTraces:
         self._lease_s = lease_s
 
     @asynccontextmanager
-    async def around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
+    async def run_around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
         """Record the calls of an evaluation, and report them at its end. Yield None if nothing is recorded.
 
         Raises:

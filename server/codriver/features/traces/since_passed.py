@@ -126,7 +126,7 @@ async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
 
     Return nothing if others changed one afterwards.
     """
-    changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
+    changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.changes_since(since_ms)
     if len(changed) > MAX_EDITED_FILES:
         return {}
     for path, (_, after_all) in changed.items():

@@ -83,12 +83,12 @@ class CallLog(EventStore):
         """Redact and shorten a call, store it, and return its line number."""
         call = replace(
             call,
-            text=self.clean(call.text),
-            function=call.function and self.clean(call.function),
-            arguments=call.arguments and self.clean(call.arguments),
-            result=call.result and self.clean(call.result),
-            error=call.error and self.clean(call.error),
-            caller=call.caller and self.clean(call.caller),
+            text=self.redact_and_shorten(call.text),
+            function=call.function and self.redact_and_shorten(call.function),
+            arguments=call.arguments and self.redact_and_shorten(call.arguments),
+            result=call.result and self.redact_and_shorten(call.result),
+            error=call.error and self.redact_and_shorten(call.error),
+            caller=call.caller and self.redact_and_shorten(call.caller),
         )
         strings = (call.text, call.function, call.arguments, call.result, call.error, call.caller)
         return self.insert(call.to_record, strings)

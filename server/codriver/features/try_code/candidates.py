@@ -56,7 +56,7 @@ class CandidateResult:
         """Return the number of tests that passed."""
         return sum(how in ("passed", "xfailed") for how in self.outcomes.values())
 
-    def json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return the candidate as fields of an answer."""
         counts = {"passed": f"{self.passed} of {len(self.outcomes)} tests"} if self.outcomes else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}

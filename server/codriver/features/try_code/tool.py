@@ -118,7 +118,7 @@ async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
     ordered = [tried[candidate.label] for candidate in arguments.candidates]
     for result in ordered:
         call.dispatch(AddServerLine(f"{who} tried {result.label}: {result.outcome}", who=who), who=who)
-    fields: dict[str, object] = {"candidates": [result.json() for result in ordered]}
+    fields: dict[str, object] = {"candidates": [result.to_json() for result in ordered]}
     if differs := describe_outcome_differences(ordered):
         fields["differs"] = differs
     return await _apply_chosen(call, arguments, ordered, fields)

@@ -193,7 +193,7 @@ class EvaluationTasks:
         self._publish(task)
         self._begin(task, *called, token=progress_token(ctx))
         words = f"{params.name} runs as task {task.id}; its result follows."
-        return {"task": task.older(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
+        return {"task": task.to_2025_11_25(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> ToolAnswer | dict[str, Any]:
         """Return the answer to a call of a client with the extension, or a task if it takes long or needs input."""
@@ -212,9 +212,9 @@ class EvaluationTasks:
         if task.answered is not None:
             return task.answered
         self._publish(task)
-        return {"resultType": "task", **task.newer()}
+        return {"resultType": "task", **task.to_extension()}
 
-    def is_able(self, ctx: Context, tool: Tool) -> bool:
+    def can_become_task(self, ctx: Context, tool: Tool) -> bool:
         """Return whether this call may become a task, because its client supports them."""
         if not supports_tasks(ctx) or not tool.may_be_task:
             return False
@@ -242,7 +242,7 @@ class EvaluationTasks:
         """Wait until all calls have finished, because the server stops."""
         await self._running.end()
 
-    def followed_task_ids(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
+    def select_task_ids(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
         """Return the ids of tasks among those that a client requests to follow.
 
         Raises:
@@ -283,18 +283,18 @@ class EvaluationTasks:
             logger.exception("the task of %s failed", tool.name)
             gone = {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
         finally:
-            if not task.is_answered:
+            if not task.has_call_finished:
                 task.fail(gone)
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         task = self._known(params.task_id)
-        return self._detailed_task(task) if ctx.protocol_version == MODERN else task.older()
+        return self._detailed_task(task) if ctx.protocol_version == MODERN else task.to_2025_11_25()
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks are listed at once")
         self._sweep()
-        return {"tasks": [task.older() for task in self._of(ctx.lifespan_context)]}
+        return {"tasks": [task.to_2025_11_25() for task in self._of(ctx.lifespan_context)]}
 
     async def _cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
         task = self._known(params.task_id)
@@ -303,7 +303,7 @@ class EvaluationTasks:
             self._running.start(self._stop(task, "its client cancelled the task"))
         elif ctx.protocol_version == OLDER:
             raise MCPError(INVALID_PARAMS, f"the task has already finished: its status is {task.status!r}")
-        return task.older() if ctx.protocol_version == OLDER else {}
+        return task.to_2025_11_25() if ctx.protocol_version == OLDER else {}
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         """Wait for the call's answer, and ask the client for any input that the code needs until then."""
@@ -316,7 +316,7 @@ class EvaluationTasks:
             else:
                 await task.wait_changed()
         with anyio.move_on_after(2 * self._services.durations.settle_s):
-            while not task.is_answered:
+            while not task.has_call_finished:
                 await task.wait_changed()
         related = {RELATED_TASK_KEY: {"taskId": task.id}}
         if task.answered is None:
@@ -346,18 +346,18 @@ class EvaluationTasks:
     def _sweep(self) -> None:
         """Discard finished tasks that have expired, and tasks whose evaluation has been forgotten."""
         now, known = self._services.now(), self._services.core.state.evaluations
-        for task in [task for task in self._tasks.values() if task.is_final and task.is_answered]:
+        for task in [task for task in self._tasks.values() if task.is_final and task.has_call_finished]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
                 del self._tasks[task.id]
         by_client: dict[ClientSession, list[Task]] = {}
         for task in self._tasks.values():
-            if task.bytes:
+            if task.answer_bytes:
                 by_client.setdefault(task.client, []).append(task)
         for large in by_client.values():
-            excess = sum(task.bytes for task in large) - MAX_ANSWER_BYTES
+            excess = sum(task.answer_bytes for task in large) - MAX_ANSWER_BYTES
             for task in large[:-1]:
                 if excess > 0:
-                    excess -= task.bytes
+                    excess -= task.answer_bytes
                     del self._tasks[task.id]
 
     async def _request_input(self, ctx: Context, task: Task) -> None:
@@ -370,7 +370,7 @@ class EvaluationTasks:
         results: list[types.ElicitResult] = []
 
         async def elicit() -> None:
-            params = {**task.elicitation(self._prompt(task)), "_meta": {RELATED_TASK_KEY: {"taskId": task.id}}}
+            params = {**task.to_elicitation(self._prompt(task)), "_meta": {RELATED_TASK_KEY: {"taskId": task.id}}}
             request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(params, by_name=False))
             with suppress(MCPError):  # the client cannot ask its user, but others may send input
                 results.append(await ctx.session.send_request(request, types.ElicitResult))
@@ -427,12 +427,12 @@ class EvaluationTasks:
         if task.status == "working" and transcript is not None:
             task.read_until = transcript.out.total
         if task.fails:
-            _offer(task.client, "notifications/tasks/status", task.older())
+            _offer(task.client, "notifications/tasks/status", task.to_2025_11_25())
         else:
             self._subscriptions.deliver_task(task.id, lambda: self._detailed_task(task))
 
     def _detailed_task(self, task: Task) -> dict[str, Any]:
-        return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
+        return task.to_detailed_extension(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
         """Return the call's answer, in the form that the call would have returned."""
@@ -504,12 +504,12 @@ class Task:
         return self.status in ("completed", "failed", "cancelled")
 
     @property
-    def is_answered(self) -> bool:
+    def has_call_finished(self) -> bool:
         """Return whether the task's call has finished as well."""
         return self.answered is not None or self.error is not None
 
     @property
-    def bytes(self) -> int:
+    def answer_bytes(self) -> int:
         """Return the approximate size of the task's answer."""
         given = self.answered
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
@@ -571,20 +571,20 @@ class Task:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def older(self) -> dict[str, Any]:
+    def to_2025_11_25(self) -> dict[str, Any]:
         """Return the task in the form of 2025-11-25."""
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_INTERVAL_MS}
 
-    def newer(self) -> dict[str, Any]:
+    def to_extension(self) -> dict[str, Any]:
         """Return the task in the form of the tasks extension, without the members that `to_detailed_extension` adds."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_INTERVAL_MS}
 
-    def newer_in_detail(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:
+    def to_detailed_extension(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:
         """Return the task in the form of the extension, with its result, error or request for input."""
-        task = self.newer()
+        task = self.to_extension()
         if self.status == "input_required":
             task["inputRequests"] = {
-                self.input_request_name: {"method": "elicitation/create", "params": self.elicitation(prompt)}
+                self.input_request_name: {"method": "elicitation/create", "params": self.to_elicitation(prompt)}
             }
         elif self.status == "completed" and self.answered is not None:
             task["result"] = result(self.answered)
@@ -592,7 +592,7 @@ class Task:
             task["error"] = self.error
         return task
 
-    def elicitation(self, prompt: str) -> dict[str, Any]:
+    def to_elicitation(self, prompt: str) -> dict[str, Any]:
         """Return the request for input as an elicitation with a form."""
         form = {
             "type": "object",

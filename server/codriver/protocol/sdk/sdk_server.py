@@ -174,7 +174,7 @@ class SdkServer:
         return greeting if isinstance(greeting, dict) else await greeting
 
     async def _initialized(self, ctx: Context, _params: types.NotificationParams | None) -> None:
-        self._results.initialized(ctx.lifespan_context)
+        self._results.mark_initialized(ctx.lifespan_context)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
@@ -183,14 +183,16 @@ class SdkServer:
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list has the available ones")
         tool, arguments = called
-        client.note_conversation(meta)
+        client.update_conversation(meta)
         if is_modern and LEVEL_KEY not in meta and not supports_tasks(ctx):
             client.envelope = client_description(meta)
         decisions = self._caller.decisions
-        if tool.name == decisions.tool and (elicitation := await decisions.required(client, ctx.params or {})):
+        if tool.name == decisions.tool and (
+            elicitation := await decisions.replacement_request(client, ctx.params or {})
+        ):
             return elicitation
         given: ToolAnswer | dict[str, Any]
-        if is_modern and self._tasks.is_able(ctx, tool):
+        if is_modern and self._tasks.can_become_task(ctx, tool):
             given = await self._tasks.call(ctx, tool, arguments)
         else:
             run = self._caller.run
@@ -223,29 +225,29 @@ class SdkServer:
             contents[0]["_meta"] = found.about
         if found.note:
             contents.append({"uri": f"{uri}#note", "mimeType": "text/plain", "text": found.note})
-        return self._results.in_version(ctx.protocol_version, {"contents": contents})
+        return self._results.in_version_format(ctx.protocol_version, {"contents": contents})
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         requested = params.notifications.model_dump(by_alias=True, exclude_none=True)
-        tasks = self._tasks.followed_task_ids(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
+        tasks = self._tasks.select_task_ids(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
         self._results.open_stream(ctx.lifespan_context, ctx.request_id, requested, tasks)
         try:
             while True:
                 await anyio.sleep_forever()
         finally:
-            self._results.unlisten(ctx.lifespan_context, ctx.request_id)
+            self._results.close_stream(ctx.lifespan_context, ctx.request_id)
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         filled = await self._prompts.fill_prompt(ctx.lifespan_context, params.name, given)
-        return self._results.in_version(ctx.protocol_version, filled, NO_CACHING)
+        return self._results.in_version_format(ctx.protocol_version, filled, NO_CACHING)
 
     def _introduce(self, ctx: Context) -> None:
         """Record the client of a stateless request, which describes its client itself."""
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
-            self._results.introduce(ctx.lifespan_context, info.name if info else None)
+            self._results.introduce_client(ctx.lifespan_context, info.name if info else None)
 
 
 def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Context, Any], Awaitable[R]]:
@@ -450,7 +452,7 @@ class SdkConnection:
 
     def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
         """Return the refusal of a request, or None if the request is passed on."""
-        too_much = self._plain.too_much(size)
+        too_much = self._plain.limit_violation(size)
         if too_much is not None:
             return Refusal(request.id, SERVER_ERROR_CODE, too_much)
         if request.method == INITIALIZE and in_batch:

@@ -329,7 +329,7 @@ class Adapter(SharedReplOperations, Protocol):
         """
         _refuse(self.profile, "test")
 
-    async def tests_so_far(self, evaluation: str) -> TestRun | None:
+    async def finished_tests(self, evaluation: str) -> TestRun | None:
         """Return the finished tests of a run in progress. `results` has only those that did not pass.
 
         Returns None if the REPL does not report progress, or no test has finished yet. Never raises.

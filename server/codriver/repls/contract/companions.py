@@ -92,7 +92,7 @@ class EvaluationSteps:
         for step in self.before:
             await step()
 
-    def are_needed_after(self, request: Request) -> bool:
+    def has_follow_ups(self, request: Request) -> bool:
         """Return whether a step follows this evaluation."""
         return any(step.applies_to(request) for step in self.after)
 
@@ -102,11 +102,11 @@ class EvaluationSteps:
             if step.applies_to(request):
                 await step.run()
 
-    def fields_of(self, request: Request) -> dict[str, Any]:
+    def additional_fields(self, request: Request) -> dict[str, Any]:
         """Return the additional fields of a request."""
         return {name: value for added in self.fields for name, value in added(request).items()}
 
-    def changed_load(self, request: Request) -> Request:
+    def rewrite_load(self, request: Request) -> Request:
         """Return the request to send instead of a request to load a file."""
         for change in self.loads:
             request = change(request)

@@ -57,7 +57,7 @@ class Around(Protocol):
     An instance is created and closed with its adapter.
     """
 
-    def around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
+    def run_around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
         """Return a context manager for an evaluation that yields a function to change its requests, or None.
 
         `extra` has the type for which the feature registered this object.
@@ -101,7 +101,7 @@ class Programs:
             for extra in extras:
                 program = self.around.get(type(extra))
                 if program is not None:
-                    rewrite = await stack.enter_async_context(program.around(evaluation, extra))
+                    rewrite = await stack.enter_async_context(program.run_around(evaluation, extra))
                     rewrites += [] if rewrite is None else [rewrite]
             yield partial(_rewritten, rewrites) if rewrites else None
 

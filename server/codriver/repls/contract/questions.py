@@ -76,7 +76,7 @@ class Difference:
     """The separator between the module's and the definition's name."""
 
     @property
-    def full(self) -> str:
+    def qualified_name(self) -> str:
         """Return the qualified name."""
         return f"{self.module}{self.joint}{self.name}"
 

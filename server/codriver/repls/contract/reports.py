@@ -132,7 +132,7 @@ class TestProgress:
         """Return `text` without records. Text that may be the start of a record is buffered."""
         return "".join(self._parts(self._pending + text))
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """Return the buffered text after the output has ended."""
         pending, self._pending = self._pending, ""
         return pending

@@ -163,7 +163,7 @@ class Dialect:
         # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
         return json.dumps(text, ensure_ascii=not self.python_text)
 
-    def expression(self, capability: str, **names: Words) -> str:
+    def program_code(self, capability: str, **names: Words) -> str:
         """Return the program for `capability`, with `names` as literals. Its value is a JSON string."""
         code = self.expressions[capability]
         if capability in self.cached:
@@ -176,7 +176,7 @@ class Dialect:
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
         code = _PLACEHOLDER_PATTERN.sub(lambda match: literals.get(match[1], match[0]), code)
-        return f"{self.preserve_last}{before}{self.as_json(code)}"
+        return f"{self.preserve_last}{before}{self.as_json_code(code)}"
 
     def _call(self, code: str) -> str:
         """Return a call of the stored function with the names as arguments."""
@@ -190,9 +190,9 @@ class Dialect:
 
     def json_code(self, expression: str) -> str:
         """Return code for the value of `expression` as a JSON string that preserves the session's last values."""
-        return f"{self.preserve_last}{self.as_json(expression)}"
+        return f"{self.preserve_last}{self.as_json_code(expression)}"
 
-    def as_json(self, expression: str) -> str:
+    def as_json_code(self, expression: str) -> str:
         """Return code for the value of `expression` as a JSON string."""
         return str(self.json).replace("VALUE", expression, 1)
 
@@ -202,9 +202,9 @@ class Dialect:
         Raises:
             ValueError: the text is not such a string.
         """
-        return json.loads(self.read_string(printed), strict=False)
+        return json.loads(self.parse_string(printed), strict=False)
 
-    def read_string(self, printed: str) -> str:
+    def parse_string(self, printed: str) -> str:
         """Return the string that the server printed as a literal.
 
         Raises:

@@ -160,7 +160,7 @@ class ReplProcess:
             with suppress(ProcessLookupError, PermissionError):  # the group has ended
                 self._process.kill()
 
-    def read_output(self, stream: Literal["out", "err"], text: str) -> None:
+    def process_output(self, stream: Literal["out", "err"], text: str) -> None:
         """Search output for the address, and remember the last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-MAX_LINE_CHARS:]
@@ -201,7 +201,7 @@ class ReplProcess:
         self.kill()
         await self._process.wait()
 
-    def clear_port_file(self) -> None:
+    def remove_port_file(self) -> None:
         """Remove the port file that the process left behind. Blocks."""
         found = self._read_port_file()
         if self._port_file is not None and found is not None and self._printed in (None, found):
@@ -280,7 +280,7 @@ async def start_repl_process(
                 with anyio.CancelScope(shield=True):
                     await running.stop()
                     await process.aclose()
-                    await anyio.to_thread.run_sync(running.clear_port_file)
+                    await anyio.to_thread.run_sync(running.remove_port_file)
     finally:
         if reading is not None:
             os.close(reading)  # the reading task may be cancelled before it starts
@@ -331,7 +331,7 @@ async def _drain(
     try:
         async for data in stream:
             if text := decoder.decode(data):
-                running.read_output(name, text)
+                running.process_output(name, text)
                 on_output(name, text)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         return

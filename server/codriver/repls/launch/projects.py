@@ -306,7 +306,7 @@ class Acceptance:
     directories: tuple[str, ...] | None = None
     lapsed: str | None = None
 
-    def lapse_for(self, program: str, directory: Path) -> str | None:
+    def lapse_reason(self, program: str, directory: Path) -> str | None:
         """Return why the acceptance of `directory` does not cover a program in it, or None if it does."""
         if self.directories is None or any(
             is_inside(program, directory / name, directory) for name in self.directories
@@ -358,7 +358,7 @@ def find_safe_python(
         for directory in inside:
             if is_inside(found.path, directory, workspace):
                 acceptance = acceptance_of(directory)
-                lapsed = acceptance.lapse_for(found.path, directory) if acceptance.is_given else acceptance.lapsed
+                lapsed = acceptance.lapse_reason(found.path, directory) if acceptance.is_given else acceptance.lapsed
                 if lapsed is not None or not acceptance.is_given:
                     return replace(_outside(workspace, environ), waits_for=directory, lapsed=lapsed)
     if found.whose != PATH_PYTHON_ORIGIN or acceptance_of(workspace).is_given:

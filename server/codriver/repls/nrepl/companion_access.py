@@ -80,7 +80,7 @@ class NreplAccess:
         require_success(what, answer, self._dialect)
         printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
         try:
-            return self._dialect.read_string(printed)
+            return self._dialect.parse_string(printed)
         except (ValueError, SyntaxError) as error:
             failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
             raise EvaluationFailedError(what, failure) from error

@@ -303,7 +303,7 @@ class NreplConnection:
             if turns.is_turn_over:
                 self._file_all(values)
                 values = []
-                await turns.leave_off()
+                await turns.yield_to_others()
         self._file_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
@@ -317,7 +317,7 @@ class NreplConnection:
             self._file_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
             raise
 
-    def expect_no_delay(self) -> None:
+    def disable_immediate_acknowledgements(self) -> None:
         """Stop asking for immediate acknowledgements, which saves a system call per message.
 
         Use it if the REPL is known to send every message immediately.
@@ -403,7 +403,7 @@ class NreplConnection:
         Raises:
             RefusedError: a text cannot be encoded as UTF-8.
         """
-        if self._needs_gap or self._outgoing.locked() or not self._transport.is_clear:
+        if self._needs_gap or self._outgoing.locked() or not self._transport.can_send_immediately:
             return False
         self._transport.write(_encoded(exchange, op, fields))
         return True

@@ -156,12 +156,12 @@ class Evaluation:
     def start_load(self, op: str) -> None:
         """Send a whole file with the server's `op` for files."""
         self._session.evaluation = self
-        self._shared.tasks.start_reporting(self._on_end, self._run(self._load(op)))
+        self._shared.tasks.start_task(self._on_end, self._run(self._load(op)))
 
     def start_forms(self, op: str | None) -> None:
         """Send the forms of a file, or the whole file with `op` if its namespace is missing."""
         self._session.evaluation = self
-        self._shared.tasks.start_reporting(self._on_end, self._run(self._load_forms(op)))
+        self._shared.tasks.start_task(self._on_end, self._run(self._load_forms(op)))
 
     def _sends_at_once(self) -> bool:
         """Send the first form if nothing prevents it, and return whether it was sent."""
@@ -180,7 +180,7 @@ class Evaluation:
             if not is_sent:
                 self._give_back_turn()
         # The REPL is already working, so these checks delay nobody.
-        self._is_followed = is_sent and bool(steps.after) and steps.are_needed_after(request)
+        self._is_followed = is_sent and bool(steps.after) and steps.has_follow_ups(request)
         return is_sent
 
     @property
@@ -215,7 +215,7 @@ class Evaluation:
             logger.exception("the end of the evaluation %s could not be reported", self._request.id)
 
     def _continue_in_task(self) -> None:
-        self._shared.tasks.start_reporting(self._on_end, self._run(self._evaluate_forms()))
+        self._shared.tasks.start_task(self._on_end, self._run(self._evaluate_forms()))
 
     async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Run `act` with the session's turn, and return its ending."""
@@ -391,7 +391,7 @@ class Evaluation:
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1
             if session.unprinted % EVALUATIONS_PER_CLEANUP == 0:
-                shared.tasks.start(shared.introspection.tidy(session.name))
+                shared.tasks.start(shared.introspection.clean_up(session.name))
         # If another connection received the `done` of an interrupt, only the exchange has its status.
         reply.status |= sent.exchange.status
         if reply.namespace and not self._request.namespace:
@@ -399,7 +399,7 @@ class Evaluation:
         self._values += len(reply.values)
         if reply.is_interrupted:  # the session may have a new thread
             session.prints_to = None
-        elif reply.values and shared.fields.are_limits_stored(self._limits):
+        elif reply.values and shared.fields.remembers_limits(self._limits):
             session.prints_to = self._limits
 
     async def _store_value(self, seen: str) -> None:
@@ -444,7 +444,7 @@ class Evaluation:
             return ending
         if is_complete_error(ending.failure, session.failure):
             return ending
-        return replace(ending, failure=await self._shared.introspection.explained(ending.failure, session.name))
+        return replace(ending, failure=await self._shared.introspection.add_error_details(ending.failure, session.name))
 
     async def _enter(self, namespace: str) -> Failure | None:
         """Switch the session to `namespace` if it exists.

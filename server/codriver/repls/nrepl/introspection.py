@@ -151,7 +151,9 @@ class Introspection:
         if is_complete or "glimpse" not in self._dialect.expressions:
             return answer
         with suppress(CodriverError):
-            glimpse = mapping_or_empty(await self._evaluate("glimpse", name=symbol, ns=where, session=target.names_id))
+            glimpse = mapping_or_empty(
+                await self._evaluate("glimpse", name=symbol, ns=where, session=target.namespace_session_id)
+            )
             return {**answer, **glimpse}
         return answer
 
@@ -159,7 +161,7 @@ class Introspection:
         if f"{WORKER_OP_PREFIX}names" in self._ops or "names" not in self._dialect.expressions:
             return await self._query_by_op(query, target, where)
         pattern = _expression_of(query.pattern) if "*" in query.pattern else ""
-        fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.names_id}
+        fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.namespace_session_id}
         return mapping_or_empty(await self._evaluate("names", **fields))
 
     async def _source(self, query: FindSource, target: NreplSession, where: str) -> Fields:
@@ -237,7 +239,7 @@ class Introspection:
             trace = parse_cider_stacktrace(await self._send(support.op, target))
         return {"trace": self._mark(trace) if trace else None}
 
-    async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
+    async def add_error_details(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
         """Add the class, data and chain of an error to the failure `error`, the last one of `session`.
 
         Returns `error` unchanged if the REPL does not report them, or has failed again since.
@@ -316,7 +318,7 @@ class Introspection:
         data = await self._evaluate("kept", **where, **fields)
         return responses.parse_stored_part(mapping_or_empty(data), part)
 
-    async def tidy(self, session: str) -> None:
+    async def clean_up(self, session: str) -> None:
         """Clean up after the evaluations in `session`, for servers that are known to leak."""
         if "tidy" not in self._dialect.expressions:
             return
@@ -342,7 +344,7 @@ class Introspection:
 
     async def _evaluate(self, capability: str, **names: Words) -> object:
         """Run Codriver's program for `capability`, and return its data."""
-        answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression(capability, **names))
+        answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.program_code(capability, **names))
         return parse_program_data(capability, answer, self._dialect)
 
 

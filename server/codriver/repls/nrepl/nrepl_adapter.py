@@ -184,12 +184,12 @@ async def _shake_hands(
         if "eval" not in ops:
             raise sessions.not_a_repl_error("its answer to `describe` does not include the op `eval`")
         if STORED_VALUE_OP in ops:  # Codriver's worker sets TCP_NODELAY
-            connection.expect_no_delay()
+            connection.disable_immediate_acknowledgements()
         if SENSITIVE_OP in ops:
             # The sensitive values must be known before anything can be displayed.
             await connection.request(SENSITIVE_OP, timeout_s=op_timeout_s)
         if "close" in ops:
-            await sessions.close_left()
+            await sessions.close_leftover_sessions()
         probed = await probe(connection, answer, sessions.opened, ops=ops, added=hooks.capabilities)
         sessions.dialect = probed.dialect
         if probed.honours_print_limits:
@@ -240,7 +240,7 @@ class NreplAdapter(SharedReplOperations):
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, programs, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
-        self.tests_so_far = self._tests.so_far
+        self.finished_tests = self._tests.finished_tests
         self.dump_threads = introspection.dump_threads
         self.read_value = introspection.read_value
         self._evaluator = Evaluator(
@@ -267,7 +267,7 @@ class NreplAdapter(SharedReplOperations):
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
         """Send code to be evaluated, form by form, or a file to be loaded."""
         if request.file and self._steps.loads:
-            request = self._steps.changed_load(request)
+            request = self._steps.rewrite_load(request)
         if request.kind == "run-tests":
             self._tests.start(request, on_end)
         elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:

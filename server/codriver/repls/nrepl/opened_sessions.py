@@ -72,9 +72,9 @@ class OpenedSessions:
             opened |= dict.fromkeys(await self._record.sessions_to_close(self._address, with_busy=True), main)
         await self._close(opened)
         if self._record is not None:
-            self._record.record_left(self._opened, busy=busy)
+            self._record.record_left_open(self._opened, busy=busy)
 
-    async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
+    async def close_leftover_sessions(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
         """Close the sessions of an earlier connection that were idle when it was lost.
 
         This happens before any session is opened, so that repeated kills do not accumulate sessions. Several

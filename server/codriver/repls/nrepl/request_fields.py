@@ -115,7 +115,7 @@ class RequestFields:
             fields["codriver/how"] = request.how
         return fields
 
-    def are_limits_stored(self, limits: PrintLimits) -> bool:
+    def remembers_limits(self, limits: PrintLimits) -> bool:
         """Return whether a session remembers these limits.
 
         It remembers defaults, but not limits set for one request.
@@ -133,7 +133,7 @@ class RequestFields:
                 fields = self._dialect.print_fields(
                     limits,
                     knows_defaults=stores,
-                    for_session=self.are_limits_stored(limits),
+                    for_session=self.remembers_limits(limits),
                     preserves_loaders=session.preserves_loaders,
                 )
             if stores:
@@ -145,5 +145,5 @@ class RequestFields:
         if request.undo_id:
             fields |= self._undo_records.load_fields(request.undo_id)
         if self._steps.fields:
-            fields |= self._steps.fields_of(request)
+            fields |= self._steps.additional_fields(request)
         return fields

@@ -66,7 +66,7 @@ class NreplSession:
     """The last failure, if the server sends its trace with it."""
 
     @property
-    def names_id(self) -> str:
+    def namespace_session_id(self) -> str:
         """Return the id of the session with this session's names, or "" if the server has no sessions."""
         return self.shared_id or self.id or ""
 
@@ -238,9 +238,9 @@ class SessionPool:
             if session.connection is not self.main.connection:
                 await session.connection.close()
 
-    async def close_left(self) -> None:
+    async def close_leftover_sessions(self) -> None:
         """Close the sessions that an earlier connection left open."""
-        await self.opened.close_left(partial(self._dial, self._op_timeout_s))
+        await self.opened.close_leftover_sessions(partial(self._dial, self._op_timeout_s))
 
     async def close_all(self) -> None:
         """Close every session and connection, even while the owner's tasks are being cancelled.

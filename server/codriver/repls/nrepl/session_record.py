@@ -62,7 +62,7 @@ class SessionRecord:
         self._in_use.discard(session)
         await self._in_thread(partial(self._write, address, drop=session))
 
-    def record_left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
+    def record_left_open(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
         """Record that the connection of these sessions was closed. Code still runs in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)

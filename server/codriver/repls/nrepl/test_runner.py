@@ -97,14 +97,14 @@ class TestRunner:
             self._given_up.set()
         return self._given_up is not None
 
-    async def so_far(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a run in progress. See `Adapter.tests_so_far`."""
+    async def finished_tests(self, evaluation: str) -> TestRun | None:
+        """Return the finished tests of a run in progress. See `Adapter.finished_tests`."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.expressions
         if progress is None or progress.run is not None or is_deaf:
             return progress.run if progress is not None else None
         with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(PROGRESS_TIMEOUT_S):
-            answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression("test-partial"))
+            answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.program_code("test-partial"))
             run = parse_test_run(parse_program_data("the test run", answer, self._dialect), self._dialect, output="")
             return replace(
                 run, results=tuple(result for result in run.results if result.outcome != "pass"), stopped=None
@@ -172,7 +172,7 @@ class TestRunner:
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
             root = self._profile.project_root or ""
-            code = self._dialect.expression("test", **names, session=target.names_id, root=root)
+            code = self._dialect.program_code("test", **names, session=target.namespace_session_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
             for extra in selection.extras:
                 fields |= extra.fields
@@ -241,7 +241,7 @@ class TestRunner:
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST_NAME, UNKNOWN_TEST_NAME, "error"))
 
     async def _evaluate(self, capability: str, **names: Words) -> list[Message]:
-        return await self._sessions.evaluate(TEST_SESSION, self._dialect.expression(capability, **names))
+        return await self._sessions.evaluate(TEST_SESSION, self._dialect.program_code(capability, **names))
 
     async def _answer(
         self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value

@@ -51,9 +51,9 @@ class UndoRecords:
 
     async def _restore(self, undo_id: str, step: str) -> object:
         if not self._is_prepared:
-            await self._evaluate(self._dialect.expression("hold"))
+            await self._evaluate(self._dialect.program_code("hold"))
             self._is_prepared = True
-        return await self._evaluate(self._dialect.expression("restore", hold=undo_id, step=step))
+        return await self._evaluate(self._dialect.program_code("restore", hold=undo_id, step=step))
 
     async def _evaluate(self, code: str) -> object:
         return parse_program_data("the restoration", await self._sessions.evaluate(TOOL_SESSION, code), self._dialect)

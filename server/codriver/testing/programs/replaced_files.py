@@ -127,7 +127,7 @@ class Contents:
         finally:
             self._resolving.discard(thread)
 
-    def content_of(self, path: Any) -> Any:
+    def replacement_path(self, path: Any) -> Any:
         """Return the path of the file with the content of `path`, or `path` itself if it was not replaced."""
         try:
             text = os.fsdecode(path)
@@ -149,7 +149,7 @@ class Contents:
 
     def listdir(self, path: Any = None) -> list[Any]:
         """List the names in a directory like `os.listdir`."""
-        found = self._listdir(self.content_of(path))
+        found = self._listdir(self.replacement_path(path))
         changed = self._changes_in("." if path is None else path)
         present = {os.fsdecode(entry) for entry in found}
         remaining = [entry for entry in found if changed.get(os.fsdecode(entry), "") is not None]
@@ -159,7 +159,7 @@ class Contents:
     def scandir(self, path: Any = None) -> Any:
         """List the entries of a directory like `os.scandir`."""
         changed = self._changes_in("." if path is None else path)
-        plain: Any = self._scandir(self.content_of(path))
+        plain: Any = self._scandir(self.replacement_path(path))
         if not changed:
             return plain
         with plain as found:
@@ -183,12 +183,12 @@ def replace_files(contents: Contents) -> None:
     loader, plain_path_stats = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
     def path_stats(self: object, path: str) -> object:
-        if contents.content_of(path) != path:
+        if contents.replacement_path(path) != path:
             raise OSError("its code is not cached")
         return plain_path_stats(self, path)
 
     opening = (builtins.open, io.open_code, os.open, os.stat, os.lstat, os.access)
-    replaced: dict[Any, Any] = {call: Replaced(call, contents.content_of) for call in opening}
+    replaced: dict[Any, Any] = {call: Replaced(call, contents.replacement_path) for call in opening}
     replaced[os.listdir], replaced[os.scandir] = contents.listdir, contents.scandir
     names = ("open", "open_code", "stat", "lstat", "access", "listdir", "scandir", "_builtin_open")
     owners = [builtins, io, os, *map(sys.modules.get, ("_io", os.name, "tokenize"))]

@@ -111,7 +111,7 @@ class FailureKeeper:
 
     def _evaluated(self, number: int, code: str) -> dict[str, str]:
         """Return the value of code in a frame as text, which is empty for None."""
-        space = self._spaces.at(number, self._frames)
+        space = self._spaces.space_for_frame(number, self._frames)
         tree = ast.parse(code, "<frame>")
         check_frame_code(tree)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

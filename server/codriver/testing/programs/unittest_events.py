@@ -54,7 +54,7 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
         try:
             return plain_run(self, test)
         except KeyboardInterrupt as error:
-            listener.interrupted(error)
+            listener.write_interruption(error)
             raise
         finally:
             listener.write_end()
@@ -130,7 +130,7 @@ class Listener:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
         self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
 
-    def interrupted(self, error: BaseException) -> None:
+    def write_interruption(self, error: BaseException) -> None:
         """Write where the run was interrupted."""
         nodeid = test_name(self.running) if self.running is not None else ""
         self.events.write("interrupted", nodeid=nodeid, frames=frame_values(error.__traceback__), reason="")
@@ -171,7 +171,7 @@ class Listener:
             collector=is_collector,
         )
 
-    def bad(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
+    def record_failure(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
         """Record a failure of a test or subtest."""
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
@@ -196,11 +196,11 @@ class Listener:
 
     def addError(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
         """Record an error."""
-        self.bad(test, "error", err)
+        self.record_failure(test, "error", err)
 
     def addFailure(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
         """Record a failed assertion."""
-        self.bad(test, "failed", err)
+        self.record_failure(test, "failed", err)
 
     def addSkip(self, test: Case, reason: str) -> None:  # noqa: N802  # unittest's name
         """Record that a test, or all tests of a class or module, were skipped."""
@@ -221,7 +221,7 @@ class Listener:
         """Record a failed subtest."""
         if err is not None:
             is_failure = issubclass(err[0], test.failureException)
-            self.bad(test, "failed" if is_failure else "error", err, subtest._subDescription())
+            self.record_failure(test, "failed" if is_failure else "error", err, subtest._subDescription())
 
 
 def test_name(test: Case) -> str:

@@ -289,11 +289,11 @@ def _tests_by_execution(
             # Lines outside of bodies, and texts that the server's Python does not parse, are assigned by indentation.
             functions += [(file, name) for name in (changed_functions(*sources) if in_bodies is None else in_bodies)]
             before[file] = old
-    found = [test for test in executions.tests_of(functions) if Path(test[0]).exists()]
+    found = [test for test in executions.tests_executing(functions) if Path(test[0]).exists()]
     if not is_of_bodies or not bodies:
         return found, frozenset()
     by_real_path = {os.path.realpath(file): file for file in test_files}
-    unaffected = executions.unaffected(by_real_path, bodies, before)
+    unaffected = executions.unaffected_files(by_real_path, bodies, before)
     return found, frozenset(by_real_path[file] for file in unaffected)
 
 

@@ -226,7 +226,7 @@ class LiveSteps:
         """
         self._load_started_ms = self._call.services.now()
         if self._tests:
-            self._call.services.tests.failure.begin_drop()
+            self._call.services.tests.failure.start_dropping()
         if self._is_loaded:
             try:
                 async with anyio.create_task_group() as tasks:
@@ -495,7 +495,7 @@ class LiveSteps:
         Returns the names that could not be restored, and the reasons for REPLs that restored nothing.
         """
         for name in self._runs:
-            self._call.services.tests.note_reverted(name)
+            self._call.services.tests.record_reverted(name)
         for evaluation in self._call.state.evaluations.values():
             if (
                 evaluation.kind == "run-tests"
@@ -587,7 +587,7 @@ def restored_fields(put_back: PutBack) -> dict[str, object]:
 async def restore_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
     """Restore the files of a batch, unnoticed by file watchers, and return the files that were not restored."""
     services = call.services
-    with services.ledger.saves.writing():
+    with services.ledger.saves.edit_in_progress():
         left = await services.editor.put_back(caller, outcome)
         for result in outcome.files:
             await services.work.files.run(call.client, partial(hide_save_from_watchers, services, result.change.path))

@@ -189,7 +189,7 @@ class EditLoads:
 async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """Make an edit whose files are loaded afterwards, without file watchers loading them as well."""
     saves = call.services.ledger.saves
-    with saves.writing():
+    with saves.edit_in_progress():
         outcome = await edit()
         if call.services.live.settings.watch:
             paths = [result.change.path for result in outcome.files]

@@ -293,9 +293,9 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": job_report.report.exit_status}
         fields |= {"sessionKey": job_report.job.session_key} if job_report.job.session_key else {}
     if job.status == "done":
-        return await complete_answer(call, Answer(fields, handed_out=delivery.handed_out), job.id)
+        return await complete_answer(call, Answer(fields, handed_out=delivery.on_sent), job.id)
     fields = _without_usual({"evaluationId": job.id, **_end(call, job, job_report), **fields}, is_whole=is_detailed)
-    return await complete_answer(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
+    return await complete_answer(call, Answer(fields, ok=False, handed_out=delivery.on_sent), job.id)
 
 
 def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:
@@ -590,7 +590,7 @@ def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> 
         return {}
     most = default_budget(call) if whole else default_budget(call) // 2
     text = cut_to_tail(transcript.out.last(most).text, most).text
-    delivery.reach("stdout", transcript.out.total)
+    delivery.record_delivered("stdout", transcript.out.total)
     return {"stdout": text} if text else {}
 
 

@@ -41,7 +41,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
         ):
             return False
         if not candidate.is_job:
-            return session_key is None or call.state.key_of(candidate) == session_key
+            return session_key is None or call.state.evaluation_session_key(candidate) == session_key
         job_report = call.services.tests.report(candidate.id)
         return (
             job_report is not None

@@ -282,17 +282,17 @@ async def _describe_repl_run(
     if begin := delivery.start_position("stdout"):
         output = transcript.out.read(max(begin, transcript.out.total - default_budget(call)), transcript.out.total).text
         output = without_interruption(output) if stopped else output
-    delivery.reach("stdout", transcript.out.total)
+    delivery.record_delivered("stdout", transcript.out.total)
     fields = run_json(
         report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=default_budget(call)
     )
-    fields.update(delivery.begins())
+    fields.update(delivery.start_fields())
     if not whole and repl is not None and repl.dialect != PYTHON:
         await _add_source(call, repl, evaluation, report, fields)
     notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
     fields = with_notes(with_outside_packages_note(fields, repl), notes)
     elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
-    session = call.state.key_of(evaluation)
+    session = call.state.evaluation_session_key(evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:
         if has_current_test(stopped):
@@ -304,9 +304,9 @@ async def _describe_repl_run(
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run_fields(omit_known_fields(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
-        return await complete_answer(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
+        return await complete_answer(call, Answer(fields, handed_out=delivery.on_sent), evaluation.id)
     fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
-    answer = Answer(fields, ok=False, handed_out=delivery.handed_out)
+    answer = Answer(fields, ok=False, handed_out=delivery.on_sent)
     return await complete_answer(call, answer, evaluation.id)
 
 
@@ -337,7 +337,7 @@ async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) ->
     so_far = None
     if evaluation.status == "running":
         with suppress(CodriverError):
-            so_far = await call.services.repls.adapter(evaluation.repl).tests_so_far(evaluation.id)
+            so_far = await call.services.repls.adapter(evaluation.repl).finished_tests(evaluation.id)
     if so_far is None:
         return answer
     report = json.loads(encode_report(so_far))

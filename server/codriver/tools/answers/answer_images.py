@@ -73,14 +73,14 @@ class Images:
         self.seen = 0
         self.images: list[Image] = []
 
-    def out_of(self, text: str) -> str:
+    def remove_from_text(self, text: str) -> str:
         """Return the text with a mark for each image, numbered across all text."""
         return DATA_URL_PATTERN.sub(self._mark, text) if "data:image/" in text else text
 
     def remove_from_json(self, value: object) -> object:
         """Return the JSON value with all images removed from its strings."""
         if isinstance(value, str):
-            return self.out_of(value)
+            return self.remove_from_text(value)
         if isinstance(value, list | tuple):
             return [self.remove_from_json(item) for item in value]
         if isinstance(value, dict):

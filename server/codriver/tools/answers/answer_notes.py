@@ -126,7 +126,7 @@ def _line(call: Call, group: Sequence[Evaluation]) -> str:
     how: str = evaluation.status
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
-    where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
+    where = f"meanwhile {evaluation.who} in {call.state.evaluation_session_key(evaluation)}"
     if evaluation.kind in LOAD_KINDS and evaluation.file:
         files = [_from_workspace(record.file or "", call.services.workspace) for record in group]
         return f"{where} loaded {join_first([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
@@ -164,7 +164,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
     if repl is None or repl.phase != "connected" or not repl_notes.record_generation(call.client, answer.who, repl):
         return []
     why = (
-        call.services.transcripts.safe_beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
+        call.services.transcripts.redacted_beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
         if repl.end_reason
         else ""
     )
@@ -192,7 +192,7 @@ def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[s
 
 def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return a note for a caller's first evaluation in a REPL without a free lane, because it shares a session."""
-    if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first_evaluation(state, evaluation):
+    if evaluation.lane is None or not repl.supports_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
     return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} lanes, so this session is shared"]
 

@@ -77,13 +77,13 @@ def _is_short(transcript: Transcript, max_bytes: int) -> bool:
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
     """Add the value and the output of a short transcript."""
     if transcript.value_count:
-        fields["result"] = images.out_of(transcript.result.read_all())
+        fields["result"] = images.remove_from_text(transcript.result.read_all())
     if transcript.has_printed:
         for part in OUTPUT_STREAMS:
             text, begin = transcript.text(part), delivery.start_position(part)
             if (end := text.total) > begin:
                 fields[part] = text.read(begin, end).text
-                delivery.reach(part, end)
+                delivery.record_delivered(part, end)
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
@@ -103,7 +103,7 @@ def _add_long_text(
     result, *earlier = read_values or [""]
     flood = FLOOD_FACTOR * max_bytes
     if transcript.stacks and not delivery.start_position("stacks"):
-        delivery.reach("stacks", len(transcript.stacks))
+        delivery.record_delivered("stacks", len(transcript.stacks))
         stacks = cut_to_head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
@@ -129,9 +129,9 @@ def _add_long_text(
         fields["values"] = _values_that_fit(notes, transcript, earlier, _repeated_value(result), shares["values"])
     for key, end in ends.items():
         is_flood = end.total - delivery.start_position(key) - shares[key] > flood
-        full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.goes_on(key))
+        full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.is_continued_flood(key))
         fields[key] = _ends(notes, transcript, key, delivery.start_position(key), end, full_sizes)
-        delivery.reach(FLOOD_POSITIONS[key], end.total * is_flood)
+        delivery.record_delivered(FLOOD_POSITIONS[key], end.total * is_flood)
     notes += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
         notes.append("the REPL truncated the printed value at its print limits")
@@ -146,7 +146,7 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
         text, begin = transcript.text(key), delivery.start_position(key)
         if (total := text.total) > begin:
             ends[key] = text.read(max(begin, total - most), total)
-            delivery.reach(key, total)
+            delivery.record_delivered(key, total)
     return ends
 
 
@@ -166,7 +166,7 @@ def _values(transcript: Transcript, positions: list[range], images: Images, max_
     for position in positions:
         if len(position) <= left:
             left -= len(position)
-            found.append(images.out_of(transcript.result.read(position.start, position.stop).text))
+            found.append(images.remove_from_text(transcript.result.read(position.start, position.stop).text))
         else:
             found.append(
                 transcript.result.read(position.start, min(position.stop, position.start + max_characters)).text

@@ -98,27 +98,31 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
 def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     """Return notes about a load, from objects that remain from previous loads."""
     renewed = [
-        f"{difference.of} of {difference.full}" if difference.of else difference.full
+        f"{difference.of} of {difference.qualified_name}" if difference.of else difference.qualified_name
         for difference in found
         if difference.kind == "renewed"
     ]
-    removed = [difference.full for difference in found if difference.kind == "removed" and not difference.holders]
+    removed = [
+        difference.qualified_name for difference in found if difference.kind == "removed" and not difference.holders
+    ]
     notes = [f"also updated: {join_first(renewed)}"] if renewed else []
     notes += [f"removed, because the file no longer defines it: {join_first(removed)}"] if removed else []
     notes += _bounded(
-        f"no longer in the file, but still referenced: {difference.full} by {difference.holders}"
+        f"no longer in the file, but still referenced: {difference.qualified_name} by {difference.holders}"
         for difference in found
         if difference.kind == "removed" and difference.holders
     )
     same = [difference.module for difference in found if difference.kind == "unchanged"]
     notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
-    emptied = [f"{difference.full} ({difference.of})" for difference in found if difference.kind == "emptied"]
+    emptied = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
     notes += _bounded(
-        f"not updated: {difference.full}, {difference.of}" for difference in found if difference.kind == "stays"
+        f"not updated: {difference.qualified_name}, {difference.of}"
+        for difference in found
+        if difference.kind == "stays"
     )
     gone = [
-        difference.full
+        difference.qualified_name
         for difference in found
         if difference.joint == "/" and difference.kind == "gone" and not difference.evaluated
     ]
@@ -219,23 +223,27 @@ def describe_stale_object(difference: Difference) -> str:
     if difference.kind == "instances":
         holder = f", referenced by {difference.holders}" if difference.holders else ""
         verb = "exists" if difference.of == "1" else "exist"
-        return f"{difference.of} of the old class {difference.full} still {verb}{holder}"
+        return f"{difference.of} of the old class {difference.qualified_name} still {verb}{holder}"
     if difference.kind == "closures":
         some = "1 closure" if difference.of == "1" else f"{difference.of} closures"
         verb = "exists" if difference.of == "1" else "exist"
-        return f"{some} of the old {difference.full} still {verb}: create them again"
+        return f"{some} of the old {difference.qualified_name} still {verb}: create them again"
     if difference.kind == "unbound":
         return (
-            f"{difference.full} comes from {difference.of}, which no longer exists: the import fails in a new process"
+            f"{difference.qualified_name} comes from {difference.of}, which no longer exists: "
+            "the import fails in a new process"
         )
     if difference.kind == "kept":
         return (
-            f"{difference.full} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
+            f"{difference.qualified_name} is defined only once, so loading does not update it: "
+            "ns-unmap it, then call load_file"
         )
     if difference.kind == "former":
-        return f"{difference.full} implements the old protocol {difference.of}: load {difference.module} as well"
+        return (
+            f"{difference.qualified_name} implements the old protocol {difference.of}: load {difference.module} as well"
+        )
     instead = "bind it again" if difference.module == MAIN_MODULE else f"load {difference.module} as well"
-    return f"{difference.full} is still the old {difference.of}: {instead}"
+    return f"{difference.qualified_name} is still the old {difference.of}: {instead}"
 
 
 async def find_drift(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:

@@ -131,7 +131,7 @@ async def _described(
     begins_at: dict[str, int] = {}
     if transcript is not None:
         left_out = await add_text(fields, transcript, images, max_bytes, delivery)
-        fields |= (begins_at := delivery.begins())
+        fields |= (begins_at := delivery.start_fields())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
     if others := other_callers_since(call, evaluation):
@@ -160,7 +160,7 @@ async def _described(
         begins_at and not visible.keys() & START_FIELDS.keys()
     ):  # a part was sent before, and this answer has nothing from any stream
         visible = with_notes(visible, [NOTHING_NEW_MESSAGE])
-    return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.handed_out)
+    return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.on_sent)
 
 
 def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> str:
@@ -202,7 +202,7 @@ async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:
     """Return a failure as an answer field, redacted and shortened to `max_bytes`."""
-    error, _ = shorten(call.services.transcripts.cleared(failure_json(failure)), max_bytes)
+    error, _ = shorten(call.services.transcripts.redact(failure_json(failure)), max_bytes)
     return error
 
 
@@ -210,7 +210,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
     """Return the fields of an evaluation that do not need its text, and the key of its session."""
     call.evaluations.append(evaluation.id)
     state = call.services.core.state
-    session = state.key_of(evaluation)
+    session = state.evaluation_session_key(evaluation)
     fields: dict[str, object] = {
         "evaluationId": evaluation.id,
         "status": evaluation.status,

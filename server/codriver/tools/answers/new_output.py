@@ -51,14 +51,14 @@ class Delivery:
         """Return the position of the first character of a part that is new to the caller."""
         return self._before.get(part, 0) if self._before else 0
 
-    def goes_on(self, part: Part) -> bool:
+    def is_continued_flood(self, part: Part) -> bool:
         """Return whether the caller already received a flood of this part.
 
         Output before a request for input is not a flood.
         """
         return bool(self.start_position(FLOOD_POSITIONS[part])) and not self._reads_input
 
-    def reach(self, part: str, position: int) -> None:
+    def record_delivered(self, part: str, position: int) -> None:
         """Record that the answer delivers a part up to this position, or an omission by name."""
         self._reached[part] = position
 
@@ -70,7 +70,7 @@ class Delivery:
         self._notes += new_notes
         return new_notes
 
-    def begins(self) -> dict[str, int]:
+    def start_fields(self) -> dict[str, int]:
         """Return the answer fields with the start of each stream that does not begin at its first character."""
         if not self._before:
             return {}
@@ -85,7 +85,7 @@ class Delivery:
             self._reached["stderr"] -= len(full) - len(remaining)
 
     @property
-    def handed_out(self) -> Callable[[], None] | None:
+    def on_sent(self) -> Callable[[], None] | None:
         """Return the function to call when the answer is sent, or None if nothing has to be recorded."""
         is_new = self._caller is not None and (self._reached or self._notes)
         return self._mark_as_delivered if is_new else None

@@ -317,11 +317,11 @@ class Call:
         """Return this call with arguments that features added."""
         return replace(self, added=added)
 
-    def addition(self, model: type[T]) -> T | None:
+    def added_arguments(self, model: type[T]) -> T | None:
         """Return the caller's arguments that belong to a feature's model, if any."""
         return None if self.added is None else self.added.get(model)
 
-    def note_name(self, given: str) -> None:
+    def remember_name(self, given: str) -> None:
         """Remember the name of the caller for calls that pass none.
 
         Raises:

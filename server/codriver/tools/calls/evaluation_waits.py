@@ -87,7 +87,7 @@ async def _changed(transcript: Transcript, until: float) -> None:
 
     Waking all waiting tasks is cheaper than a cancel scope.
     """
-    timeout = asyncio.get_running_loop().call_later(max(0.0, until - monotonic()), transcript.signal)
+    timeout = asyncio.get_running_loop().call_later(max(0.0, until - monotonic()), transcript.notify_change)
     try:
         await transcript.change()
     finally:

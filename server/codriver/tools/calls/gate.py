@@ -274,7 +274,7 @@ async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
     given = given or await parse_tool_arguments(tool, call, arguments)
     waited_ms = round((anyio.current_time() - started) * 1000)
     if given.who is not None:
-        call.note_name(given.who)
+        call.remember_name(given.who)
     if waited_ms > MIN_TIMEOUT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
         # The caller's time limit applies to the whole call.
         given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, MIN_TIMEOUT_MS)})

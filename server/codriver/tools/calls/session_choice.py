@@ -70,7 +70,7 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
 def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
     """Return the refusal of a call that could refer to several sessions."""
     keys = [repl.key for repl in repls]
-    descriptions = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
+    descriptions = [f"{repl.key} (of another working tree)" if repl.other_working_tree else repl.key for repl in repls]
     return refused(
         "ambiguous-session",
         f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
@@ -245,7 +245,7 @@ def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in
-        and other.other_tree is None
+        and other.other_working_tree is None
         and (bool(repl.origin.stand_in_note) or other.dialect == repl.dialect)
         for other in others
     )
@@ -260,7 +260,7 @@ def session_in_use(call: Call, key: str | None, who: str) -> Target:
         RefusedError: see `resolve_session`.
     """
     target = choose_session(call, key, who)
-    if key is not None or not target.repl.gives_lanes:
+    if key is not None or not target.repl.supports_lanes:
         return target
     lane = _lane(call, who)
     found = lanes.find_lane(call.state, target.repl, lane, call.client) if lane else None
@@ -279,7 +279,7 @@ def caller_lane(call: Call, target: Target, who: str) -> Target:
     when it is ready.
     """
     repl = target.repl
-    if repl.profile is not None and not repl.gives_lanes:
+    if repl.profile is not None and not repl.supports_lanes:
         return target
     lane = _lane(call, who)
     if lane is None:
@@ -308,7 +308,7 @@ def check_working_tree(call: Call, target: Target, who: str, named: str | None) 
     Raises:
         RefusedError: the REPL belongs to another working tree, and was not named since it connected.
     """
-    repl, tree = target.repl, target.repl.other_tree
+    repl, tree = target.repl, target.repl.other_working_tree
     if tree is None or named is not None:
         return
     known = [
@@ -358,7 +358,7 @@ def _speaks_language_of(repl: Repl, file: Path) -> bool:
 def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
     """Return the REPLs that serve a file equally well."""
     dialects = dialects_by_suffix().get(file.suffix, ())
-    able = [repl for repl in repls if _speaks_language_of(repl, file) and repl.other_tree is None]
+    able = [repl for repl in repls if _speaks_language_of(repl, file) and repl.other_working_tree is None]
     if not able:
         return []
 

@@ -64,7 +64,7 @@ class ReplNotes:
         return before is not None
 
     @staticmethod
-    def client_of(evaluation: Evaluation) -> str | None:
+    def client_or_none(evaluation: Evaluation) -> str | None:
         """Return the client of an evaluation, or None for commands, which count as one client."""
         return None if evaluation.who == COMMANDS_CALLER else evaluation.client
 
@@ -73,7 +73,7 @@ class ReplNotes:
 
         Only the first evaluation whose answer has the note gets it, however often that answer is fetched.
         """
-        client = self.client_of(evaluation)
+        client = self.client_or_none(evaluation)
         first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
         return first == evaluation.id
 

@@ -390,7 +390,7 @@ class LispDrift:
         """Return whether a namespace other than `home` has files that show which methods it defines."""
         return namespace != home and namespace in self._spaces
 
-    def set_known(self, key: tuple[str, str], known: _KnownForm) -> None:
+    def store_known_definition(self, key: tuple[str, str], known: _KnownForm) -> None:
         """Record the state of a definition."""
         self._known[key] = known
 
@@ -451,7 +451,7 @@ class _Comparison:
         """Compare a var with its definitions in the files, and yield the difference, if any."""
         is_once = all(definition.head in self._drift.ledger.once for definition, _ in found)
         known = self._find(name, var, found, is_once=is_once)
-        self._drift.set_known((self._loaded.name, name), known)
+        self._drift.store_known_definition((self._loaded.name, name), known)
         if known.digest in {definition.digest for definition, _ in found}:
             return
         if known.digest is None:
@@ -546,7 +546,7 @@ class _Comparison:
             return
         else:
             known = old
-        self._drift.set_known(key, known)
+        self._drift.store_known_definition(key, known)
         if known.digest is not None and known.digest not in {definition.digest for definition, _ in found}:
             is_evaluated = known.made is not None and not known.made.file and name != NS_FORM_NAME
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)

@@ -29,7 +29,7 @@ class SavedFiles:
         return self._under_way > 0
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def edit_in_progress(self) -> Iterator[None]:
         """Enter a context for an edit, from before its first write until all stamps are recorded."""
         self._under_way += 1
         try:

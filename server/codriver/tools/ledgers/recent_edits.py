@@ -31,7 +31,7 @@ class RecentEdits:
         if sum(len(change.before.data or b"") + len(change.after or b"") for change in recorded) <= MAX_EDIT_BYTES:
             self.done.append((started_ms, recorded))
 
-    def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
+    def changes_since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
         """Return the files that have changed since a time, with their first and last contents.
 
         None means that there was no file.

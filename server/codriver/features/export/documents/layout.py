@@ -185,7 +185,7 @@ class DocumentBuilder:
             if of is not None:
                 self.steps[len(self.lines)] = of
 
-    def gap(self, lines: int) -> None:
+    def ensure_blank_lines(self, lines: int) -> None:
         """Make sure that exactly this many blank lines precede the next line that is written."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()

@@ -124,7 +124,7 @@ def _write_ns(
     for name in dict.fromkeys([*loaded, *used]):
         if name not in DEFAULT_NAMESPACES | made:
             required.append(f"[{name} :refer :all{exclude}]" if name in used else f"[{name}]")
-    page.gap(1)
+    page.ensure_blank_lines(1)
     page.write(f"(ns {origin.name}")
     # One clause, because Basilisp only uses the last of several.
     page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")

@@ -60,7 +60,7 @@ def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: O
             _write_test(body, f"test_{name}", [_named(check, given) for check in test], _global_names(layout, test))
     _write_header(page, checked, origin)
     _write_above(page, layout, _imports(body.text, layout, checked))
-    page.gap(2)
+    page.ensure_blank_lines(2)
     body.lines, skipped = body.lines[2:], 2
     offset = len(page.lines) - skipped
     page.lines += body.lines
@@ -72,7 +72,7 @@ def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: O
         if check.verdict == "absent" or check.is_patch or (_uses_last_value_name(check) and id(check) not in above_ids)
     ]
     if absent:
-        page.gap(2)
+        page.ensure_blank_lines(2)
         write_omitted_steps(page, absent, "#")
     return page
 
@@ -87,13 +87,13 @@ def _write_above(page: DocumentBuilder, layout: Layout, required: Sequence[str])
     """Write the part above the tests: imports, then functions, classes and constants."""
     imports = [check for check in layout.above if check.step.role == "import"]
     of_lines = {**dict.fromkeys(required), **{import_.step.text: import_ for import_ in imports}}
-    page.gap(1)
+    page.ensure_blank_lines(1)
     for line in sorted(of_lines, key=lambda line: ("__future__" not in line, line.startswith("from"), line)):
         page.write(line, of_lines[line])
     before = "import"
     for check in layout.above:
         if check.step.role != "import":
-            page.gap(2 if "definition" in (before, check.step.role) else 1 if before == "import" else 0)
+            page.ensure_blank_lines(2 if "definition" in (before, check.step.role) else 1 if before == "import" else 0)
             _write_note(page, check, "")
             page.write(check.step.text, check)
             before = check.step.role
@@ -179,7 +179,7 @@ def _global_names(layout: Layout, test: Sequence[CheckedStep]) -> list[str]:
 
 
 def _write_test(page: DocumentBuilder, name: str, test: Sequence[CheckedStep], global_names: Sequence[str]) -> None:
-    page.gap(2)
+    page.ensure_blank_lines(2)
     page.write(f"def {name}():")
     indent = _INDENT
     awaits = any(check.step.awaits for check in test)

@@ -94,11 +94,11 @@ class _RunningEvaluation:
 class Programs(Protocol):
     """Codriver's programs in a kernel, which load files and describe failures."""
 
-    def load_code(self, request: Request) -> str:
+    def loading_code(self, request: Request) -> str:
         """Return the code that loads the file of a request."""
         ...
 
-    def frame_code(self, request: Request) -> str:
+    def frame_evaluation_code(self, request: Request) -> str:
         """Return the code that evaluates a request in a frame."""
         ...
 
@@ -125,7 +125,7 @@ class Programs(Protocol):
         """End an extra, in the caller's turn. Return its report as JSON, or None."""
         ...
 
-    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+    async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """Return the first few simple local variables where an execution failed, in the caller's turn.
 
         `cell` is its execution count.
@@ -168,14 +168,14 @@ class Evaluator:
             raise SessionNotOpenError(request.session)
         self._kernel.check_open()
         if request.kind == "load-file":
-            request = replace(request, code=self._programs.load_code(request), forms=())
+            request = replace(request, code=self._programs.loading_code(request), forms=())
         elif request.frame is not None:
-            request = replace(request, code=self._programs.frame_code(request), forms=())
+            request = replace(request, code=self._programs.frame_evaluation_code(request), forms=())
         evaluation = _RunningEvaluation(request)
         if request.part is not None:
             evaluation.cell = self._cells.start(request.id)
         self._queue.append(evaluation)
-        self._evaluations.start_reporting(on_end, self._run(evaluation))
+        self._evaluations.start_task(on_end, self._run(evaluation))
 
     async def _run(self, evaluation: _RunningEvaluation) -> Ending:
         try:
@@ -262,7 +262,7 @@ class Evaluator:
                     execution, notes = await self._send_form(evaluation, form.text)
                     if execution.error is not None and not (execution.is_interrupted or evaluation.is_stopping):
                         failure = self._convert_error(execution.error, execution)
-                        execution.locals = await self._programs.plain_locals(failure, execution.count)
+                        execution.locals = await self._programs.simple_locals(failure, execution.count)
             if execution is None or execution.status != "aborted":
                 break
         return execution, notes
@@ -281,7 +281,7 @@ class Evaluator:
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.part} if request.part else {}
-        metadata |= self._steps.fields_of(request)
+        metadata |= self._steps.additional_fields(request)
         exchange = Exchange(_message_handler(execution, evaluation.cell))
         self._kernel.post("shell", EXECUTE_TYPE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:

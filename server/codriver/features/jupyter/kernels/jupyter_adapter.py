@@ -150,7 +150,7 @@ class JupyterAdapter(Adapter):
         elif request.background:
             self._background.start(request, on_end)
         else:
-            request = self._steps.changed_load(request) if request.file else request
+            request = self._steps.rewrite_load(request) if request.file else request
             self._evaluator.start(request, self._introspection.remember_failures(on_end))
 
     async def wait_closed(self) -> str:
@@ -231,9 +231,9 @@ class JupyterAdapter(Adapter):
         _check_session(session)
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
-    async def tests_so_far(self, evaluation: str) -> TestRun | None:
+    async def finished_tests(self, evaluation: str) -> TestRun | None:
         """Return the finished tests of a running test run, or None."""
-        return self._tests.so_far(evaluation) if self._tests is not None else None
+        return self._tests.finished_tests(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:
         if self._tests is None:

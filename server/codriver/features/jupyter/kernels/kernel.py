@@ -302,22 +302,22 @@ class Kernel:
         with anyio.move_on_after(timeout_s):
             if socket != "shell":
                 return await self._send_and_wait(socket, msg_type, content, exchange)
-            if while_busy and self.is_busy and (subshell := await self.subshell()):
+            if while_busy and self.is_busy and (subshell := await self.ensure_subshell()):
                 return await self._send_and_wait(socket, msg_type, content, exchange, subshell=subshell)
             async with self.reserve_main_shell():
                 return await self._send_and_wait(socket, msg_type, content, exchange)
         raise OpTimedOutError(msg_type, timeout_s)
 
-    async def subshell(self) -> str | None:
+    async def ensure_subshell(self) -> str | None:
         """Return the id of Codriver's subshell, or None if the kernel has no subshells. The first call creates it."""
         async with self._making_subshell:
             if self.subshell_id is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.has_subshells
                 if not self._has_no_subshell:
-                    self.subshell_id = await self.make_subshell()
+                    self.subshell_id = await self.create_subshell()
             return self.subshell_id
 
-    async def make_subshell(self) -> str | None:
+    async def create_subshell(self) -> str | None:
         """Create a subshell and return its id, or None if the kernel has no subshells."""
         try:
             reply = await self.request(

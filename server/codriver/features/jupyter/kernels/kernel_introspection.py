@@ -68,13 +68,13 @@ class KernelIntrospection:
         """End an extra, and return its report as JSON."""
         return None if self.python is None else await self.python.end_extra(extra)
 
-    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+    async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """Return simple local variables where an execution failed."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
             return ()  # the names of a module are not local variables
-        return await self.python.plain_locals(cell)
+        return await self.python.simple_locals(cell)
 
-    def load_code(self, request: Request) -> str:
+    def loading_code(self, request: Request) -> str:
         """Return code that loads a file.
 
         In Python, tracebacks show the file's path. For other languages, the code is the text of the file.
@@ -85,7 +85,7 @@ class KernelIntrospection:
             request.file or "<file>", request.code, request.lines, request.undo_id, request.how
         )
 
-    def frame_code(self, request: Request) -> str:
+    def frame_evaluation_code(self, request: Request) -> str:
         """Return code that evaluates a request in a frame."""
         return python_programs.frame_evaluation_code(request.code, request.frame or 0)
 

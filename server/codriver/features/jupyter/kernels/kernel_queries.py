@@ -102,7 +102,7 @@ class KernelQueries:
 
     async def can_query(self) -> bool:
         """Return whether the kernel would answer a query now."""
-        return not self._kernel.is_busy or await self._kernel.subshell() is not None
+        return not self._kernel.is_busy or await self._kernel.ensure_subshell() is not None
 
     async def wait_until_free(self) -> None:
         """Wait for a moment until queries are answered.

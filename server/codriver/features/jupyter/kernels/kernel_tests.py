@@ -65,7 +65,7 @@ class KernelTestRunner:
         self._kernel.check_open()
         self._evaluations.start(request, on_end)
 
-    def so_far(self, evaluation: str) -> TestRun | None:
+    def finished_tests(self, evaluation: str) -> TestRun | None:
         """Return the finished tests of a running test run, or None."""
         test_run = next((run.progress.run for run in self._running if run.evaluation == evaluation), None)
         return self._mark_user_frames(test_run) if test_run is not None else None
@@ -150,7 +150,7 @@ class _RunningTests:
 
 def new_process_expression(selection: TestSelection) -> str:
     """Return the expression that runs the tests in a new process with the kernel's Python."""
-    return WORKER_PYTHON.expression(
+    return WORKER_PYTHON.program_code(
         "test",
         ns=selection.namespace or "",
         name=selection.test or "",

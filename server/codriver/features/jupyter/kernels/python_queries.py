@@ -91,7 +91,7 @@ class PythonQueries:
         if not self._is_loaded:
             await self._send_modules(evaluate_in_turn)
 
-    async def plain_locals(self, cell: int) -> tuple[str, ...]:
+    async def simple_locals(self, cell: int) -> tuple[str, ...]:
         """Return simple local variables where a cell failed, in the caller's turn. Empty if that takes too long.
 
         Code of other clients may run in between and keep the kernel busy.

@@ -170,7 +170,7 @@ class ServerApi:
             self._add_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls_context(self) -> ssl.SSLContext | None:
         """Return a context that verifies certificates with the system's trust store. None for a server without TLS."""
         if self._tls is None and self.base.startswith("https:"):
             self._tls = ssl.create_default_context()
@@ -234,7 +234,7 @@ class ServerApi:
     ) -> tuple[int, bytes]:
         headers = {**self.headers(), "Accept": "application/json", "Content-Type": "application/json"}
         content = None if body is None else json.dumps(body).encode()
-        return exchange.run(method, path, headers=headers, body=content, tls=self.tls())
+        return exchange.run(method, path, headers=headers, body=content, tls=self.tls_context())
 
 
 def describe_error(error: BaseException) -> str:

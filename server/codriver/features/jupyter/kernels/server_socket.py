@@ -198,7 +198,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
         connect = await anyio.to_thread.run_sync(_client_class)
     except ImportError:
         raise PackageMissingError(api.base, "jupyter", "websockets") from None
-    headers, tls = await anyio.to_thread.run_sync(lambda: (api.headers(), api.tls()))
+    headers, tls = await anyio.to_thread.run_sync(lambda: (api.headers(), api.tls_context()))
     path = f"/api/kernels/{quote(kernel, safe='')}"
     url = f"ws{api.base.removeprefix('http')}{path}/channels?session_id={session}"
     from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415

@@ -99,10 +99,10 @@ class SubshellEvaluations:
 class _NoPrograms:
     """Replaces Codriver's programs, which only run in the main shell."""
 
-    def load_code(self, request: Request) -> str:
+    def loading_code(self, request: Request) -> str:
         raise CapabilityMissingError("background", f"{request.kind} only runs in the main shell")
 
-    def frame_code(self, request: Request) -> str:
+    def frame_evaluation_code(self, request: Request) -> str:
         raise CapabilityMissingError("background", f"frame {request.frame} belongs to the main shell")
 
     async def prepare_load(self) -> None:
@@ -123,7 +123,7 @@ class _NoPrograms:
         del extra
         return None
 
-    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+    async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         del failure, cell
         return ()
 
@@ -142,7 +142,7 @@ class _SubshellEvaluator(Evaluator):
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         if self._subshell is None:
-            self._subshell = await self._kernel.make_subshell()
+            self._subshell = await self._kernel.create_subshell()
         if self._subshell is None:
             raise CapabilityMissingError("background", NO_SUBSHELL_MESSAGE)
         self._kernel.check_open()

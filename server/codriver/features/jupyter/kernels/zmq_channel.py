@@ -265,7 +265,7 @@ class ZmqChannel(Channel):
         for part in _split_long_text(message):
             self._on_message(part)
             if turns.is_turn_over:
-                await turns.leave_off()
+                await turns.yield_to_others()
 
     async def wait_closed(self) -> str:
         """Wait until the channel is closed and return the cause."""
@@ -274,7 +274,7 @@ class ZmqChannel(Channel):
 
     async def silence_reason(self) -> str:
         """Return the likely reason why the kernel does not answer. See `Channel.silence_reason`."""
-        if any(socket.unsigned for socket in self._sockets.values()):
+        if any(socket.unsigned_message_count for socket in self._sockets.values()):
             return "its connection file belongs to another kernel: the one that listens there signs with another key"
         return WRONG_KEY_HINT
 

@@ -89,7 +89,7 @@ class ZmqSocket:
         transport.write(GREETING + ready_command(socket_type, identity))
 
     @property
-    def unsigned(self) -> int:
+    def unsigned_message_count(self) -> int:
         """Return how many messages so far are not signed with the kernel's key."""
         return self._assembler.unsigned
 
@@ -151,7 +151,7 @@ class ZmqSocket:
         start = 0
         while start < len(data):
             if turns.is_turn_over:
-                await turns.leave_off()
+                await turns.yield_to_others()
             end = start + min(max(SLICE_BYTES, self._decoder.missing_bytes), LONG_SLICE_BYTES)
             for chunk in self._decoder.feed(data[start:end]):
                 message = self._assembler.add(chunk)

@@ -159,7 +159,7 @@ class Forker:
         outside = [file for file in base_files if file and not preloader.is_library(file)]
         if outside:
             return f"{outside[0]} is loaded whenever Python starts"
-        changes, registries = preloader.foreign_changes(), preloader.registries.unwatched_changes()
+        changes, registries = preloader.unwatched_replacements(), preloader.registries.unwatched_changes()
         gc.collect()
         preloader.bit_generators = find_generators(gc.get_objects())
         preloader.hide_modules()

@@ -203,13 +203,13 @@ class Preloader:
             except BaseException:  # noqa: S112 - it is in the module's record
                 continue
 
-    def importing(self) -> ImportRecord | None:
+    def current_import(self) -> ImportRecord | None:
         """Return the record of the innermost module being imported."""
         return self.records[self._importing[-1]] if self._importing else None
 
     def add_effect(self, effect: tuple[str, Any]) -> bool:
         """Add an effect to the innermost module being imported. Return false if there is none."""
-        current = self.importing()
+        current = self.current_import()
         if current is not None:
             current.effects.append(effect)
         return current is not None
@@ -223,7 +223,7 @@ class Preloader:
         """Record why the innermost module being imported must not be preloaded."""
         self.add_obstacle(self._importing[-1], obstacle)
 
-    def is_redrawn(self) -> bool:
+    def redraws_random_numbers(self) -> bool:
         """Return whether the innermost module being imported will draw its random numbers again when it is revealed."""
         name = f"{self._importing[-1]}."
         return any(name.startswith(f"{prefix}.") for prefix in REDRAWN_MODULES)
@@ -275,7 +275,7 @@ class Preloader:
         """Record random numbers drawn since the last call, for the innermost module being imported."""
         drawn = self._drawn
         self._drawn = random_state()
-        current = self.importing()
+        current = self.current_import()
         if current is not None and drawn not in (None, self._drawn) and ("drawn", None) not in current.effects:
             current.effects.append(("drawn", None))
 
@@ -372,7 +372,7 @@ class Preloader:
         process_environ: Any = os.environ
 
         def __getitem__(environ: Any, key: str) -> str:  # noqa: N807 - it stands in for that
-            current = self.importing()
+            current = self.current_import()
             if current is not None and environ is process_environ:
                 encoded = environ.encodekey(key)
                 current.environment.setdefault(encoded, environ._data.get(encoded))
@@ -385,7 +385,7 @@ class Preloader:
         """Return a function that records that all environment variables are read, and then calls the real one."""
 
         def __iter__(environ: Any) -> Any:  # noqa: N807 - it stands in for that
-            current = self.importing()
+            current = self.current_import()
             if current is not None and environ is os.environ and current.whole_environment is None:
                 current.whole_environment = current_environment()
             return real(environ)
@@ -415,7 +415,7 @@ class Preloader:
 
     # Hiding
 
-    def foreign_changes(self) -> dict[str, list[str]]:
+    def unwatched_replacements(self) -> dict[str, list[str]]:
         """Return the attributes that were replaced after their module was imported and are not watched yet."""
         found: dict[str, list[str]] = {}
         for name, previous in self._contents.items():
@@ -454,14 +454,14 @@ class Preloader:
     def _record_registrations(self) -> None:
         """Record for each import what it added to containers of modules that it does not import itself."""
         for name, owner, path, container, new in self.registries.effects:
-            if name not in self.closure(owner):
+            if name not in self.modules_to_reveal(owner):
                 self.record(name).effects.append(("entries", (owner, path, container, new)))
         for name, registry in self.registries.changers.items():
             owner = next((watched for watched in self.registries.watched if registry.startswith(f"{watched}.")), "")
-            if name not in self.closure(owner):
+            if name not in self.modules_to_reveal(owner):
                 self.add_obstacle(name, f"changes {registry}")
 
-    def closure(self, name: str) -> set[str]:
+    def modules_to_reveal(self, name: str) -> set[str]:
         """Return the modules that must be revealed with a module: all that it and its parents import, recursively."""
         found: set[str] = set()
         waiting = [name]
@@ -519,7 +519,7 @@ class MissedModules:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - as importlib calls
         """Record the module and find nothing."""
-        current = self.preloader.importing()
+        current = self.preloader.current_import()
         if current is not None and "." not in name:
             current.missed.add(name)
 
@@ -538,7 +538,7 @@ class RecordingFileFunction:
 
     def __call__(self, path: Any = ".", *arguments: Any, **options: Any) -> Any:
         """Record the file and call the original function."""
-        current = self.preloader.importing()
+        current = self.preloader.current_import()
         caller = sys._getframe(1).f_globals.get("__name__", "")
         # Metadata is found by listing `sys.path`. What is installed is compared as a whole before each run.
         if current is not None and not isinstance(path, int) and not caller.startswith("importlib.metadata"):
@@ -581,7 +581,7 @@ class RefusedCall:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Record the caller and call the original function."""
-        if self.preloader.importing() is not None and not is_called_from(FACT_FINDING_MODULES):
+        if self.preloader.current_import() is not None and not is_called_from(FACT_FINDING_MODULES):
             self.preloader.add_current_obstacle(self.obstacle)
         return self.real(*arguments, **options)
 
@@ -606,7 +606,9 @@ class RecordingUrandom:
     def __call__(self, size: int) -> bytes:
         """Record the caller and return random bytes."""
         preloader = self.preloader
-        is_allowed = preloader.importing() is None or preloader.is_redrawn() or preloader.is_draw_allowed
+        is_allowed = (
+            preloader.current_import() is None or preloader.redraws_random_numbers() or preloader.is_draw_allowed
+        )
         if not is_allowed and not is_called_from(KEY_DRAWING_MODULES):
             preloader.add_current_obstacle("draws random numbers")
         return self.real(size)

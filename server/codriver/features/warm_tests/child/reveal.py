@@ -121,7 +121,9 @@ class Revealer:
                     found[name] = real
         return found
 
-    def replaced(self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]) -> tuple[str, str] | None:
+    def replaced_function_obstacle(
+        self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]
+    ) -> tuple[str, str] | None:
         """Return the obstacle if the import would bind functions that were replaced, or None.
 
         If only clocks are replaced, this matters only for a module that holds an original function, because other
@@ -141,15 +143,15 @@ class Revealer:
     ) -> tuple[str, str] | None:
         """Return the reason why a module may not be revealed, as a kind and its subject."""
         return (
-            self.changed_variables(record)
-            or self.changed_file(record)
-            or self.changed_module(name, record, hook)
-            or self.rewriting(name, record, hook)
-            or self.changed_effect(record)
-            or self.replaced(name, record, replaced)
+            self.changed_variables_obstacle(record)
+            or self.changed_file_obstacle(record)
+            or self.changed_module_obstacle(name, record, hook)
+            or self.rewriting_obstacle(name, record, hook)
+            or self.changed_effect_obstacle(record)
+            or self.replaced_function_obstacle(name, record, replaced)
         )
 
-    def changed_variables(self, record: ImportRecord) -> tuple[str, str] | None:
+    def changed_variables_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
         """Compare the environment variables that the import read.
 
         Return the names of those that differ as an obstacle, or None.
@@ -174,7 +176,7 @@ class Revealer:
         }
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
-    def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
+    def changed_file_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
         """Compare the files that the import read, starting with the module's own.
 
         Return one that changed as an obstacle, or None.
@@ -183,7 +185,7 @@ class Revealer:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
-    def changed_module(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+    def changed_module_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
         """Return an obstacle if the import would find another module now, or one that was missing before.
 
         Otherwise, return None.
@@ -215,7 +217,7 @@ class Revealer:
                 return "finder", type(finder).__name__
         return None
 
-    def rewriting(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+    def rewriting_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
         """Return an obstacle if pytest would rewrite the module's assertions differently than before, or None."""
         is_rewritten = record.loader == "AssertionRewritingHook"
         if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
@@ -224,7 +226,7 @@ class Revealer:
             return "rewriting", name
         return None
 
-    def changed_effect(self, record: ImportRecord) -> tuple[str, str] | None:
+    def changed_effect_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
         """Return an obstacle if a side effect of the import would be different now, or None."""
         warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
         loggers = logging.root.manager.loggerDict if logging is not None else {}

@@ -95,7 +95,7 @@ class Plugin:
             if any(match(base) for match in matches) and is_project_file(module_file(module)):
                 yield name
 
-    def add_patterns(self, patterns: list[str]) -> None:
+    def hide_test_modules(self, patterns: list[str]) -> None:
         """Remove loaded test modules from `sys.modules`, because pytest would use them instead of edited files."""
         self.patterns += patterns
         self.saved.update({name: sys.modules.pop(name) for name in self.project_test_modules(patterns)})
@@ -125,11 +125,11 @@ class Plugin:
 
     def pytest_configure(self, config: Any) -> None:
         """Remove test modules, and add files of loaded tests to the files that pytest will collect."""
-        self.add_patterns(config.getini("python_files"))
+        self.hide_test_modules(config.getini("python_files"))
         given = [*config.args, *self.extra]
-        config.args[:] = [item for item in given if not self.is_left_out(config, item)] or given
+        config.args[:] = [item for item in given if not self.is_excluded(config, item)] or given
 
-    def is_left_out(self, config: Any, target: str) -> bool:
+    def is_excluded(self, config: Any, target: str) -> bool:
         """Return whether the project's settings exclude a file from a complete run."""
         file = os.path.realpath(target)
         if [path_in_test_ids(file), COLLECTION_TEST_NAME] not in self.only:
@@ -413,7 +413,7 @@ def run_pytest(
     path = sys.path[:]
     importlib.invalidate_caches()
     try:
-        plugin.add_patterns(["conftest.py"])
+        plugin.hide_test_modules(["conftest.py"])
         with ignore_recent_test_bytecode(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
             given = overriding_options([*names, *targets], match) + (
                 [] if may_have_basilisp_tests(targets) else NO_BASILISP_OPTIONS

@@ -78,14 +78,14 @@ class Connection:
 
     def reply(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send a reply to `message`, after all earlier ones. The reply is dropped if the client has disconnected."""
-        self.push(encode_reply(message, fields))
+        self.send(encode_reply(message, fields))
 
     def reply_failure(self, message: Message, word: str, words: str) -> None:
         """Reply that a request failed, with the status `word` and the message `words`."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
         self.reply(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
-    def push(self, data: Data) -> None:
+    def send(self, data: Data) -> None:
         """Send encoded messages, immediately if possible.
 
         The code that runs next may never release the interpreter lock.
@@ -122,7 +122,7 @@ class Connection:
         except (OSError, IndexError):
             self.close()
 
-    def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
+    def make_sender(self, message: Message, field: str) -> Callable[[str], bool]:
         """Return a function that sends text in a field of a reply to `message`.
 
         That function returns True, or False without sending the text if too much is queued. It raises `OSError` if the

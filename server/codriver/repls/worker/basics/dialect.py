@@ -81,7 +81,7 @@ class Dialect:
         del since_ms, evaluated
         return {}
 
-    def changed_ms(self, code: types.CodeType, mark: int) -> int:
+    def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
         """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if unknown.
 
         The function is identified by its code object and the mark of its code.
@@ -89,7 +89,7 @@ class Dialect:
         del code, mark
         return 0
 
-    def compare_loads(self, make: Callable[[Any, list[str]], Any]) -> Any:
+    def create_load_comparison(self, make: Callable[[Any, list[str]], Any]) -> Any:
         """Return the comparison with fresh imports that `make` creates, or None if the dialect does not support it.
 
         `make` receives the loaded texts and the directories.
@@ -107,12 +107,12 @@ class Dialect:
         """Return the namespace called `name`, or None if it does not exist."""
         raise NotImplementedError
 
-    def new_home(self) -> Any:
+    def create_session_namespace(self) -> Any:
         """Create the first namespace of a separate session."""
         raise NotImplementedError
 
-    def drop_home(self, namespace: Any) -> None:
-        """Forget a namespace that `new_home` created."""
+    def drop_session_namespace(self, namespace: Any) -> None:
+        """Forget a namespace that `create_session_namespace` created."""
 
     def evaluate(self, job: Job) -> None:
         """Run the code of a job and send its values. Errors of the code are raised.
@@ -122,30 +122,30 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+    def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         """Describe a failure as fields (`codriver/error`) and as text."""
         raise NotImplementedError
 
-    def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
+    def error_locals(self, error: BaseException, most: int) -> list[dict[str, Any]]:
         """Return the local variables in the frames of the user's code, each printed in at most `most` characters."""
-        return user_frame_locals(error, most, self.plain_printer, self.local_name)
+        return user_frame_locals(error, most, self.plain_printer, self.source_name)
 
-    def plain_locals_of(self, error: BaseException) -> list[str]:
+    def plain_error_locals(self, error: BaseException) -> list[str]:
         """Return the plain local variables of the frame in which the user's code failed, each as `name=value`."""
-        return plain_frame_locals(error, self.plain_printer, self.local_name)
+        return plain_frame_locals(error, self.plain_printer, self.source_name)
 
-    def local_name(self, name: str) -> str:
+    def source_name(self, name: str) -> str:
         """Return the name of a local variable in the source, or "" if the user did not write it."""
         return name if name.isidentifier() and name[:2] != "__" else ""
 
-    def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+    def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """Print a value within the limits of the request, and describe what was cut.
 
         Printing starts at the element `start`. The description refers to the value by `path`.
         """
         raise NotImplementedError
 
-    def part_at(self, value: Any, path: list[object]) -> Any:
+    def get_part(self, value: Any, path: list[object]) -> Any:
         """Return the part of a value at a path.
 
         Raises:
@@ -153,7 +153,7 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def show_part(self, job: Job) -> None:
+    def send_part(self, job: Job) -> None:
         """Handle the op `codriver/value`, which returns a part of a stored value, or why it is not available."""
         message, number = job.message, None
         path, start = message.get("path") or [], job.message.get("from")
@@ -165,11 +165,11 @@ class Dialect:
                 page = render_display(value, path[0], start if isinstance(start, int) and start > 0 else 0)
                 send_value(job, page, self.display_name(job.session.namespace))
                 return
-            value = self.part_at(value, path)
+            value = self.get_part(value, path)
         except NoSuchPartError as error:
             job.send({"codriver/missing": str(error)})
             return
-        text, cut = self.print(value, job, start if isinstance(start, int) and start > 0 else 0, tuple(path))
+        text, cut = self.print_value(value, job, start if isinstance(start, int) and start > 0 else 0, tuple(path))
         send_value(job, text, self.display_name(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:

@@ -95,7 +95,7 @@ class FrameSpaces:
     def __init__(self) -> None:
         self._of: dict[int, FrameSpace] = {}
 
-    def at(self, number: int, frames: list[types.FrameType]) -> FrameSpace:
+    def space_for_frame(self, number: int, frames: list[types.FrameType]) -> FrameSpace:
         """Return the namespace of a frame.
 
         Raises:

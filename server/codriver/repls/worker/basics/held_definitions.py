@@ -111,7 +111,7 @@ class UndoRecord:
             modules, classes = self._before
             for name, old in modules.items():
                 if sys.modules.get(name, ABSENT) is not old:
-                    self.note_key(name, sys.modules, name, old)
+                    self.record_key(name, sys.modules, name, old)
             made = [class_ for class_ in all_classes() if id(class_) not in classes]
             self._made += [
                 class_
@@ -125,7 +125,7 @@ class UndoRecord:
         if self._is_recording:
             self._steps.append((label, is_current, undo))
 
-    def note_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
+    def record_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
         """Record the previous value of a mapping's key. `old` is `ABSENT` for a new key."""
         new = space.get(key, ABSENT)
 
@@ -137,7 +137,7 @@ class UndoRecord:
 
         self.record_change(label, lambda: space.get(key, ABSENT) is new, undo)
 
-    def note_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
+    def record_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
         """Record the previous value of a class attribute. `old` is `ABSENT` for a new attribute."""
         new = space_of(owner).get(key, ABSENT)
 
@@ -209,19 +209,19 @@ class Snapshot:
             if is_class(value) and defining_module_name(value) == module.__name__
         ]
 
-    def note_changes(self, undo: UndoRecord) -> None:
+    def record_changes(self, undo: UndoRecord) -> None:
         """Record each name whose value has changed since the snapshot, with its previous value."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(name for name in list(space) if name not in self.names)]:
             old = self.names.get(name, ABSENT)
             if space.get(name, ABSENT) is not old:
-                undo.note_key(home + "." + name, space, name, old)
+                undo.record_key(home + "." + name, space, name, old)
         for owner, attributes in self._spaces:
             now = space_of(owner)
             for name in [*attributes, *(name for name in list(now) if name not in attributes)]:
                 old = attributes.get(name, ABSENT)
                 if now.get(name, ABSENT) is not old:
-                    undo.note_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
+                    undo.record_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
 
 
 class UndoRecords:

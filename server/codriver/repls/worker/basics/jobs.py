@@ -138,7 +138,7 @@ class Job:
             self._packed.append(encode_reply(self.message, fields))
             self._push()
 
-    def answer_soon(self, fields: Mapping[str, object]) -> None:
+    def send_soon(self, fields: Mapping[str, object]) -> None:
         """Send a reply soon, in one packet with the end of the evaluation if that follows shortly."""
         with self.shield, self._lock:
             self._pack()
@@ -162,7 +162,7 @@ class Job:
         with self.shield, self._lock:
             self._push()
 
-    def whole_number(self, name: str) -> int:
+    def positive_int_field(self, name: str) -> int:
         """Return the request's field `name`, from 1 to a million, or 1 if it is missing or out of range."""
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
@@ -185,7 +185,7 @@ class Job:
         self._pack()
         packed, self._packed = self._packed, []
         if packed:
-            self.connection.push(b"".join(packed) if len(packed) > 1 else packed[0])
+            self.connection.send(b"".join(packed) if len(packed) > 1 else packed[0])
 
     def _pack(self) -> None:
         """Encode the buffered text as replies."""

@@ -331,7 +331,7 @@ def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bo
         fields["status"] = [OPTION_PREFIX + "truncated"]
     if cut:
         fields["codriver/cut"] = cut
-    job.answer_soon(fields)
+    job.send_soon(fields)
 
 
 MAX_STORED_VALUES = 8

@@ -60,7 +60,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
         try:
             if name == "subscribe":
                 # Frames are sent with the id of this message until the client disconnects.
-                push = connection.pusher(message, EVENTS_FIELD)
+                push = connection.make_sender(message, EVENTS_FIELD)
                 found = subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
             else:
                 found = call_accessor(name, arguments, "null")

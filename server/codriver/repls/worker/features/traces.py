@@ -65,12 +65,14 @@ class recorded:  # noqa: N801  # it is used like a function
         names = message.get(TRACE_FIELD)
         if names is not None or PROFILE_FIELD in message:
             dialect, profiles = self._dialect, PROFILE_FIELD in message
-            self._live = LiveRecording(dialect.roots, names, dialect, profiles=profiles, changed_ms=dialect.changed_ms)
+            self._live = LiveRecording(
+                dialect.roots, names, dialect, profiles=profiles, changed_ms=dialect.last_changed_ms
+            )
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             with self._job.shield:  # the recording must always end
-                self._job.answer_soon({RUN_FIELD: json.dumps(self._live.end())})
+                self._job.send_soon({RUN_FIELD: json.dumps(self._live.end())})
 
 
 class LiveRecording:
@@ -188,7 +190,7 @@ def watch_calls(message: Message, connection: Connection, session: Session) -> N
     """Start or end a watch, on the thread of the connection, so that it does not wait for running code."""
     identity = message.get("watch") or ""
     try:
-        client = Client(connection.pusher(message, WATCHED_CALLS_FIELD))
+        client = Client(connection.make_sender(message, WATCHED_CALLS_FIELD))
         answer = start_or_end_watch(identity, message.get("args") or "{}", client, session.namespace)
         watches_of_client(connection).add(identity)
     except Exception as error:

@@ -221,7 +221,9 @@ class Comparison:
 
         started = thread_time()
         with _gc_disabled():
-            found = Shapes((name,), LOAD_CHECK_TIME_S, mark, MAX_CHECKED_LEAVES).of_module(name, undoable_names(name))
+            found = Shapes((name,), LOAD_CHECK_TIME_S, mark, MAX_CHECKED_LEAVES).describe_module(
+                name, undoable_names(name)
+            )
         self.paused_s += thread_time() - started
         return found
 
@@ -246,7 +248,7 @@ class Comparison:
                 start_thread(self._serve)
             self._condition.notify_all()
 
-    def next_finding(self) -> Finding | None:
+    def pop_finding(self) -> Finding | None:
         """Return a finding that was not delivered yet, or None."""
         with self._condition:
             finding, self._finding = self._finding, None
@@ -260,9 +262,9 @@ class Comparison:
         with self._condition:
             if self._is_awaited or is_patient:
                 self._condition.wait_for(lambda: not self._pending and not self._is_busy, seconds)
-        return self.next_finding()
+        return self.pop_finding()
 
-    def demand(self) -> Finding:
+    def compare_now(self) -> Finding:
         """Compare all reloaded modules now, even if they use libraries whose effects cannot be detected.
 
         Effects that are detected are still refused. Do not call this on the main thread.
@@ -484,7 +486,7 @@ class Comparison:
         with _gc_disabled():
             shapes = Shapes(tuple(edits), IDLE_CHECK_TIME_S)
             for module, names in roots.items():
-                found = shapes.of_module(module, names)
+                found = shapes.describe_module(module, names)
                 after.update(found)
                 if module in edits and edits[module].before is None:
                     before.update(found)  # only new code ran in it

@@ -238,7 +238,7 @@ class Import:
         leaves: dict[str, str] = {}
         for name in names:
             if name not in self._failed and (roots is None or name in roots):
-                leaves.update(shapes.of_module(name, None if roots is None else roots[name]))
+                leaves.update(shapes.describe_module(name, None if roots is None else roots[name]))
         return leaves
 
 

@@ -185,7 +185,7 @@ class Shapes:
         """Whether the time is used up."""
         return thread_time() > self._ends_at
 
-    def of_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
+    def describe_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
         """Return the leaves of a loaded module, or of some of its names."""
         module = sys.modules.get(name)
         if not issubclass(type(module), types.ModuleType):

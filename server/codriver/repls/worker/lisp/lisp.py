@@ -119,7 +119,7 @@ class Lisp(Dialect):
     def display_name(self, namespace: Any) -> str:
         return str(namespace.name)
 
-    def new_home(self) -> Any:
+    def create_session_namespace(self) -> Any:
         """Return the first namespace. As on the JVM, sessions differ only by the namespace that they choose."""
         return self.home
 
@@ -160,7 +160,7 @@ class Lisp(Dialect):
             spaces = session.spaces
             if message.get("test"):
                 frames, spaces = failed_test_frames(session.id)
-            frame = spaces.at(number if isinstance(number, int) else -1, frames)
+            frame = spaces.space_for_frame(number if isinstance(number, int) else -1, frames)
             namespace = self._namespace_of(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
@@ -171,7 +171,7 @@ class Lisp(Dialect):
             if message["op"] == "macroexpand":
                 self._expand(job)
             else:
-                with self._undo_records.around(job):
+                with self._undo_records.record_evaluation(job):
                     self._run(job, frame, is_load=is_load)
             now = {name: self._vars[name].value for name in before}
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
@@ -183,7 +183,7 @@ class Lisp(Dialect):
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
         """Return a form as a function of the local variables of a frame, and their values."""
-        local_values = {name: value for key, value in frame.locals.items() if (name := self.local_name(key))}
+        local_values = {name: value for key, value in frame.locals.items() if (name := self.source_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol
         return lists.l(symbol("fn*"), vectors.v(*map(symbol, local_values)), form), list(local_values.values())
@@ -192,9 +192,9 @@ class Lisp(Dialect):
         message, session = job.message, job.session
         source = message["file" if is_load else "code"]
         job.file = message.get("file-path" if is_load else "file") or f"<eval {next(self._numbers)}>"
-        line = 1 if is_load else job.whole_number("line")
+        line = 1 if is_load else job.positive_int_field("line")
         # Basilisp counts columns from 0.
-        start = {"init_line": line, "init_column": 0 if is_load else job.whole_number("column") - 1}
+        start = {"init_line": line, "init_column": 0 if is_load else job.positive_int_field("column") - 1}
         self._sources.store(job.file, "\n" * (line - 1) + source)
         context = self._compiler.CompilerContext(filename=job.file)
         value, job.form = None, 1
@@ -217,10 +217,10 @@ class Lisp(Dialect):
 
     def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
         """Return a printed value, the name of its namespace, and the description of what was cut."""
-        text, cut = self.print(value, job)
+        text, cut = self.print_value(value, job)
         return text, self.display_name(namespace), cut
 
-    def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+    def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """Print a value. The limits apply only to it, so output of the code itself is never cut."""
         chosen = []
         requested = requested_print_limits(job)
@@ -232,15 +232,15 @@ class Lisp(Dialect):
         bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
         try:
             with self._runtime.bindings(bound):
-                text = self._runtime.lrepr(self._values.slice(value, start, length) if start else value)
+                text = self._runtime.lrepr(self._values.slice_of_value(value, start, length) if start else value)
                 is_cut = "..." in text or (depth is not None and "#" in text)
                 return text, self._values.cut(value, length, depth, start, path) if is_cut else ""
         except Exception as error:
             set_phase(error, "print")
             raise
 
-    def part_at(self, value: Any, path: list[object]) -> Any:
-        return self._values.part_at(value, path)
+    def get_part(self, value: Any, path: list[object]) -> Any:
+        return self._values.get_part(value, path)
 
     def _expand(self, job: Job) -> None:
         """Expand a form once, or until it is not a macro call, or with all inner forms, as the request specifies."""
@@ -296,7 +296,7 @@ class Lisp(Dialect):
         if meta.get("arglists") is not None:
             info["arglists-str"] = "\n".join(self._runtime.lrepr(args) for args in meta["arglists"])
         if info["type"] in ("macro", "var"):
-            info.update({"macro": "true"} if info["type"] == "macro" else self._values.glimpse(var.value))
+            info.update({"macro": "true"} if info["type"] == "macro" else self._values.describe_value(var.value))
         return {key: item for key, item in info.items() if isinstance(item, (str, int))}
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
@@ -358,7 +358,7 @@ class Lisp(Dialect):
             return self._runtime.resolve_var(symbol, namespace)
         return None
 
-    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+    def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         innermost = self._innermost_error(error)
         parts, frames = common_error_fields(innermost, self._words)
         if isinstance(innermost, self._reader.SyntaxError):
@@ -389,7 +389,7 @@ class Lisp(Dialect):
         demunge = importlib.import_module("basilisp.lang.util").demunge
         return demunge(module), demunge(ARITY_NAME_PATTERN.sub("", name))
 
-    def local_name(self, name: str) -> str:
+    def source_name(self, name: str) -> str:
         """Return the name of a local variable in the source. Basilisp numbers and munges names."""
         local_values = re.sub(r"_\d+$", "", name)
         if local_values[:1] in "._" or not local_values:

@@ -40,7 +40,7 @@ class LispUndoRecords(UndoRecords):
         return LispUndoRecord(self._roots, self._namespaces)
 
     @contextlib.contextmanager
-    def around(self, job: Job) -> Iterator[None]:
+    def record_evaluation(self, job: Job) -> Iterator[None]:
         """Record the changes that are made in this context, if the request has an undo record."""
         batch = job.message.get("codriver/hold")
         if not batch:
@@ -54,7 +54,7 @@ class LispUndoRecords(UndoRecords):
         finally:
             with job.shield:
                 undo.end_load()
-                before.note_changes(undo)
+                before.record_changes(undo)
 
 
 class LispUndoRecord(UndoRecord):
@@ -89,7 +89,7 @@ class LispSnapshot:
         self._methods = [(root, _fields_of(root, MULTIMETHOD_FIELDS)) for root in roots if type(root) is multi]
         self._tables = [(root, table, dict(table)) for root in roots if (table := _dispatch_table_of(root)) is not None]
 
-    def note_changes(self, undo: UndoRecord) -> None:
+    def record_changes(self, undo: UndoRecord) -> None:
         """Record the definitions that have changed since the snapshot."""
         for var, was in self._vars:
             _note_fields(undo, str(var.ns.name) + "/" + str(var.name), var, was)
@@ -111,7 +111,7 @@ def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> 
     """Record the changed keys of a mapping, and return whether there are any."""
     changed = [key for key in {**was, **space} if space.get(key, ABSENT) is not was.get(key, ABSENT)]
     for key in changed:
-        undo.note_key("", space, key, was.get(key, ABSENT))
+        undo.record_key("", space, key, was.get(key, ABSENT))
     return bool(changed)
 
 

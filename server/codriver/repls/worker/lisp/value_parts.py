@@ -101,7 +101,7 @@ class LispValues:
         """Return whether a value is a function. Collections and keywords are callable, but do not count."""
         return callable(value) and not self._is_counted_collection(value) and self._module_of(value) not in WORD_MODULES
 
-    def glimpse(self, value: Any) -> dict[str, str]:
+    def describe_value(self, value: Any) -> dict[str, str]:
         """Describe a value by its class, its size, and its text in one line, without running user code."""
         found = {"class": qualified_class_name(type(value))}
         if self._is_counted_collection(value):
@@ -127,7 +127,7 @@ class LispValues:
             parts.append("...")
         return before + " ".join(parts) + after
 
-    def slice(self, value: Any, start: int, length: int) -> Any:
+    def slice_of_value(self, value: Any, start: int, length: int) -> Any:
         """Return `length + 1` elements of a collection from `start` on. Other values are returned unchanged."""
         pairs = iterate_parts(value)
         if pairs is None:
@@ -137,7 +137,7 @@ class LispValues:
             return self._vector([self._vector(list(pair)) for pair in name])
         return self._vector([part for _, part in name])
 
-    def part_at(self, value: Any, path: Iterable[object]) -> Any:
+    def get_part(self, value: Any, path: Iterable[object]) -> Any:
         """Return the part of a value at a path of positions and keys, which may be printed keys.
 
         Raises:

@@ -95,7 +95,7 @@ class CallMonitor:
         }
 
     def _function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
-        found = self._recording.function_of(code, frame)
+        found = self._recording.register_function(code, frame)
         if found.is_requested:
             self._monitoring.set_local_events(self._tool, code, self._local)
         return found
@@ -104,7 +104,7 @@ class CallMonitor:
 
     def _start_callback(self) -> Any:
         recording, stacks, live, function_of = self._recording, self._stacks, self._live, self._function_of
-        functions, calls, printed_arguments = recording.functions, recording.calls, recording.printed_arguments
+        functions, calls, printed_arguments = recording.functions, recording.calls, recording.format_arguments
         disable, frame_at, now, thread_id = (
             self._monitoring.DISABLE,
             FRAME_AT,
@@ -138,7 +138,7 @@ class CallMonitor:
         """Return the callback for a call that returns."""
         functions, short, leave, live = (
             self._recording.functions,
-            self._recording.printer.short,
+            self._recording.printer.short_text,
             self._leave,
             self._live,
         )
@@ -164,7 +164,7 @@ class CallMonitor:
         """Return the callback for a call that yields or awaits."""
         functions, short, leave, live = (
             self._recording.functions,
-            self._recording.printer.short,
+            self._recording.printer.short_text,
             self._leave,
             self._live,
         )
@@ -289,7 +289,7 @@ class CallProfiler:
 
     def _profile_function(self) -> Any:
         """Return the profile function."""
-        functions, function_of = self._recording.functions, self._recording.function_of
+        functions, function_of = self._recording.functions, self._recording.register_function
         on_start, on_end = self._start_callback, self._finish
 
         def profile(frame: types.FrameType, event: str, value: object) -> None:
@@ -319,7 +319,7 @@ class CallProfiler:
             function.is_over = True
             return
         function.count += 1
-        printed_arguments = self._recording.printed_arguments(function, frame)
+        printed_arguments = self._recording.format_arguments(function, frame)
         record = [
             function,
             stack[-1] if stack else None,
@@ -348,7 +348,7 @@ class CallProfiler:
         name = self._current_instruction(function, frame)
         if name.startswith(YIELD_INSTRUCTION_PREFIX) and function.code.co_flags & SUSPENDABLE_FLAGS:
             record[YIELDS] += 1
-            record[RESULT] = self._recording.printer.short(value)
+            record[RESULT] = self._recording.printer.short_text(value)
             return
         del self._live[id(frame)]
         record[END_NS] = time.perf_counter_ns()

@@ -192,9 +192,9 @@ class CallWatch:
         """Why the watch ended; empty until then."""
         self._printer = CallPrinter()
         self._window_ns = self._in_window = 0
-        self.use_code()
+        self.watch_current_code()
 
-    def use_code(self) -> None:
+    def watch_current_code(self) -> None:
         """Watch the code that the function has now."""
         function = self.target.function
         self.code = function.__code__
@@ -232,7 +232,7 @@ class CallWatch:
         self._in_window += 1
         self.matched += 1
         self.open += 1
-        short, hidden = self._printer.short, self._hidden
+        short, hidden = self._printer.short_text, self._hidden
         snapshots = [
             [name, HIDDEN_TEXT if name in hidden else short(values[name])]
             for name in self._function.arguments
@@ -251,11 +251,11 @@ class CallWatch:
             call[ERROR] = self._printer.error(error)
         else:
             made = frame.f_locals.get(self._function.arguments[0]) if self._function.makes else value
-            call[RESULT] = self._printer.short(made)
+            call[RESULT] = self._printer.short_text(made)
         self.open -= 1
         self.queue.put(call)
 
-    def reset_counts(self) -> dict[str, Any]:
+    def pop_counts(self) -> dict[str, Any]:
         """Return the numbers of omitted and failed calls since the last call, without those that are zero."""
         counts = {"omitted": self.omitted, "failed": self.failed, "unsent": self.unsent}
         # Calls that are counted at the same time are reported next time.
@@ -337,7 +337,7 @@ class CallWatches:
         try:
             while not watch.is_over:
                 calls = _waiting(watch.queue)
-                counts = {} if calls else watch.reset_counts()  # in a pause between the calls
+                counts = {} if calls else watch.pop_counts()  # in a pause between the calls
                 if calls or counts:
                     watch.send(calls, counts)
                 elif not watch.client.is_connected():
@@ -348,7 +348,7 @@ class CallWatches:
                 self._remove(watch)
             while calls := _rest(watch.queue):
                 watch.send(calls, {})
-            watch.send([], watch.reset_counts(), is_last=True)
+            watch.send([], watch.pop_counts(), is_last=True)
         except OSError:  # the client has disconnected
             watch.end = watch.end or "disconnected"
         finally:
@@ -365,7 +365,7 @@ class CallWatches:
                 return
             old = watch.code
             try:
-                watch.use_code()
+                watch.watch_current_code()
             except WatchRefusedError as error:
                 watch.end = f"the function was changed: {error}"
             self._update(old)

@@ -47,7 +47,9 @@ class ClassFollowUp:
         if not is_class(kind):
             effects = self._followers.effects(node, text)
             if self._changes.is_affected(effects):
-                self._followers.report_in(text, node, f"it was made with {self._changes.cause(effects)}, which changed")
+                self._followers.report_in_module(
+                    text, node, f"it was made with {self._changes.cause(effects)}, which changed"
+                )
             return
         if (text.name, top) in self._followers.rebuilds.done:
             return
@@ -67,11 +69,11 @@ class ClassFollowUp:
             effects = self._followers.analysis.decorator_effects(node, text.space)
             if self._changes.is_affected(effects):
                 if effects.effect is None and effects.fills <= {id(kind)}:
-                    self._followers.decorate(text, node)
+                    self._followers.apply_decorators_again(text, node)
                 elif effects.effect is None and effects.fills:
                     self._followers.rebuilds.rebuild_filled(text, top, node, effects)
                 else:
-                    self._followers.report_in(
+                    self._followers.report_in_module(
                         text, node, f"its decorators ran with {self._changes.cause(effects)}, which changed"
                     )
         self._follow_body(text, node, kind)
@@ -125,7 +127,7 @@ class ClassFollowUp:
             and hooks & {"__init_subclass__()"}
             and not hooks & {"__new__()", "__prepare__()", "__init__()"}
         ):
-            minimal = self._followers.minimal_of(text)
+            minimal = self._followers.minimal_load_for(text)
             words = {
                 keyword.arg: eval(minimal.compile_node(ast.Expression(keyword.value), "eval"), text.space)
                 for keyword in node.keywords
@@ -138,7 +140,9 @@ class ClassFollowUp:
         if fills_only_itself and can_be_created_again(kind):
             self._make_class(text, node, kind, effects)
         else:
-            self._followers.report_in(text, node, f"it was made with {self._changes.cause(effects)}, which changed")
+            self._followers.report_in_module(
+                text, node, f"it was made with {self._changes.cause(effects)}, which changed"
+            )
         return False
 
     def _is_made_by_library(self, kind: Any) -> bool:
@@ -154,7 +158,7 @@ class ClassFollowUp:
         """Run the statement of a class again, or report why that is not possible."""
         whole = self._followers.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
-            self._followers.report_in(
+            self._followers.report_in_module(
                 text,
                 node,
                 f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again",
@@ -164,7 +168,7 @@ class ClassFollowUp:
         try:
             self._followers.run(text, node)
         except Exception as error:  # an error in user code or a library
-            self._followers.report_in(
+            self._followers.report_in_module(
                 text,
                 node,
                 f"it was made with {self._changes.cause(effects)}, which changed,"
@@ -172,14 +176,14 @@ class ClassFollowUp:
             )
             return
         if text.name != self._followers.name:
-            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
+            self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, kind)
 
     def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         """Update the statements in the body of a class that depend on a change."""
-        minimal = self._followers.minimal_of(text)
+        minimal = self._followers.minimal_load_for(text)
         members: set[str] = set()
         for statement in minimal.nested_statements(node):
-            owner = minimal.class_of(statement.owner)
+            owner = minimal.find_class(statement.owner)
             if owner is None or statement.guard:
                 effects = self._followers.analysis.body_effects([statement.node], text.space, owner or kind)
                 if statement.kind != CLASS and self._changes.is_affected(effects):
@@ -188,7 +192,7 @@ class ClassFollowUp:
                 continue
             if statement.kind == FUNCTION:
                 self._followers.follow_defaults(text, statement.node, owner)
-                self._followers.empty_cache(
+                self._followers.clear_cache(
                     text, space_of(owner).get(statement.node.name), minimal.dotted_name(statement)
                 )
                 self._followers.report_cached(text, statement, owner)
@@ -208,7 +212,7 @@ class ClassFollowUp:
             if is_enum(owner) and statement.kind == VALUE:
                 members.update(assigned_names(statement.node))
             elif effects.effect is not None or (effects.fills and statement.kind == VALUE):
-                self._followers.report_in(
+                self._followers.report_in_module(
                     text,
                     statement.node,
                     f"it was evaluated with {self._changes.cause(effects)}, which changed",
@@ -221,19 +225,19 @@ class ClassFollowUp:
                 return
         if members:
             minimal.make_member_update(node.name + ".", members, node)()
-            self._followers.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
+            self._followers.stays += [(text.name, name, why) for name, why in minimal.pop_not_updated()]
 
     def _assign(self, text: Text, statement: Any, owner: Any) -> None:
         """Assign an attribute of a class again. Keep the previous object if it is equal or can get the new contents."""
         before = {name: space_of(owner).get(name, ABSENT) for name in assigned_names(statement.node)}
         try:
-            self._followers.minimal_of(text).make_attribute_assignment(statement)()
+            self._followers.minimal_load_for(text).make_attribute_assignment(statement)()
         except Exception as error:  # an error in user code
-            self._followers.report_in(
+            self._followers.report_in_module(
                 text,
                 statement.node,
                 f"it fails now: {type(error).__name__}",
-                self._followers.minimal_of(text).dotted_name(statement),
+                self._followers.minimal_load_for(text).dotted_name(statement),
             )
             return
         for name, old in before.items():
@@ -243,4 +247,4 @@ class ClassFollowUp:
             if is_alike(old, new) or self._followers.move_contents(old, new):
                 type.__setattr__(owner, name, old)
             elif text.name != self._followers.name:
-                self._undo.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
+                self._undo.record_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)

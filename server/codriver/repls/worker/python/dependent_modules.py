@@ -47,7 +47,7 @@ class DependentModules:
         """
         if self._importers is None:
             words = set(seeds)
-            self._text.mentioning(words)
+            self._text.statements_mentioning(words)
             found, follows = self._importers_mentioning(words)
             self.words = words
             self.reached = list(found)
@@ -82,7 +82,7 @@ class DependentModules:
                     follows.add(name)
                     text = self._text_of(name)
                     if text is not None:
-                        text.mentioning(words)
+                        text.statements_mentioning(words)
             fresh = words - known
         return found, follows
 

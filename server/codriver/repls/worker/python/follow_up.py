@@ -90,7 +90,9 @@ class Followers:
         self.changes = NameChanges(self.module, minimal.names, drift)
         self.rebuilds = Rebuilds(self, undo)
         self.registrations = Registrations(self.text, self.analysis, self.changes, drift, self.rebuilds.objects)
-        self._dependents = DependentModules(self.text, drift.sources.loads, self.text_of, self._has_module_getattr)
+        self._dependents = DependentModules(
+            self.text, drift.sources.loads, self.source_of_module, self._has_module_getattr
+        )
         self._seeds: set[str] = set()
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
@@ -115,9 +117,9 @@ class Followers:
         if file == self.text.file:
             return self._old if self._is_old else self.text
         name = self._loads.get(file)
-        return None if name is None else self.text_of(name)
+        return None if name is None else self.source_of_module(name)
 
-    def text_of(self, name: str) -> Text | None:
+    def source_of_module(self, name: str) -> Text | None:
         """Return the loaded source of another module, or None if it is unknown."""
         if name == self.name:
             return self.text
@@ -171,7 +173,7 @@ class Followers:
             )
         self._seeds = {seed for seed in self._seeds if seed.isidentifier()}
         is_function_only = all(
-            change.old and change.new and change.some.kind == FUNCTION for change in comparison.changes
+            change.old and change.new and change.current_statement.kind == FUNCTION for change in comparison.changes
         )
         if self._seeds and (not is_function_only or "__dir__" in self.text.space):
             self._seeds |= NAMESPACE_READERS
@@ -179,7 +181,7 @@ class Followers:
             return
         self._seeds |= self._names_filled_by_decorators(self._old, self._seeds)
         pairs = {new.top: old.top for old, new in comparison.same if not new.owner}
-        for top in self.text.mentioning(set(self._seeds)):
+        for top in self.text.statements_mentioning(set(self._seeds)):
             node = self.text.body[top]
             old = self._old.body[pairs[top]] if top in pairs else None
             if old is None:
@@ -207,7 +209,7 @@ class Followers:
             [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
         )
         kinds = [self.text.space.get(name) for name in names] + [
-            self._minimal.class_of(statement.owner) if statement.owner else None
+            self._minimal.find_class(statement.owner) if statement.owner else None
         ]
         related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
         related += [type(each) for each in related]
@@ -220,7 +222,7 @@ class Followers:
         is_growing = True
         while is_growing:
             is_growing = False
-            for top in text.mentioning({*words, *found}):
+            for top in text.statements_mentioning({*words, *found}):
                 node = text.body[top]
                 if top not in seen and isinstance(node, (*FUNCTION_NODES, ast.ClassDef)) and node.decorator_list:
                     seen.add(top)
@@ -273,7 +275,7 @@ class Followers:
 
     def affected_statements(self, text: Text, seeds: set[str]) -> list[int]:
         """Return the positions of the statements that may depend on changes of some names."""
-        return text.mentioning(seeds) if seeds else []
+        return text.statements_mentioning(seeds) if seeds else []
 
     @property
     def seeds(self) -> set[str]:
@@ -320,7 +322,7 @@ class Followers:
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
             if names and self._try_in(text, node) is not text.space.get(names[0], ABSENT):
-                self.report_in(text, node, "it was computed from the names of its module, which changed")
+                self.report_in_module(text, node, "it was computed from the names of its module, which changed")
             return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
@@ -328,7 +330,7 @@ class Followers:
             self._run_or_report(text, node, effects)
             return
         if effects.effect is not None:
-            self.report_in(
+            self.report_in_module(
                 text,
                 node,
                 f"it was evaluated with {self.changes.cause(effects)}, which changed,"
@@ -360,13 +362,13 @@ class Followers:
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
             if not any(self.changes.has_changed(*read) for read in effects.reads):
                 return
-            self.report_in(
+            self.report_in_module(
                 text,
                 node,
                 f"it was computed from {self.changes.cause(effects)}, which changed, and has been used since",
             )
         elif isinstance(node, ast.While):
-            self.report_in(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
+            self.report_in_module(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
 
@@ -387,7 +389,7 @@ class Followers:
         """Return the present value of the first name that a statement binds, if it would bind an equal one now."""
         present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
-            value = eval(self.minimal_of(text).compile_node(ast.Expression(node.value), "eval"), text.space)
+            value = eval(self.minimal_load_for(text).compile_node(ast.Expression(node.value), "eval"), text.space)
         except Exception:  # an error in user code
             return ABSENT
         return present if is_alike(present, value) else value
@@ -400,7 +402,7 @@ class Followers:
         if effects.effect is not None:
             return False
         try:
-            value = bool(eval(self.minimal_of(text).compile_node(ast.Expression(node.test), "eval"), text.space))
+            value = bool(eval(self.minimal_load_for(text).compile_node(ast.Expression(node.test), "eval"), text.space))
         except Exception:  # an error in user code
             return False
         branch = node.body if value else node.orelse
@@ -433,14 +435,14 @@ class Followers:
 
     def run(self, text: Text, node: Any) -> None:
         """Run a statement in its module."""
-        exec(self.minimal_of(text).compile_node(ast.Module([node], []), "exec"), text.space)
+        exec(self.minimal_load_for(text).compile_node(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
         cause = self.changes.cause(effects)
         try:
             self._evaluate(text, node)
         except Exception as error:  # an error in user code
-            self.report_in(
+            self.report_in_module(
                 text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
             )
 
@@ -480,14 +482,14 @@ class Followers:
                 if effects is None or not self.changes.is_affected(effects):
                     continue
                 if effects.effect is not None:
-                    self.report_in(
+                    self.report_in_module(
                         text, node, f"it was imported with {self.changes.cause(effects)}, which changed", bound_name
                     )
                     continue
             try:
                 text.space[bound_name] = getattr(module, alias.name)
             except Exception as error:  # an error in user code
-                self.report_in(text, node, f"its import fails now: {type(error).__name__}", bound_name)
+                self.report_in_module(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
             self._settle(text, bound_name, value)
 
@@ -502,7 +504,7 @@ class Followers:
                 space[name] = old
                 self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
-            self._undo.note_key(f"{text.name}.{name}", space, name, old)
+            self._undo.record_key(f"{text.name}.{name}", space, name, old)
 
     def move_contents(self, old: Any, new: Any) -> bool:
         """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
@@ -521,7 +523,7 @@ class Followers:
                 and bound_name
             ):
                 before = dict(bound_name)
-                self.changes.note_refilled(old, before, fresh)
+                self.changes.record_attribute_changes(old, before, fresh)
                 self._undo.record_change("", lambda: True, lambda: _refill(bound_name, before))
                 _refill(bound_name, fresh)
                 return True
@@ -541,22 +543,24 @@ class Followers:
 
     def _follow_function(self, text: Text, top: int, node: Any) -> None:
         has_defaults = self.follow_defaults(text, node, None)
-        self.empty_cache(text, text.space.get(node.name), node.name)
+        self.clear_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self.analysis.reads_signatures(node, text.space):
-            has_new_types = self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True))
+            has_new_types = self.changes.is_affected(
+                self.analysis.annotation_reads(node, text.space, with_signatures=True)
+            )
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
         """Update the annotations of a function if they depend on a change, and return whether they do."""
-        effects = self.analysis.annotations(node, text.space)
+        effects = self.analysis.annotation_reads(node, text.space)
         if not self.changes.is_affected(effects):
             return False
-        stub = self.minimal_of(text).copy_without_body(node)
+        stub = self.minimal_load_for(text).copy_without_body(node)
         space: dict[str, Any] = {}
         try:
-            exec(self.minimal_of(text).compile_node(ast.Module([stub], []), "exec"), text.space, space)
+            exec(self.minimal_load_for(text).compile_node(ast.Module([stub], []), "exec"), text.space, space)
             made = annotation_attribute(space[node.name])
         except Exception:  # an error in user code
             return True
@@ -575,13 +579,15 @@ class Followers:
             if not self.changes.is_affected(effects):
                 continue
             if effects.effect is not None or effects.fills:
-                self.report_in(text, node, f"a default was computed from {self.changes.cause(effects)}, which changed")
+                self.report_in_module(
+                    text, node, f"a default was computed from {self.changes.cause(effects)}, which changed"
+                )
                 continue
             try:
-                code = self.minimal_of(text).compile_node(ast.Expression(position), "eval")
+                code = self.minimal_load_for(text).compile_node(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # an error in user code
-                self.report_in(text, node, f"a default fails now: {type(error).__name__}")
+                self.report_in_module(text, node, f"a default fails now: {type(error).__name__}")
                 continue
             for function in self.existing_functions(text.file, node):
                 if self._set_default(function, node, position, value):
@@ -589,7 +595,7 @@ class Followers:
                     self.changes.codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
 
-    def empty_cache(self, text: Text, value: Any, name: str) -> None:
+    def clear_cache(self, text: Text, value: Any, name: str) -> None:
         """Clear the cache around a function whose results would be different now."""
         information = getattr(value, "cache_info", None) if type(value) is LRU_CACHE_TYPE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
@@ -606,9 +612,9 @@ class Followers:
         if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
             return
         count = count_instances_with(owner, statement.node.name)
-        name = self.minimal_of(text).dotted_name(statement)
+        name = self.minimal_load_for(text).dotted_name(statement)
         if count and (text.name, name + "()") not in self.changes.codes:
-            self.report_in(text, statement.node, f"{count} instances keep the value that they have cached", name)
+            self.report_in_module(text, statement.node, f"{count} instances keep the value that they have cached", name)
 
     def _set_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         """Set the default value of a parameter, and return whether it has changed.
@@ -641,7 +647,7 @@ class Followers:
         if is_affected and not self.changes.is_affected(effects):
             if effects.effect is None and not effects.fills:
                 return
-            effects.reads |= self.analysis.annotations(node, text.space, with_signatures=True).reads
+            effects.reads |= self.analysis.annotation_reads(node, text.space, with_signatures=True).reads
             for position in (*node.args.defaults, *node.args.kw_defaults):
                 effects.reads |= (
                     self.analysis.body_effects([position], text.space, None).reads if position is not None else set()
@@ -649,15 +655,15 @@ class Followers:
         elif not self.changes.is_affected(effects):
             return
         if effects.effect is not None:
-            self.report_in(
+            self.report_in_module(
                 text,
                 node,
                 f"its decorators ran with {self.changes.cause(effects)}, which changed, and they may act outside",
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
-        elif not self.decorate(text, node):
-            self.report_in(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
+        elif not self.apply_decorators_again(text, node):
+            self.report_in_module(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         """Return whether the decorators of a definition fill no other object."""
@@ -666,7 +672,7 @@ class Followers:
         }
         return effects.fills <= bound_name
 
-    def decorate(self, text: Text, node: Any) -> bool:
+    def apply_decorators_again(self, text: Text, node: Any) -> bool:
         """Apply the decorators of a statement to the existing function or class again.
 
         Return False if the function or class is unknown.
@@ -689,7 +695,7 @@ class Followers:
             if value.__dict__:  # its decorators would add to the attributes that they have set
                 self.run(text, node)
                 return True
-        minimal = self.minimal_of(text)
+        minimal = self.minimal_load_for(text)
         made = [
             eval(minimal.compile_node(ast.Expression(decorator), "eval"), text.space)
             for decorator in node.decorator_list
@@ -698,7 +704,7 @@ class Followers:
             value = decorate(value)
         text.space[node.name] = value
         if text.name != self.name and value is not before:
-            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
+            self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, before)
         return True
 
     def existing_functions(self, file: str, node: Any) -> list[Any]:
@@ -717,7 +723,7 @@ class Followers:
     def are_decorators_of_libraries(self, node: Any) -> bool:
         """Return whether all decorators of a definition come from known libraries, which keep the function itself."""
         called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
-        homes = {self.analysis.library_of(decorator, self.text.space) for decorator in called}
+        homes = {self.analysis.library_name(decorator, self.text.space) for decorator in called}
         return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
 
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
@@ -737,15 +743,15 @@ class Followers:
             function = reference()
             if function is not None and is_in_use(function):
                 self.report_not_updated(name, node, why)
-        for name, node in self.registrations.grown():
-            self.report_in(self.text, node, "what it registered before is not undone", name)
+        for name, node in self.registrations.registered_twice():
+            self.report_in_module(self.text, node, "what it registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
         """Report members of enumerations in other modules that were replaced and are still in use."""
         for name, minimal in list(self._minimals.items()):
             if minimal is not self._minimal:
                 minimal.report_replaced_members()
-                self.stays += [(name, *row) for row in minimal.drain_stays()]
+                self.stays += [(name, *row) for row in minimal.pop_not_updated()]
 
     # Objects that statements fill
 
@@ -772,7 +778,7 @@ class Followers:
             if name[:2] != "__" and name not in written and name not in self.drift.rebound_names(self.name):
                 self._lazy.add(name)
                 del self.text.space[name]
-                self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
+                self._undo.record_key(f"{self.name}.{name}", self.text.space, name, value)
 
     def _has_module_getattr(self) -> bool:
         """Return whether the edited module creates names when they are looked up."""
@@ -808,7 +814,9 @@ class Followers:
             self._seeds |= set(made)
             stars |= {top} if made else set()
         words = {*self._seeds, *self._dependents.words}
-        return sorted({*text.mentioning({*words, *self._names_filled_by_decorators(text, words)}), *forced, *stars})
+        return sorted(
+            {*text.statements_mentioning({*words, *self._names_filled_by_decorators(text, words)}), *forced, *stars}
+        )
 
     def _renamed(self, text: Text) -> set[str]:
         """Return the aliases under which a module imports names that may have changed."""
@@ -831,19 +839,19 @@ class Followers:
             if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
                 current = text.space.get(name, ABSENT)
                 text.space[name] = value
-                self._undo.note_key(f"{text.name}.{name}", text.space, name, current)
+                self._undo.record_key(f"{text.name}.{name}", text.space, name, current)
         for name, value in old.items():
             if name not in new and text.space.get(name, ABSENT) is value and not self._is_bound_again(text, node, name):
                 del text.space[name]
-                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
+                self._undo.record_key(f"{text.name}.{name}", text.space, name, value)
 
-    def follow_late(self, others: list[Text]) -> None:
+    def update_late_dependents(self, others: list[Text]) -> None:
         """Update statements that ran before something they depend on, as with forward references."""
         positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
             circle = {name for name in text.imported_names if positions.get(name, 0) > positions[text.name]}
-            for top in text.mentioning(set(self._seeds)):
+            for top in text.statements_mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
                 if text is self.text and self._minimal.runs_top(top):
@@ -862,15 +870,15 @@ class Followers:
                     if text.space.get(name, ABSENT) is not old or (text.name, name) in self.changes.updated
                 }  # fmt: skip
 
-    def minimal_of(self, text: Text) -> MinimalLoad:
+    def minimal_load_for(self, text: Text) -> MinimalLoad:
         """Return a load that can run statements of a module."""
         if text.name not in self._minimals:
-            self._minimals[text.name] = self._minimal.of_other(text)
+            self._minimals[text.name] = self._minimal.for_other_module(text)
         return self._minimals[text.name]
 
     # Reports
 
-    def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
+    def report_in_module(self, text: Text, node: Any, why: str, name: str = "") -> None:
         """Report a part of a module that was not updated. `why` is the reason."""
         label = name or getattr(node, "name", "") or ", ".join(assigned_names(node)) or text.source.summary(node)
         row = text.name, label, f"line {line_range(node)[0]}: {why}"
@@ -886,7 +894,7 @@ class Followers:
         live: Any = self._try(called) if isinstance(called, ast.Name) else ABSENT
         if type(live) is not types.FunctionType or self._source_of(live) is None:
             return not (
-                only_defaults and self.analysis.library_of(called, self.text.space) in LIBRARIES_IGNORING_DEFAULTS
+                only_defaults and self.analysis.library_name(called, self.text.space) in LIBRARIES_IGNORING_DEFAULTS
             )
         reached = [live]
         for function in reached:
@@ -902,7 +910,7 @@ class Followers:
 
     def report_not_updated(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
-        self.report_in(self.text, node, why, name)
+        self.report_in_module(self.text, node, why, name)
 
 
 class _WithoutBodies(ast.NodeTransformer):

@@ -155,7 +155,7 @@ class Figures:
         self._add([one for one in _changed() if one is not value])
         self._send_displayed(value)
 
-    def show_later(self, value: object) -> bool:
+    def send_later(self, value: object) -> bool:
         """If the value is a figure, send it when the evaluation ends. Return whether it is a figure."""
         figures = sys.modules.get("matplotlib.figure")
         if self._send is None or figures is None or not isinstance(value, figures.Figure):

@@ -226,7 +226,7 @@ class Analysis:
                 return True
         return False
 
-    def library_of(self, node: ast.expr, space: dict[str, Any]) -> str:
+    def library_name(self, node: ast.expr, space: dict[str, Any]) -> str:
         """Return the top-level package of the object that an expression names, or whose method it names."""
         walk = _Walk(self, space, None, Effects(), ())
         value = walk.value(node.value if isinstance(node, ast.Attribute) else node)
@@ -238,7 +238,7 @@ class Analysis:
         home = value.live.__module__ if type(value.live) is types.FunctionType else defining_module_name(kind)
         return str(home).partition(".")[0]
 
-    def annotations(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
+    def annotation_reads(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
         """Return what the annotations of a function read, including the signatures of classes if requested."""
         found = Effects()
         walk = _Walk(self, space, None, found, ())

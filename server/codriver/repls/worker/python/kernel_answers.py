@@ -101,7 +101,7 @@ class KernelAnswers:
             "test": self._test,
         }
         for feature in load_features():
-            self._functions.update(feature.operations(self._sources.changed_ms))
+            self._functions.update(feature.operations(self._sources.last_changed_ms))
         self._examined: tuple[BaseException, BaseException | None] | None = None
         """The error whose frames are being examined, and the last error raised by code evaluated in them."""
         self._spaces = FrameSpaces()
@@ -192,7 +192,7 @@ class KernelAnswers:
         file = f"<frame {number}>"
         tree: Any = compile(code, file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         check_frame_code(tree)
-        space = self._spaces.at(number, _reported_frames(error))
+        space = self._spaces.space_for_frame(number, _reported_frames(error))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
         ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
@@ -265,7 +265,7 @@ class KernelAnswers:
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         names |= {node.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.alias)}
-        return self._drift.edited_modules_used(names, sys.modules["__main__"].__dict__)
+        return self._drift.describe_edited_modules(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
         """Undo the changes of a batch of loads, or with `keep` discard the record of them."""

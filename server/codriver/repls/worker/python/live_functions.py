@@ -58,7 +58,7 @@ class FileCodes:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
         self.read_all = list(_within(self.code))
 
-    def in_lines(self, first: int, last: int) -> list[types.CodeType]:
+    def codes_in_lines(self, first: int, last: int) -> list[types.CodeType]:
         """Return the code objects that start in these lines, in order."""
         return [item for item in self.read_all if first <= item.co_firstlineno <= last]
 
@@ -118,7 +118,7 @@ def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: I
     found: Codes = {}
     for item, other in same:
         if item.kind not in (CLASS, GUARD) or "lines" in item.parts:
-            before, now = old.in_lines(*line_range(item.node)), new.in_lines(*line_range(other.node))
+            before, now = old.codes_in_lines(*line_range(item.node)), new.codes_in_lines(*line_range(other.node))
             if [code.co_name for code in before] == [code.co_name for code in now]:
                 found.update((id(code), (code, heir)) for code, heir in zip(before, now))
     for item, other in changed:
@@ -209,7 +209,7 @@ class LiveCode:
         """Return the generators and coroutines still running a code object of the old source, each with its kind."""
         return self._running.get(id(code), [])
 
-    def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
+    def update_functions(self, codes: Codes, note: Note) -> list[types.FunctionType]:
         """Update each existing function with its new code, and return the functions for which that is not possible."""
         left = []
         if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
@@ -233,7 +233,7 @@ class LiveCode:
             return False
         return bool(code.co_flags & NESTED) or not self.functions_with_code(code)
 
-    def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
+    def clear_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
         """Clear the caches around these functions, and yield the name and number of entries of each that had any."""
         touched = {id(function): function for function in functions}
         for cache in self._caches if touched else ():

@@ -121,7 +121,7 @@ class Load:
         self._data, self._bound, self.is_read = zlib.compress(data, COMPRESSION_LEVEL), None, True
         self.outline = None
         if before is not None and (before.gone or before.data != data):
-            old, new = before.bound(), self.bound()
+            old, new = before.bound_names(), self.bound_names()
             names = {kind for kind in old.kinds if "." not in kind} if old is not None else set()
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
@@ -142,7 +142,7 @@ class Load:
         return None if self._data is None else zlib.decompress(self._data)
 
     @property
-    def packed(self) -> bytes | None:
+    def compressed_source(self) -> bytes | None:
         """The loaded source in compressed form, or None if unknown."""
         return self._data
 
@@ -151,7 +151,7 @@ class Load:
         """The number of bytes used by the compressed source."""
         return len(self._data or b"")
 
-    def bound(self) -> BoundNames | None:
+    def bound_names(self) -> BoundNames | None:
         """Return the names that the source binds, or None if it is unknown."""
         data = self.data if self._bound is None else None
         if data is not None and len(data) <= MAX_PARSED_BYTES:
@@ -287,7 +287,7 @@ class LoadedSources:
         while sum(len(one[2]) for one in self._replaced) > MAX_PREVIOUS_BYTES:
             del self._replaced[0]
 
-    def previous_since(self, when_ms: int) -> dict[str, bytes]:
+    def previous_sources(self, when_ms: int) -> dict[str, bytes]:
         """Return, by file, the source that was loaded at a time in milliseconds, if another one was loaded since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
@@ -295,17 +295,21 @@ class LoadedSources:
                 found.setdefault(file, zlib.decompress(packed))
         return found
 
-    def changed_ms(self, code: types.CodeType, mark: int) -> int:
+    def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
         """Return when a load last changed the code of a function, in ms, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         replaced = replaced[-MAX_COMPARED_SOURCES:]
-        now = next((load.packed for load in self.loads.values() if load.file == file), None) if replaced else None
+        now = (
+            next((load.compressed_source for load in self.loads.values() if load.file == file), None)
+            if replaced
+            else None
+        )
         if now is None or mark not in _marks(file, now).get(name, ()):
             return 0
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
-    def rebind(self, name: str, project_modules: str) -> Callable[[], None] | None:
+    def record_rebinding(self, name: str, project_modules: str) -> Callable[[], None] | None:
         """Record that a load changed the name `project_modules` in another module.
 
         Return a function to undo the record.
@@ -318,7 +322,7 @@ class LoadedSources:
         load.left.remember(project_modules, module_dict(module)[project_modules])
         return lambda: load.left.restore(project_modules, before)
 
-    def renamed(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
+    def record_changed_names(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
         """Remember the names of a module that the load of another one has changed.
 
         `standing` are names that were left alone.

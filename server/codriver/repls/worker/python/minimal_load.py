@@ -199,7 +199,7 @@ class MinimalLoad:
         """The source to load."""
         return self._new
 
-    def of_other(self, text: Any) -> MinimalLoad:
+    def for_other_module(self, text: Any) -> MinimalLoad:
         """Return a load that can run statements of another module, whose source has not changed."""
         return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
@@ -229,7 +229,7 @@ class MinimalLoad:
             if self._new.tree.body[statement.top] is node and statement.node is not node
         ]
 
-    def class_of(self, owner: str) -> Any:
+    def find_class(self, owner: str) -> Any:
         """Return the class for a scope such as `C.` or `C.Inner.`, or None."""
         return self._class(owner)
 
@@ -263,7 +263,7 @@ class MinimalLoad:
         """Return a function that updates members of an enumeration."""
         return self._member_updater(owner, names, node)
 
-    def drain_stays(self) -> list[tuple[str, str]]:
+    def pop_not_updated(self) -> list[tuple[str, str]]:
         """Return and clear the list of parts that were not updated."""
         drained, self.stays[:] = list(self.stays), []
         return drained
@@ -277,19 +277,19 @@ class MinimalLoad:
     @property
     def names(self) -> set[str]:
         """The dotted names of the statements that differ between the sources."""
-        changed = [change.some for change in self.comparison.changes]
+        changed = [change.current_statement for change in self.comparison.changes]
         return {statement.owner + name for statement in changed for name in assigned_names(statement.node)}
 
     @property
     def changes_classes(self) -> bool:
         """Whether a class is changed, apart from the code of its methods."""
         return any(
-            (change.some.owner or change.some.kind == CLASS)
+            (change.current_statement.owner or change.current_statement.kind == CLASS)
             and not (
                 change.old
                 and change.new
-                and change.some.kind == FUNCTION
-                and change.some.node.name != "__subclasshook__"
+                and change.current_statement.kind == FUNCTION
+                and change.current_statement.node.name != "__subclasshook__"
             )
             for change in self.comparison.changes
         )
@@ -301,7 +301,7 @@ class MinimalLoad:
 
     # Without running user code
 
-    def renew(self, followers: Any | None = None) -> list[Step]:
+    def update_functions(self, followers: Any | None = None) -> list[Step]:
         """Update existing functions with their new code, and return the remaining steps in source order."""
         self._followers = followers
         if followers is not None:
@@ -314,13 +314,13 @@ class MinimalLoad:
         with self._reporting_all():
             live = LiveCode(self._file, self._codes[0], self._space)
             codes = match_codes(*self._codes, self.comparison.same, functions)
-            left = {id(function): function for function in live.renew(codes, self._undo.record_change)}
+            left = {id(function): function for function in live.update_functions(codes, self._undo.record_change)}
             self._live = live  # without it, the edited functions are defined again
         if followers is not None:
             with self._reporting_all():
                 followers.find_changes()
         for change in self.comparison.changes:
-            with self._reporting(change.some):
+            with self._reporting(change.current_statement):
                 self._plan(change, left)
         with self._reporting_all():
             for name in self._again:
@@ -328,7 +328,7 @@ class MinimalLoad:
             self._follow_decorators()
             self._plan_dispatchers()
         with self._reporting_all():
-            self.record_emptied += self._live.empty_caches(self._touched) if self._live is not None else []
+            self.record_emptied += self._live.clear_caches(self._touched) if self._live is not None else []
         with self._reporting_all():
             self._detached = list(self._remove_attributes())
         if followers is not None:
@@ -348,7 +348,7 @@ class MinimalLoad:
     @property
     def label(self) -> str:
         """The names that the edit changes, at most three of them."""
-        names = sorted({self.dotted_name(change.some) for change in self.comparison.changes})
+        names = sorted({self.dotted_name(change.current_statement) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 
     def _plan_chains(self, followers: Any) -> None:
@@ -360,11 +360,11 @@ class MinimalLoad:
         for change in self.comparison.changes:
             if change.new is not None and self._runs(change.new):
                 fills = [
-                    followers.rebuilds.fills_of(statement.node, followers.text)
+                    followers.rebuilds.filled_object_ids(statement.node, followers.text)
                     for statement in (change.old, change.new)
                     if statement
                 ]
-                followers.changes.note_filled(set().union(*fills))
+                followers.changes.record_filled(set().union(*fills))
         for name, bindings in changes.items():
             self._plan_refill(bindings, name, followers.text, followers)
         for change in self.comparison.changes:
@@ -395,7 +395,10 @@ class MinimalLoad:
             or (statement.kind in (FUNCTION, CLASS) and not statement.node.decorator_list)
         ):
             return
-        fills = followers.rebuilds.fills_of(statement.node, followers.text) & followers.registrations.named_objects()
+        fills = (
+            followers.rebuilds.filled_object_ids(statement.node, followers.text)
+            & followers.registrations.named_objects()
+        )
         names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(statement.node)]
         for name in names:
             chain = followers.rebuilds.statement_chain(followers.text, name)
@@ -416,7 +419,7 @@ class MinimalLoad:
             return
         is_value = old.kind in (VALUE, OTHER)
         fills = (
-            followers.rebuilds.fills_of(old.node, followers.text)
+            followers.rebuilds.filled_object_ids(old.node, followers.text)
             if is_value
             else followers.effects_of_decorators(old.node, followers.text).fills
         )
@@ -464,16 +467,16 @@ class MinimalLoad:
     def _affected_names(self, change: Change, followers: Any) -> list[str]:
         """Return the names of the module whose objects an edited statement creates or fills."""
         old, new = change.old, change.new
-        if change.some.owner or change.some.kind in (IMPORT, DOCSTRING):
+        if change.current_statement.owner or change.current_statement.kind in (IMPORT, DOCSTRING):
             return []
         if (
-            change.some.kind == FUNCTION
+            change.current_statement.kind == FUNCTION
             and (new is None or id(new.node) not in self._defined)
             and not (new is None and old is not None and old.node.decorator_list)
         ):
             return []
-        if change.some.kind == CLASS and not (
-            change.some.node.decorator_list or (old is not None and old.node.decorator_list)
+        if change.current_statement.kind == CLASS and not (
+            change.current_statement.node.decorator_list or (old is not None and old.node.decorator_list)
         ):
             return []
         found: dict[str, None] = {}
@@ -483,7 +486,7 @@ class MinimalLoad:
                 continue
             if not (statement.kind == FUNCTION and new is None):
                 found.update(dict.fromkeys(_top_names(statement.node)))
-            fills |= followers.rebuilds.fills_of(statement.node, followers.text)
+            fills |= followers.rebuilds.filled_object_ids(statement.node, followers.text)
         for name, value in list(self._space.items()):
             if id(value) in fills and followers.rebuilds.binds_name(followers.text, name):
                 found[name] = None
@@ -501,7 +504,7 @@ class MinimalLoad:
         )
         obstacle = followers.rebuilds.rebuild_obstacle(text, name, chain, planned)
         if isinstance(body[base], (ast.Import, ast.ImportFrom)) and any(
-            id(self._space[name]) in followers.rebuilds.fills_of(statement.node, text)
+            id(self._space[name]) in followers.rebuilds.filled_object_ids(statement.node, text)
             for change in changes
             for statement in (change.old, change.new)
             if statement is not None
@@ -524,7 +527,7 @@ class MinimalLoad:
             self._plan_whole_chain(changes, name, chain, followers)
         else:
             for change in changes:
-                statement = change.some
+                statement = change.current_statement
                 if change.old is not None and change.new is not None and self._has_registered(change, followers):
                     self.stays.append(
                         (statement.name, f"line {line_range(statement.node)[0]}: what it did before is not undone")
@@ -536,7 +539,7 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None:
             return False
-        fills = followers.rebuilds.fills_of(new.node, followers.text)
+        fills = followers.rebuilds.filled_object_ids(new.node, followers.text)
         if new.kind in (FUNCTION, CLASS) and followers.registrations.are_watched(fills):
             return False  # whether they have grown is seen after the load
         if isinstance(old.node, ast.Assign) and isinstance(new.node, ast.Assign) and _is_set_again(old.node, new.node):
@@ -560,12 +563,12 @@ class MinimalLoad:
         followers.rebuilds.forced.update(
             (owner.name, top) for owner, top in chain if owner is not text or top not in planned
         )
-        changed = {change.some.name for change in changes if change.new is None}
+        changed = {change.current_statement.name for change in changes if change.new is None}
         self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE_REASON)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
         """Plan what to do about a difference between the sources."""
-        statement, old, new = change.some, change.old, change.new
+        statement, old, new = change.current_statement, change.old, change.new
         is_function = old is not None and new is not None and old.kind == new.kind == FUNCTION
         has_code = is_function and old is not None and self._has_code(old, left)
         if statement.guard or statement.kind == GUARD:
@@ -637,7 +640,7 @@ class MinimalLoad:
         if followers is None or kind is None:
             return
         values = [statement.node for statement in self._all if statement.owner == owner and statement.kind == VALUE]
-        filled = sorted({name for node in values for name in followers.registrations.filled_in_class(node, kind)})
+        filled = sorted({name for node in values for name in followers.registrations.names_filled_in_class(node, kind)})
         if filled:
             self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
 
@@ -666,7 +669,7 @@ class MinimalLoad:
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
         """Plan what to do about a difference inside an `if`, `try` or other guard."""
-        statement, new = change.some, change.new
+        statement, new = change.current_statement, change.new
         if new is None:
             self._remove(statement)
         elif not (has_code and set(change.parts) <= {BODY, DOCSTRING}):
@@ -740,7 +743,7 @@ class MinimalLoad:
         followers = self._followers
         if followers is None or statement.kind != VALUE:
             return False
-        filled = followers.registrations.filled_in_class(statement.node, kind)
+        filled = followers.registrations.names_filled_in_class(statement.node, kind)
         line = line_range(statement.node)[0]
         later = [
             each.node
@@ -749,11 +752,11 @@ class MinimalLoad:
         ]
         edited = {id(change.new.node) for change in self.comparison.changes if change.old and change.new}
         is_counted_twice = id(statement.node) in edited or any(
-            followers.registrations.filled_in_class(each, kind) for each in later
+            followers.registrations.names_filled_in_class(each, kind) for each in later
         )
         if filled and is_counted_twice:
             self.stays.append((self.dotted_name(statement), f"making it again changes {', '.join(filled)} again"))
-        is_added: bool = followers.registrations.adds_to_class(statement.node, kind)
+        is_added: bool = followers.registrations.fills_class_collection(statement.node, kind)
         return is_added
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
@@ -781,13 +784,17 @@ class MinimalLoad:
 
     def _forget_moved(self, change: Change) -> None:
         """Remove names bound by a statement that has moved to another guard, unless another statement binds them."""
-        if change.old is None or change.old.guard == change.some.guard:
+        if change.old is None or change.old.guard == change.current_statement.guard:
             return
-        for name in _names_bound(change.some.node) if change.old.kind == IMPORT else [change.some.name]:
+        for name in (
+            _names_bound(change.current_statement.node)
+            if change.old.kind == IMPORT
+            else [change.current_statement.name]
+        ):
             others = [
                 statement
                 for statement in self._all
-                if statement.node is not change.some.node
+                if statement.node is not change.current_statement.node
                 and not statement.owner
                 and name in assigned_names(statement.node)
             ]
@@ -923,7 +930,7 @@ class MinimalLoad:
                     self._defined[id(statement.node)] = statement
                     self.stays[:] = [row for row in self.stays if row != (statement.name, SIGNATURE_USED_REASON)]
             if self._followers is not None:
-                self._followers.changes.note_update(self._module.__name__, owner + name)
+                self._followers.changes.record_update(self._module.__name__, owner + name)
 
     def _dispatcher_of(self, statement: Statement) -> str:
         """Return the name of the `singledispatchmethod` in which a method is registered, or ""."""
@@ -969,12 +976,12 @@ class MinimalLoad:
         """Set the docstring of the module, or of the class `kind`, to that in a syntax node."""
         text = node.value.value if node is not None else None
         if kind is None:
-            self._undo.note_key("", space, "__doc__", space.get("__doc__"))
+            self._undo.record_key("", space, "__doc__", space.get("__doc__"))
             space["__doc__"] = text
         elif is_class(kind):
             before = space_of(kind).get("__doc__")
             type.__setattr__(kind, "__doc__", text)
-            self._undo.note_attribute("", kind, "__doc__", before)
+            self._undo.record_attribute("", kind, "__doc__", before)
 
     # Steps that run user code
 

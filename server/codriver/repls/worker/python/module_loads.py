@@ -129,7 +129,7 @@ class ModuleLoad:
             return None
         if max(len(self._text), len(data)) > MAX_PARSED_BYTES:
             return None
-        standing, bound = self._drift.rebound_names(name), load.bound()
+        standing, bound = self._drift.rebound_names(name), load.bound_names()
         definitions = {
             attribute for attribute in standing if bound is not None and bound.kinds.get(attribute) == DEFINITION
         }
@@ -139,7 +139,7 @@ class ModuleLoad:
         except PARSE_ERRORS:
             return None
         except Exception as error:
-            self.note_failure(explain_unfollowed_change(error) + "; the whole file ran")
+            self.report_failure(explain_unfollowed_change(error) + "; the whole file ran")
             return None
         if not minimal.is_possible:
             return None
@@ -149,9 +149,9 @@ class ModuleLoad:
         self._standing = {attribute: standing[attribute] for attribute in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)
         try:
-            steps = minimal.renew(self._followers)
+            steps = minimal.update_functions(self._followers)
         except Exception as error:
-            self.note_failure(explain_unfollowed_change(error) + "; the whole file ran")
+            self.report_failure(explain_unfollowed_change(error) + "; the whole file ran")
             self._minimal = self._followers = None
             return None
         if minimal.changes_classes:
@@ -166,27 +166,27 @@ class ModuleLoad:
             return ABSENT
         self._is_followed = True
         others: list[Text] = []
-        with Reporting(self.note_failure):
+        with Reporting(self.report_failure):
             followers.forget_lazy_names()
-        with Reporting(self.note_failure):
+        with Reporting(self.report_failure):
             others = followers.other_sources()
-        with Reporting(self.note_failure):
+        with Reporting(self.report_failure):
             self._renew(module, name, self._snapshot)
         for text in others:
             before, standing = dict(text.space), self._drift.rebound_names(text.name)
-            with Reporting(functools.partial(self.note_failure, text=text)):
+            with Reporting(functools.partial(self.report_failure, text=text)):
                 for top in followers.dependent_statements(text):
-                    with Reporting(functools.partial(followers.report_in, text, text.body[top])):
+                    with Reporting(functools.partial(followers.report_in_module, text, text.body[top])):
                         followers.follow(text, top)
-            with Reporting(functools.partial(self.note_failure, text=text)):
+            with Reporting(functools.partial(self.report_failure, text=text)):
                 self.renewed += update_remaining_objects(text.module, before, self._undo, self._drift.closures)
                 self.renewed += self._renew_importers(text.module, text.name, before)
-                self._sources.renamed(text.name, standing)
-        with Reporting(self.note_failure):
-            followers.follow_late(others)
-        with Reporting(self.note_failure):
+                self._sources.record_changed_names(text.name, standing)
+        with Reporting(self.report_failure):
+            followers.update_late_dependents(others)
+        with Reporting(self.report_failure):
             followers.report_grown()
-        with Reporting(self.note_failure):
+        with Reporting(self.report_failure):
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
             kinds = [
                 value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
@@ -196,7 +196,7 @@ class ModuleLoad:
                 clear_subclass_caches(self._sources.loads)
         return ABSENT
 
-    def note_failure(self, why: str, text: Text | None = None) -> None:
+    def report_failure(self, why: str, text: Text | None = None) -> None:
         """Report that what depends on the edit was not updated, in this module or in that of `text`."""
         name = text.name if text is not None else self._name or self._home.__name__
         label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
@@ -220,7 +220,7 @@ class ModuleLoad:
                 else []
             )
             self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
-        snapshot.note_changes(self._undo)
+        snapshot.record_changes(self._undo)
         self.renewed += update_remaining_objects(module, names, self._undo, self._drift.closures)
         self.renewed += self._renew_importers(module, name, names)
 
@@ -230,10 +230,10 @@ class ModuleLoad:
         self._undo.end_load(name or self._home.__name__)
         if module is None or name is None:
             if self._snapshot is not None:
-                self._snapshot.note_changes(self._undo)
+                self._snapshot.record_changes(self._undo)
             return
         loads, before = self._sources.loads, self._sources.loads.get(name)
-        with Reporting(self.note_failure):
+        with Reporting(self.report_failure):
             self._change(module, name, has_failed=has_failed)
         if not has_failed:
             self._sources.record_load(name, module, self._path, self._text, self._standing)
@@ -245,11 +245,11 @@ class ModuleLoad:
             self._minimal.close()
         for row in self.renewed:
             if row["kind"] == "renewed" and "of" not in row:
-                undo = self._sources.rebind(row["module"], row["name"])
+                undo = self._sources.record_rebinding(row["module"], row["name"])
                 if undo is not None:
                     self._undo.record_change("", lambda: True, undo)
         if name in loads:
-            self._undo.note_key("", loads, name, ABSENT if before is None else before)
+            self._undo.record_key("", loads, name, ABSENT if before is None else before)
 
     def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         """Record the changes of the load, and update what depends on it."""
@@ -257,7 +257,7 @@ class ModuleLoad:
             self._end_new_module(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
             if has_failed and not self._is_followed:
-                self._snapshot.note_changes(self._undo)
+                self._snapshot.record_changes(self._undo)
             if not has_failed:
                 if not self._is_followed:
                     self._renew(module, name, self._snapshot)
@@ -306,7 +306,7 @@ class ModuleLoad:
                 undo = names.get(attribute, ABSENT)
                 if undo is not ABSENT and undo is not new and any(undo is old for old in olds):
                     names[attribute] = new
-                    self._undo.note_key(other + "." + attribute, names, attribute, undo)
+                    self._undo.record_key(other + "." + attribute, names, attribute, undo)
                     others.setdefault(other, {})[attribute] = [undo], new
                     yield {"module": other, "name": attribute, "kind": "renewed"}
             waiting += others.items()
@@ -360,13 +360,13 @@ class ModuleLoad:
                 modules[name] = self._before
             return
         if self._before is ABSENT:  # otherwise the snapshot covers this value
-            self._undo.note_key(name, modules, name, self._before)
+            self._undo.record_key(name, modules, name, self._before)
         parent, _, child = name.rpartition(".")
         if parent:
             space = modules[parent].__dict__
             before = space.get(child, ABSENT)
             setattr(modules[parent], child, module)
-            self._undo.note_key(name, space, child, before)
+            self._undo.record_key(name, space, child, before)
 
 
 def _is_import(path: str, name: str) -> bool:

@@ -96,7 +96,7 @@ class Text:
             return _lambda_at_columns(self._lambdas.get(code.co_firstlineno, []), code)
         return found
 
-    def mentioning(self, names: set[str]) -> list[int]:
+    def statements_mentioning(self, names: set[str]) -> list[int]:
         """Return the positions of statements that may have read one of the names, directly or through other names.
 
         Names bound by these statements are added to `names`.

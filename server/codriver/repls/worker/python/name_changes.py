@@ -85,7 +85,7 @@ class NameChanges:
             self.public_before[name] = copy_all_names(self.before[name])
             self.remember_classes(module)
 
-    def note_filled(self, fills: set[int]) -> None:
+    def record_filled(self, fills: set[int]) -> None:
         """Record that some objects were filled again, and treat the names of these objects as changed."""
         for name in [*self._drift.sources.loads] if fills else ():
             module = sys.modules.get(name)
@@ -100,14 +100,14 @@ class NameChanges:
                 if is_filled:
                     self._filled.add((name, attribute))
 
-    def note_refilled(self, value: object, before: dict[str, Any], now: dict[str, Any]) -> None:
+    def record_attribute_changes(self, value: object, before: dict[str, Any], now: dict[str, Any]) -> None:
         """Record which attributes of an object have other values than before."""
         names = {*before, *now}
         changed = {name for name in names if not is_alike(before.get(name, ABSENT), now.get(name, ABSENT))}
         known = self.refilled.get(id(value), set())
         self.refilled[id(value)] = None if known is None else known | changed
 
-    def note_update(self, module: str, name: str) -> None:
+    def record_update(self, module: str, name: str) -> None:
         """Record that the object of a name was changed in place."""
         self.updated.add((module, name))
 

@@ -104,7 +104,7 @@ class Python(Dialect):
     def display_name(self, namespace: types.ModuleType) -> str:
         return "user" if namespace is self.home else namespace.__name__
 
-    def new_home(self) -> types.ModuleType:
+    def create_session_namespace(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
         # The new module can read the names of the first one, but its own assignments are separate.
         module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_unshared_value)
@@ -116,7 +116,7 @@ class Python(Dialect):
         stored = self._user_values.get("__main__", self)
         return name == "_" and self.home.__dict__.get("_") is stored
 
-    def drop_home(self, namespace: types.ModuleType) -> None:
+    def drop_session_namespace(self, namespace: types.ModuleType) -> None:
         sys.modules.pop(namespace.__name__, None)
         self._user_values.pop(namespace.__name__, None)
 
@@ -163,7 +163,7 @@ class Python(Dialect):
             self._run_steps(job, steps, module, frame, has_value=has_value)
         finally:
             names = {name for code, _, _ in steps for name in code.co_names}
-            job.edited = self._drift.edited_modules_used(names, module.__dict__)
+            job.edited = self._drift.describe_edited_modules(names, module.__dict__)
 
     def _run_steps(
         self,
@@ -190,7 +190,7 @@ class Python(Dialect):
                 self._figures.send_all(value)
             if not is_expression:
                 continue
-            is_later = not is_last and not job.is_concurrent and has_value and self._figures.show_later(value)
+            is_later = not is_last and not job.is_concurrent and has_value and self._figures.send_later(value)
             displayed = self._display(value, job, with_images=not is_later) if has_value else None
             if value is not None and not job.is_concurrent:
                 session.last[:] = [value, *session.last[:2]]
@@ -225,7 +225,7 @@ class Python(Dialect):
         try:
             is_in_frame = job.message["op"] == FRAME_OP
             flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
+            for number, node in enumerate(self._parse(source, job.file, job.positive_int_field("line")), 1):
                 job.form = number
                 if is_in_frame:
                     check_frame_code(node)
@@ -268,7 +268,7 @@ class Python(Dialect):
         try:
             steps = None if message.get("codriver/how") == "whole" else load.plan_steps()
             if load_check is not None and (steps is None or steps):
-                with Reporting(load.note_failure):
+                with Reporting(load.report_failure):
                     load_check.before()
             if steps is None:
                 space = space if load.module is None else load.module.__dict__
@@ -279,14 +279,14 @@ class Python(Dialect):
                 job.lines = [step.line for step in steps]
                 value = [ABSENT, *[found for step in steps if (found := step.act()) is not ABSENT]][-1]
             if value is not ABSENT:
-                displayed = self.print(value, job)
+                displayed = self.print_value(value, job)
             self._figures.send_all(value)
             has_failed = False
         finally:
             with job.shield:  # the changes must be recorded even after an interrupt
                 load.finish(has_failed=has_failed)
         if load_check is not None:
-            with Reporting(load.note_failure):
+            with Reporting(load.report_failure):
                 load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MAX_RENEWED_ROWS]
         sensitive_texts.notify_seam_of_load()
@@ -337,7 +337,7 @@ class Python(Dialect):
             raise
         return self._print(value, job, with_images=with_images)
 
-    def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+    def print_value(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         return self._print(value, job, start, path)
 
     def _print(
@@ -355,7 +355,7 @@ class Python(Dialect):
             raise
         return text, printer.cuts.describe()
 
-    def part_at(self, value: object, path: list[object]) -> object:
+    def get_part(self, value: object, path: list[object]) -> object:
         return get_part(value, path)
 
     def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
@@ -380,13 +380,13 @@ class Python(Dialect):
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
         """See `Dialect.previous_sources`."""
-        return {**self._drift.sources_of_evaluated(evaluated), **self._loaded.previous_since(since_ms)}
+        return {**self._drift.sources_of_rebound_modules(evaluated), **self._loaded.previous_sources(since_ms)}
 
-    def changed_ms(self, code: types.CodeType, mark: int) -> int:
+    def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
         """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if no load did."""
-        return self._loaded.changed_ms(code, mark)
+        return self._loaded.last_changed_ms(code, mark)
 
-    def compare_loads(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
+    def create_load_comparison(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
         self._comparison = make(self._loaded, self.roots)
         return self._comparison
 
@@ -408,7 +408,7 @@ class Python(Dialect):
         renewed, self._renewed = self._renewed, []
         return [*renewed, *self._drift.find_differences(root, only)]
 
-    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+    def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         parts, frames = common_error_fields(error)
         lines = [frame.lineno or 1 for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
         if parts["phase"] == "read":
@@ -426,8 +426,8 @@ class Python(Dialect):
             text = "".join(displayed.format())
         if job.lines and lines:
             job.form = _form_at(lines[0], job.lines)
-        if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):
-            parts["column"] += job.whole_number("column") - 1
+        if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.positive_int_field("line")):
+            parts["column"] += job.positive_int_field("column") - 1
         return parts, text
 
 
@@ -441,7 +441,7 @@ def _frame_of(job: Job) -> FrameSpace | None:
     if job.message["op"] != FRAME_OP:
         return None
     session, number = job.session, job.message.get("frame")
-    return session.spaces.at(number if isinstance(number, int) else -1, error_frames(session.error))
+    return session.spaces.space_for_frame(number if isinstance(number, int) else -1, error_frames(session.error))
 
 
 def _new_module(name: str) -> types.ModuleType:

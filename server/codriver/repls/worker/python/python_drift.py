@@ -145,7 +145,7 @@ class Drift:
         if load.is_rewritten:
             return
         different = changed_names(module_dict(module), load.left)
-        bound = load.bound() if different else None
+        bound = load.bound_names() if different else None
         for attribute, (value, compared) in different.items():
             if compared is None or bound is None:
                 if value is not ABSENT and is_evaluated(value):
@@ -267,7 +267,7 @@ class Drift:
             visit(name, frozenset())
         return [(name, sources[name].file) for name in ordered if name != first]
 
-    def edited_modules_used(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
+    def describe_edited_modules(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
         """Describe the modules used by code with these names whose files were edited since they were loaded.
 
         Only the files of these modules are checked. No user code is run.
@@ -309,7 +309,7 @@ class Drift:
             if attribute in found
         }
 
-    def sources_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
+    def sources_of_rebound_modules(self, evaluated: str) -> dict[str, bytes]:
         """Return the loaded source, by file, of each module with a rebound name that the evaluated code mentions."""
         words = set(re.findall(r"\w+", evaluated))
         found: dict[str, bytes] = {}

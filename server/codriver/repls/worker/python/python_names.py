@@ -555,7 +555,7 @@ class SharedNames(Names):
             del self[name]
         self.update(shared)
 
-    def shared(self) -> dict[str, Any]:
+    def shared_names(self) -> dict[str, Any]:
         """Return the names of `home` that can be read through this object, with their values."""
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
@@ -571,7 +571,7 @@ class SharedNames(Names):
         return vars(builtins)[name]
 
     def __repr__(self) -> str:
-        return f"<the builtins, and {len(self.shared())} shared names>"
+        return f"<the builtins, and {len(self.shared_names())} shared names>"
 
 
 def module_dict(module: Any) -> dict[str, Any]:
@@ -587,5 +587,5 @@ def usable_names(module: types.ModuleType) -> dict[str, Any]:
     """Return every name that code in a module can use, with its value."""
     space_name = module_dict(module)
     names = space_name.get("__builtins__")
-    shared = names.shared() if type(names) is SharedNames else {}
+    shared = names.shared_names() if type(names) is SharedNames else {}
     return {**vars(builtins), **shared, **space_name}

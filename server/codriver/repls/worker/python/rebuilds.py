@@ -50,7 +50,7 @@ class Rebuilds:
         """Return the statements of one module that bind, delete or fill the objects."""
         found = []
         is_plain_object = not objects or all(key in CONSTANT_IDS for key in objects)
-        for top in text.mentioning(set(words)):
+        for top in text.statements_mentioning(set(words)):
             node = text.body[top]
             if (
                 not names.isdisjoint(names_bound_by(node))
@@ -58,13 +58,13 @@ class Rebuilds:
                 or (
                     not is_plain_object
                     and not isinstance(node, (ast.Import, ast.ImportFrom))
-                    and self.fills_of(node, text) & objects
+                    and self.filled_object_ids(node, text) & objects
                 )
             ):
                 found.append((text, top))
         return found
 
-    def fills_of(self, node: Any, text: Text) -> set[int]:
+    def filled_object_ids(self, node: Any, text: Text) -> set[int]:
         """Return the ids of the existing objects that a statement fills."""
         effects = self._followers.effects(node, text)
         found = set(effects.fills)
@@ -73,7 +73,7 @@ class Rebuilds:
             found |= {id(text.space.get(argument.id)) for argument in call.args[:1] if isinstance(argument, ast.Name)}
         return found
 
-    def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
+    def other_filled_ids(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
         """Return the other named objects that a statement fills, or None if it may have external effects."""
         node = text.body[top]
         effects = self._followers.effects(node, text)
@@ -110,7 +110,7 @@ class Rebuilds:
         self.done.add((text.name, top))
         node = text.body[top]
         if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
-            self._followers.decorate(text, node)
+            self._followers.apply_decorators_again(text, node)
         else:
             self.forget_names_set_by_globals(text, node)
             before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
@@ -125,7 +125,7 @@ class Rebuilds:
                 ):
                     self.preserve_identity(text, name, old)
                 if text.name != self._followers.name:
-                    self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+                    self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:
@@ -136,7 +136,7 @@ class Rebuilds:
         """Evaluate again the names whose objects a statement fills, or report them."""
         names = [
             (owner, name)
-            for owner in (text, *self.homes(text))
+            for owner in (text, *self.edited_modules(text))
             for name, value in list(owner.space.items())
             if id(value) in effects.fills and type(value) is not types.ModuleType
         ]
@@ -147,11 +147,11 @@ class Rebuilds:
                 seen.add(key)
                 self.rebuild_name(owner, name, text, top, effects)
         if not seen:
-            self._followers.report_in(
+            self._followers.report_in_module(
                 text, node, f"it ran with {self._followers.changes.cause(effects)}, which changed"
             )
 
-    def homes(self, text: Text) -> list[Text]:
+    def edited_modules(self, text: Text) -> list[Text]:
         """Return the edited module in a list, or [] if `text` is itself the edited one."""
         return [self._followers.text] if text.name != self._followers.name else []
 
@@ -171,7 +171,7 @@ class Rebuilds:
         obstacle = self.rebuild_obstacle(text, name, chain)
         node = at.body[top]
         if obstacle:
-            self._followers.report_in(
+            self._followers.report_in_module(
                 at, node, f"it ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}", name
             )
             return
@@ -188,7 +188,7 @@ class Rebuilds:
                 continue  # it runs because it was edited
             if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
                 if any(
-                    self.fills_of(module_text.body[position], module_text) & objects
+                    self.filled_object_ids(module_text.body[position], module_text) & objects
                     for module_text, position in chain[1:]
                 ):
                     return "another module makes the object"
@@ -201,7 +201,7 @@ class Rebuilds:
                 if effects.effect is not None or effects.fills - objects:
                     return f"line {node.lineno} makes the object"
                 continue
-            others = self.others_filled(owner, top, objects)
+            others = self.other_filled_ids(owner, top, objects)
             if others is None or not self._include_others(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
                 return f"line {line_range(node)[0]}{where} would run again: {owner.source.summary(node)}"
@@ -253,7 +253,7 @@ class Rebuilds:
             elif is_first:
                 before = {name: owner.space.get(name, ABSENT) for name in names_bound_by(owner.body[top])}
                 if isinstance(owner.body[top], (*FUNCTION_NODES, ast.ClassDef)):
-                    self._followers.decorate(owner, owner.body[top])
+                    self._followers.apply_decorators_again(owner, owner.body[top])
                 else:
                     self._followers.run(owner, owner.body[top])
                 for name, old in before.items():
@@ -271,7 +271,7 @@ class Rebuilds:
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif text.name != self._followers.name and new is not old:
-            self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+            self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
     def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
         """Remove the names that a statement has added to the module by `globals()`, before the statement runs again."""
@@ -291,7 +291,7 @@ class Rebuilds:
         for name, value in list(text.space.items()):
             if name[:2] != "__" and name not in written and name not in standing and "*" not in written:
                 del text.space[name]
-                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
+                self._undo.record_key(f"{text.name}.{name}", text.space, name, value)
 
 
 def is_setattr(node: Any) -> bool:

@@ -120,7 +120,7 @@ class Recording:
     """The recorded calls of one run. Only recorders change it.
 
     `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, given its
-    code and mark, like `Dialect.changed_ms`.
+    code and mark, like `Dialect.last_changed_ms`.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Recording:
         self.first_thread = threading.get_ident()
         self.notes: list[str] = []
 
-    def function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
+    def register_function(self, code: types.CodeType, frame: types.FrameType) -> Function:
         """Register a function that is called for the first time."""
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
@@ -153,9 +153,9 @@ class Recording:
         self.functions[id(code)] = found
         return found
 
-    def printed_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
+    def format_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
         """Return the texts of the arguments when a call starts."""
-        values, short, names = frame.f_locals, self.printer.short, function.arguments
+        values, short, names = frame.f_locals, self.printer.short_text, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # Use the form of a Lisp call, as `Function.pair_with_parameters` in the server expects.
@@ -172,7 +172,7 @@ class Recording:
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
         """Return the text of the result of a call, or of the new object for a call of `__init__`."""
-        return self.printer.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
+        return self.printer.short_text(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
         """Return the recording: `functions`, `calls` in the order in which they started, `threads` and `notes`.
@@ -218,7 +218,7 @@ class Recording:
         """Return the names of a function's parameters, in Lisp as a list for this arity with `&` before the rest."""
         if not self._is_lisp or self._dialect is None:
             return list(function.arguments)
-        names = [self._dialect.local_name(argument) or argument for argument in function.arguments]
+        names = [self._dialect.source_name(argument) or argument for argument in function.arguments]
         if function.code.co_flags & VARIABLE:
             names.insert(-1, "&")
         return [names]
@@ -305,7 +305,7 @@ class CallPrinter:
         """
         self._is_secret: dict[str, bool] = {}
 
-    def short(self, value: Any) -> str:
+    def short_text(self, value: Any) -> str:
         """Return a short text for any value."""
         if self._printer is not None:
             return self._printed(value, self._printer)
@@ -361,7 +361,7 @@ class CallPrinter:
         if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
             return self._collection(value, kind, level)
         if value is None or kind is int or kind is bool or kind is float or kind is complex:
-            return self.short(value)
+            return self.short_text(value)
         return self._object(value, kind, level)
 
     def _collection(self, value: Any, base: Any, level: int) -> str:

@@ -129,7 +129,7 @@ class Registrations:
         fills = self._registered_by(node, self._changes.before[self._text.name])
         return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
 
-    def filled_in_class(self, node: Any, kind: Any) -> list[str]:
+    def names_filled_in_class(self, node: Any, kind: Any) -> list[str]:
         """Return the names of other objects that a statement in a class body fills."""
         fills = self._analysis.body_effects([node], self._text.space, kind).fills - {id(kind)}
         found = self._targets_of_registrations()
@@ -137,7 +137,7 @@ class Registrations:
             name for name, value in self._text.space.items() if id(value) in fills and id(value) in found
         )  # fmt: skip
 
-    def adds_to_class(self, node: Any, kind: Any) -> bool:
+    def fills_class_collection(self, node: Any, kind: Any) -> bool:
         """Return whether a value in a class body adds something to a collection of the class."""
         within = {id(value) for value in space_of(kind).values() if issubclass(type(value), REGISTRY_TYPES)} | {
             id(kind)
@@ -214,7 +214,7 @@ class Registrations:
         """Return whether a class is from a module of the workspace."""
         return defining_module_name(kind) in self._drift.sources.loads
 
-    def grown(self) -> Iterator[tuple[str, Any]]:
+    def registered_twice(self) -> Iterator[tuple[str, Any]]:
         """Yield the name and statement of each edited definition that is now registered twice."""
         watched, self._watched = self._watched, []
         for name, node, registry, size in watched:

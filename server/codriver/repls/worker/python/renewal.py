@@ -115,7 +115,7 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: Un
             pair = pairs.get(id(value))
             if pair is not None and pair[0] is value:
                 other.__dict__[attribute] = pair[1]
-                undo.note_key(name + "." + attribute, other.__dict__, attribute, value)
+                undo.record_key(name + "." + attribute, other.__dict__, attribute, value)
                 yield {"module": name, "name": attribute, "kind": "renewed"}
 
 

@@ -75,7 +75,7 @@ class Change:
         self.parts: tuple[str, ...] = () if old is None or new is None else _parts_that_differ(old, new)
 
     @property
-    def some(self) -> Statement:
+    def current_statement(self) -> Statement:
         """The statement in the new source, or in the old one if it was removed."""
         found = self.new or self.old
         assert found is not None  # noqa: S101  # a change always has a statement
@@ -101,7 +101,7 @@ class SourceText:
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
         return words if len(words) <= MAX_LINE_CHARACTERS else words[:MAX_LINE_CHARACTERS] + "…"
 
-    def segments(self) -> list[str]:
+    def statement_sources(self) -> list[str]:
         """Return the text of each top-level statement, or "" for a statement that shares a line with another."""
         spans = [line_range(node) for node in self.tree.body]
         found = []
@@ -118,7 +118,7 @@ class SourceText:
         A top-level statement whose lines are in `shared` is not split into parts, because the other source has it too.
         """
         known = frozenset(shared)
-        segments = self.segments() if known else itertools.repeat("")
+        segments = self.statement_sources() if known else itertools.repeat("")
         found: list[Statement] = []
         for top, (node, segment) in enumerate(zip(self.tree.body, segments)):
             if segment and segment in known:
@@ -188,7 +188,7 @@ class Comparison:
 
 def compare(old: SourceText, new: SourceText) -> Comparison:
     """Compare two versions of a file."""
-    shared = {*old.segments()} & {*new.segments()} - {""}
+    shared = {*old.statement_sources()} & {*new.statement_sources()} - {""}
     before, now = old.statements(shared), new.statements(shared)
     waiting: dict[Key, list[Statement]] = {}
     for statement in before:
@@ -215,13 +215,13 @@ def difference_rows(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """
     changes, moved = comparison.changes, comparison.moved
     whole = {
-        change.some.name + "."
+        change.current_statement.name + "."
         for change in changes
-        if change.some.kind == CLASS and (change.old is None or change.new is None)
+        if change.current_statement.kind == CLASS and (change.old is None or change.new is None)
     }
-    has_guard = any(change.some.kind == GUARD for change in changes)
+    has_guard = any(change.current_statement.kind == GUARD for change in changes)
     for change in changes:
-        name = change.some.name
+        name = change.current_statement.name
         if any(name.startswith(owner) for owner in whole):
             continue
         if change.old is None:

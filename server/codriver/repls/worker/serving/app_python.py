@@ -40,7 +40,7 @@ class AppFigures(Figures):
     def send_all(self, value: object = None) -> None:
         """Do nothing."""
 
-    def show_later(self, _value: object) -> bool:
+    def send_later(self, _value: object) -> bool:
         """Return False, because the image of every value is sent immediately."""
         return False
 

@@ -144,7 +144,7 @@ class EmbeddedRepl(Server):
         """Remove the port file, restore the streams, and stop accepting connections."""
         atexit.unregister(self._release)
         self._release()
-        self._output.give_back()
+        self._output.restore_streams()
         self.port = 0
         if self._listener is not None:
             with contextlib.suppress(OSError):

@@ -82,7 +82,7 @@ class Server:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = RequestThreads()
-        self._comparison: Comparison | None = dialect.compare_loads(partial(Comparison, is_unasked=compares))
+        self._comparison: Comparison | None = dialect.create_load_comparison(partial(Comparison, is_unasked=compares))
         self._open: list[Job] = []
         """The running and queued jobs, in the order in which they were received."""
         self.at_first: list[Callable[[], object]] = []
@@ -203,7 +203,7 @@ class Server:
     def _clone(self, message: Message, connection: Connection, session: Session) -> None:
         clone = self._new_session()
         clone.is_apart = bool(message.get("codriver/apart"))
-        clone.namespace = self._dialect.new_home() if clone.is_apart else session.namespace
+        clone.namespace = self._dialect.create_session_namespace() if clone.is_apart else session.namespace
         connection.reply(message, {"new-session": clone.id, "status": ["done"]})
 
     def _close(self, message: Message, connection: Connection, session: Session) -> None:
@@ -211,7 +211,7 @@ class Server:
             self._sessions.pop(session.id, None)
             self._dialect.stored_values.drop(session.id)
             if session.is_apart:
-                self._dialect.drop_home(session.namespace)
+                self._dialect.drop_session_namespace(session.namespace)
         connection.reply(message, {"status": ["done", "session-closed"]})
 
     def _ls_sessions(self, message: Message, connection: Connection, _session: Session) -> None:
@@ -319,7 +319,7 @@ class Server:
                     found = (
                         comparison.wait(wait_ms / 1000, is_patient=bool(message.get("patient")))
                         if isinstance(wait_ms, int)
-                        else comparison.demand()
+                        else comparison.compare_now()
                     )
             except Exception as error:
                 connection.reply_failure(message, "failed", f"{type(error).__name__}: {error}")
@@ -345,7 +345,7 @@ class Server:
         """Return the local variables of the session's last error. This runs no user code."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else DEFAULT_LOCAL_CHARACTERS
-        fields = [] if session.error is None else self._dialect.locals_of(session.error, most)
+        fields = [] if session.error is None else self._dialect.error_locals(session.error, most)
         connection.reply(message, {"locals": fields, "status": ["done"]})
 
     # On the main thread
@@ -393,7 +393,7 @@ class Server:
     def _evaluate(self, job: Job) -> None:
         """Evaluate a job, depending on its op."""
         if job.message["op"] == "codriver/value":
-            self._dialect.show_part(job)
+            self._dialect.send_part(job)
         else:
             self._dialect.evaluate(job)
 
@@ -404,7 +404,7 @@ class Server:
         if not job.is_started:
             return
         with self._comparison or contextlib.nullcontext():
-            self._output.begin_concurrent(job)
+            self._output.set_concurrent_job(job)
             error = self._interrupts_of(job).run_interruptibly(job, lambda: self._run_with_features(job))
             if not job.is_abandoned:
                 self._conclude(job, error)
@@ -439,7 +439,7 @@ class Server:
         """Return the field with the findings of comparisons since the last reply, if any."""
         if self._comparison is None or job.message["op"] not in ("eval", "load-file"):
             return {}
-        finding = self._comparison.next_finding()
+        finding = self._comparison.pop_finding()
         return {} if finding is None else {"codriver/fresh": json.dumps(finding)}
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
@@ -467,7 +467,7 @@ class Server:
         fields: list[tuple[dict[str, Any], str]] = []
         # The message may be created by user code, which may fail again or never end.
         failure = self._interrupts_of(job).run_interruptibly(
-            job, lambda: fields.append(self._dialect.explain(error, job))
+            job, lambda: fields.append(self._dialect.describe_failure(error, job))
         )
         if not fields:
             name = type(error).__name__
@@ -477,7 +477,7 @@ class Server:
         parts, text = fields[0]
         if job.form:
             parts["form"] = job.form
-        if seen := self._dialect.plain_locals_of(error):
+        if seen := self._dialect.plain_error_locals(error):
             parts["locals"] = seen
         self._show(job, error, text)
         name = parts["type"]

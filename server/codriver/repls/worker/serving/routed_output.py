@@ -121,7 +121,7 @@ class RoutedOutput(Output):
         CURRENT_JOB.set(job)
         self.capture_streams()
 
-    def begin_concurrent(self, job: Job) -> None:
+    def set_concurrent_job(self, job: Job) -> None:
         """Set the job of the current context, and route its output."""
         self.set_job(job)
 
@@ -132,7 +132,7 @@ class RoutedOutput(Output):
             if not isinstance(now, Router) or now.captured is not captured:
                 setattr(sys, name, Router(now, captured, self.current_job))
 
-    def give_back(self) -> None:
+    def restore_streams(self) -> None:
         """Restore the program's streams, unless other code has wrapped them since."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)

@@ -234,7 +234,7 @@ class Output:
         self.last_job = job
         self.capture_streams()
 
-    def begin_concurrent(self, job: Job) -> None:
+    def set_concurrent_job(self, job: Job) -> None:
         """Capture output of this thread, and of threads that it starts, for `job`."""
         setattr(threading.current_thread(), JOB_ATTRIBUTE, job)
         self.capture_streams()
