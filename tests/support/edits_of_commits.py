@@ -1,6 +1,6 @@
 """Edits in the form of commits to public libraries, each reduced to the part that a load has to get right."""
 
-from edit_cases import edits_of
+from edit_cases import edits_of, with_expected
 
 PAGER = """\
 import contextlib, functools
@@ -75,4 +75,90 @@ TYPE_EDITS = edits_of(
         )
     ],
 )
-ALL = [*PAGER_EDITS, *TYPE_EDITS]
+PARAMETERS = """\
+import abc, typing as t
+V = t.TypeVar('V')
+class Parameter(t.Generic[V], abc.ABC):
+    name: str
+    def convert(self, value):
+        return value
+    def __class_getitem__(cls, params):
+        return super().__class_getitem__(params)
+class Text(Parameter[str]):
+    name = 'text'
+class Number(Parameter[int]):
+    name = 'number'
+    def convert(self, value):
+        return int(value)
+class Choice(Parameter[str]):
+    name = 'choice'
+    def __init__(self, *choices):
+        self.choices = choices
+TEXT: t.Final[Text] = Text()
+NUMBER = Number()
+SIZES = Choice('s', 'm')
+KINDS = {'text': TEXT, 'number': NUMBER}
+def of(kind=TEXT):
+    return kind
+"""
+USING = """\
+from m import NUMBER, SIZES, TEXT
+TABLE = {NUMBER: 'n', TEXT: 't'}
+BOTH = [TEXT, SIZES]
+"""
+KEPT = (
+    "m.KINDS['text'] is m.TEXT", "n.TEXT is m.TEXT, n.NUMBER is m.NUMBER, n.SIZES is m.SIZES", "m.of() is m.TEXT",
+    "n.TABLE[m.NUMBER], n.TABLE[m.TEXT]", "n.BOTH[0] is m.TEXT, n.BOTH[1] is m.SIZES", "type(m.TEXT) is m.Text",
+    "[type(one) is m.Choice for one in n.BOTH]", "m.SIZES.choices", "m.TEXT.name, m.NUMBER.convert('1')", "HELD[0] is m.TEXT",
+)  # fmt: skip
+PARAMETER_EDITS = edits_of(
+    "parameters",
+    PARAMETERS,
+    [
+        ("how a class is subscripted", "getitem__(params)", "getitem__((params,))", KEPT),
+        (
+            "no subscription of its own",
+            "    def __class_getitem__(cls, params):\n        return super().__class_getitem__(params)\n",
+            "",
+            KEPT,
+        ),
+        ("slots of a class", "    name = 'text'\n", "    __slots__ = ()\n    name = 'text'\n", KEPT),
+        ("an argument of a kept object", "'s', 'm'", "'s', 'l'", KEPT),
+        ("another base", "class Text(Parameter[str])", "class Text(Parameter[bytes])", KEPT),
+    ],
+    others={"n": USING},
+    hold="HELD = [m.TEXT]",
+)
+POINTS = """\
+from dataclasses import dataclass
+class Point:
+    __slots__ = ('x', 'y', 'label')
+    def __init__(self, x, y=0):
+        self.x, self.y = x, y
+@dataclass(frozen=True)
+class Size:
+    __slots__ = ('width',)
+    width: int
+class Stamp(int):
+    def __init__(self, value):
+        self.value = value
+SCALE = 2
+ORIGIN = Point(SCALE)
+LARGE = Size(SCALE * 100)
+FIRST = Stamp(SCALE)
+"""
+POINT_EDITS = edits_of(
+    "points",
+    POINTS,
+    [
+        (name, old, new, ("HELD[0] is m.ORIGIN", "HELD[1] is m.LARGE", "m.ORIGIN.x, m.ORIGIN.y", "m.LARGE.width", "int(m.FIRST), m.FIRST.value", "hasattr(m.ORIGIN, 'label')"))
+        for name, old, new in [
+            ("a scale", "SCALE = 2", "SCALE = 3"),
+            ("a slot that was empty", "self.x, self.y = x, y", "self.x, self.y, self.label = x, y, 'a'"),
+            ("a slot that is empty now", "self.x, self.y = x, y", "self.x = x"),
+            ("a slot more", "('x', 'y', 'label')", "('x', 'y', 'label', 'z')"),
+        ]
+    ],
+    hold="HELD = [m.ORIGIN, m.LARGE]",
+)  # fmt: skip
+ALL = with_expected([*PAGER_EDITS, *TYPE_EDITS, *PARAMETER_EDITS, *POINT_EDITS], reported=["points: a slot more"])

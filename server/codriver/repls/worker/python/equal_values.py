@@ -9,11 +9,12 @@ import types
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
 from .bound_names import is_plain_value
 from .pure_calls import is_immutable_kind
-from .python_names import attribute_dict
+from .python_names import attribute_dict, instance_dict_of
 from .renewal import is_same_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 MAX_VALUE_NESTING = 50
@@ -38,7 +39,16 @@ CACHE_ATTRIBUTES = {
 DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
 """Modules whose objects do not change after their creation, except that libraries cache results in them."""
 
+HEAP_TYPE_FLAG = 1 << 9
+"""The flag of classes that are created at run time, unlike those of the interpreter. Source: `Include/object.h`."""
+_size_of: Any = type.__dict__["__basicsize__"].__get__
+_flags_of: Any = type.__dict__["__flags__"].__get__
+
 CONSTANT_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
+
+
+class _Plain:
+    """A class whose instances only have attributes."""
 
 
 def is_equal_without_caches(first: Any, other: Any) -> bool:
@@ -107,7 +117,32 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
         except Exception:  # the comparison is not defined
             return False
     state, fresh = _state_of(first, has_cached=has_cached), _state_of(other, has_cached=has_cached)
+    if has_cached and state is None and fresh is None:
+        return has_only_attributes(first)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
+
+
+def has_only_attributes(value: object) -> bool:
+    """Return whether an instance stores nothing but attributes in its dictionary."""
+    return instance_dict_of(value) is not None and not stores_more(order_of(type(value)))
+
+
+def stores_more(bases: Iterable[Any]) -> bool:
+    """Return whether the instances of some classes store more than attributes, as those of `int` and `list` do."""
+    return any(
+        base is not object and (not _flags_of(base) & HEAP_TYPE_FLAG or _size_of(base) > _size_of(_Plain))
+        for base in bases
+    )
+
+
+def slots_of(kind: Any) -> list[tuple[str, Any]]:
+    """Return the names and descriptors of the slots of a class and its bases."""
+    return [
+        (name, slot)
+        for base in order_of(kind)
+        for name, slot in space_of(base).items()
+        if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__")
+    ]
 
 
 def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

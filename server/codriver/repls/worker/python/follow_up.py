@@ -9,6 +9,7 @@ else is reported by name and line.
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
 import copy
 import functools
@@ -17,12 +18,12 @@ import sys
 import types
 import weakref
 
-from ..basics.held_definitions import ABSENT, is_class, order_of, qualified_name, space_of
+from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
-from .equal_values import is_alike, is_equal_without_caches
+from .equal_values import has_only_attributes, is_alike, is_equal_without_caches, slots_of, stores_more
 from .holders import is_in_use
 from .import_effects import Analysis, code_position_name
 from .live_functions import annotation_attribute, count_instances_with
@@ -66,6 +67,9 @@ LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 """Libraries whose decorators do not read the values of defaults."""
 NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 """Functions that return the names of a module."""
+ADDING_METHODS = frozenset({"add", "append", "appendleft"})
+"""Methods of collections that add an object without reading anything but its hash."""
+ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
 LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
 
@@ -326,6 +330,8 @@ class Followers:
             return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
+        if self._has_added_same_objects(text, node):
+            return
         if self._is_only_setter(text, node):
             self._run_or_report(text, node, effects)
             return
@@ -424,6 +430,28 @@ class Followers:
         ]  # fmt: skip
         return given.effect is None and not given.fills and not others
 
+    def _has_added_same_objects(self, text: Text, node: Any) -> bool:
+        """Return whether a statement added objects to a collection that still are the same objects."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        function = call.func if isinstance(call, ast.Call) and not call.keywords else None
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(function, ast.Attribute)
+            or function.attr not in ADDING_METHODS
+        ):
+            return False
+        if not isinstance(function.value, ast.Name) or self.changes.is_affected(self.effects(function.value, text)):
+            return False
+        if type(text.space.get(function.value.id)) not in ADDED_TO_TYPES:
+            return False
+        before = self.changes.before.get(text.name, {})
+        for argument in call.args:
+            name = argument.id if isinstance(argument, ast.Name) else ""
+            value = text.space.get(name, ABSENT)
+            if value is ABSENT or value is not before.get(name, ABSENT) or not _is_hashed_by_identity(value):
+                return False
+        return True
+
     def _is_store(self, node: Any, text: Text) -> bool:
         """Return whether an assignment sets attributes or items that still exist as the same objects."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -498,6 +526,8 @@ class Followers:
         space = text.space
         new = space.get(name, ABSENT)
         if new is not old and old is not ABSENT and new is not ABSENT:
+            if self._adopt_class(old, new):
+                self.changes.updated.add((text.name, name))
             if is_alike(old, new):
                 space[name] = old
             elif self.move_contents(old, new):
@@ -505,6 +535,20 @@ class Followers:
                 self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
             self._undo.record_key(f"{text.name}.{name}", space, name, old)
+
+    def _adopt_class(self, old: Any, new: Any) -> bool:
+        """Give an object the class of the one that would replace it, if that class was created again."""
+        before, now = type(old), type(new)
+        if before is now or defining_module_name(before) not in self._loads.values() or is_enum(before):
+            return False
+        if (defining_module_name(before), qualified_name(before)) != (defining_module_name(now), qualified_name(now)):
+            return False
+        try:
+            object.__setattr__(old, "__class__", now)
+        except TypeError:  # the memory layouts differ
+            return False
+        self._undo.record_change("", lambda: True, lambda: object.__setattr__(old, "__class__", before))
+        return True
 
     def move_contents(self, old: Any, new: Any) -> bool:
         """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
@@ -514,20 +558,32 @@ class Followers:
             self.replace_contents(old, new)
             return True
         kind = type(old)
-        if kind.__module__ in self._loads.values() and not is_enum(kind) and "__slots__" not in space_of(kind):
-            bound_name, fresh = instance_dict_of(old), instance_dict_of(new)
-            if (
-                type(bound_name) is dict
-                and type(fresh) is dict
-                and not any(base in REGISTRY_TYPES for base in order_of(kind))
-                and bound_name
-            ):
-                before = dict(bound_name)
-                self.changes.record_attribute_changes(old, before, fresh)
-                self._undo.record_change("", lambda: True, lambda: _refill(bound_name, before))
-                _refill(bound_name, fresh)
-                return True
-        return False
+        bases = order_of(kind)
+        if (
+            defining_module_name(kind) not in self._loads.values()
+            or is_enum(kind)
+            or any(base in REGISTRY_TYPES for base in bases)
+        ):
+            return False
+        slots = slots_of(kind)
+        attributes, fresh = instance_dict_of(old), instance_dict_of(new)
+        if stores_more(base for base in bases if defining_module_name(base) not in self._loads.values()):
+            return False
+        if not slots and not attributes and not has_only_attributes(old):
+            return False
+        if refers_to_function(fresh or [_slot_value(slot, new) for _, slot in slots], new):
+            return False  # its attributes have bound methods or other references to itself
+        values = {name: (slot, _slot_value(slot, old), _slot_value(slot, new)) for name, slot in slots}
+        before = {**(attributes or {}), **{name: value[1] for name, value in values.items()}}
+        now = {**(fresh or {}), **{name: value[2] for name, value in values.items()}}
+        self.changes.record_attribute_changes(old, before, now)
+        for slot, previous, value in values.values():
+            self._undo.record_change("", lambda: True, functools.partial(_set_slot, slot, old, previous))
+            _set_slot(slot, old, value)
+        if type(attributes) is dict and type(fresh) is dict:
+            self._undo.record_change("", lambda: True, functools.partial(_refill, attributes, dict(attributes)))
+            _refill(attributes, fresh)
+        return True
 
     def replace_contents(self, old: Any, new: Any) -> None:
         """Replace the contents of a list, dict or set by those of another."""
@@ -962,6 +1018,28 @@ def _are_classes_of_same_name(first: Any, other: Any) -> bool:
 def _is_setter(node: Any) -> bool:
     """Return whether an expression names a setter of the `logging` style."""
     return isinstance(node, ast.Attribute) and node.attr[:3] == "set" and node.attr[3:4].isupper()
+
+
+def _is_hashed_by_identity(value: object) -> bool:
+    """Return whether the hash of an object does not depend on its contents, or it has none."""
+    found = next(space_of(base)["__hash__"] for base in order_of(type(value)) if "__hash__" in space_of(base))
+    return found is None or found is object.__hash__
+
+
+def _slot_value(slot: Any, owner: object) -> Any:
+    """Return the value in a slot of an object, or ABSENT if it is empty."""
+    try:
+        return slot.__get__(owner)
+    except AttributeError:
+        return ABSENT
+
+
+def _set_slot(slot: Any, owner: object, value: object) -> None:
+    """Set or empty a slot of an object, without calling its `__setattr__`."""
+    if value is not ABSENT:
+        slot.__set__(owner, value)
+    elif _slot_value(slot, owner) is not ABSENT:
+        slot.__delete__(owner)
 
 
 def _refill(old: Any, new: Any) -> None:
