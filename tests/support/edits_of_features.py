@@ -1497,9 +1497,6 @@ ALL = with_expected(
     ],
     false=[
         "dispatchers: a default by a constant",
-        "dispatchers: a registered lambda",
-        "protocols: an abstract method more",
-        "protocols: a property that is no longer abstract",
         "logs: a child's name",
         "arguments: a subcommand's argument",
         "contexts: a value",

@@ -6,6 +6,7 @@ methods of classes are looked up in their dictionaries.
 
 from __future__ import annotations
 
+import abc
 import ast
 import builtins
 import contextlib
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_OBJECT = object()
 """Stands for an object that is not known."""
+ABC_REGISTER: Any = vars(abc.ABCMeta)["register"]
+"""The method that registers a virtual subclass. It does not read the attributes of the abstract class."""
 ATTRIBUTE_SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 """Functions that set or delete attributes of their first argument."""
 NO_ROOTS: Roots = frozenset()
@@ -898,7 +901,7 @@ class _Walk:
             self.found.reads.add((str(defining_module_name(live)), f"{qualified_name(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
         of_meta = _unbound_attribute(type(live), name) if found is UNKNOWN_OBJECT else UNKNOWN_OBJECT
-        if of_meta is not UNKNOWN_OBJECT and name not in space_of(type):
+        if of_meta is not UNKNOWN_OBJECT and name not in space_of(type) and of_meta is not ABC_REGISTER:
             self._read_whole(live)
             self._read_attribute(type(live), name)
             if type(of_meta) is property and self._is_of_project(of_meta.fget):

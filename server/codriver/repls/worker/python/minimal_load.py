@@ -658,10 +658,24 @@ class MinimalLoad:
         return bool(names) and not isinstance(statement.node, ast.AugAssign)
 
     def _is_replaced(self, statement: Statement) -> bool:
-        """Return whether a removed statement set something that another statement sets now."""
-        olds = _setter_target(statement.node)
-        positions = [_setter_target(new.node) for new in _added(self.comparison.changes)]
-        return bool(olds) and olds in positions
+        """Return whether a removed statement set something that one other statement sets now."""
+        target = self._setter_target(statement.node)
+        added = [self._setter_target(new.node) for new in _added(self.comparison.changes)]
+        return (
+            bool(target)
+            and target in added
+            and [self._setter_target(other.node) for other in self._all].count(target) == 1
+        )
+
+    def _setter_target(self, node: Any) -> str:
+        """Return what a statement sets or registers in a dispatcher, as text, or "" for other statements."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        function = call.func if isinstance(call, ast.Call) and len(call.args) == 2 and not call.keywords else None
+        if isinstance(call, ast.Call) and isinstance(function, ast.Attribute) and function.attr == "register":
+            live = self._space.get(function.value.id) if isinstance(function.value, ast.Name) else None
+            if type(live) is types.FunctionType and type(live.__dict__.get("registry")) is types.MappingProxyType:
+                return comparable_dump([function, call.args[0]])
+        return _setter_target(node)
 
     def _binds_once(self, owner: str, name: str) -> bool:
         """Return whether an attribute of a class is not bound anywhere else, in its body or by another statement."""
