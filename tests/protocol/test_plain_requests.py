@@ -297,7 +297,7 @@ async def test_requests_that_are_not_plain_go_to_the_sdk():
 
 def test_repeated_handshakes_use_no_more_memory():
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
-    results = SimpleNamespace(initialized=lambda _client: None)
+    results = SimpleNamespace(mark_initialized=lambda _client: None)
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
