@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.editing.import_graph import ImportGraph
-from codriver.tools.acts.affected_tests import _find_related_tests, test_targets
+from codriver.tools.acts.affected_tests import _find_related_tests, targets_for_files
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_tests_are_named_after_the_file_or_its_package(tmp_path, changed, files,
     for file in (changed, *files):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
-    found = [name for _, name in test_targets(tmp_path, [tmp_path / changed])]
+    found = [name for _, name in targets_for_files(tmp_path, [tmp_path / changed])]
     expected = [file for file in files[:2] if file.endswith(changed[-3:])] if names is None else names
     assert sorted(found) == sorted(expected)
 
@@ -61,13 +61,13 @@ def test_lisp_tests_are_named_after_the_namespace_or_the_file(tmp_path, changed,
     for file, namespace in (changed, *files.items()):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"(ns {namespace})\n\n(deftest one (is true))\n")
-    assert [name for _, name in test_targets(tmp_path, [tmp_path / changed[0]])] == names
+    assert [name for _, name in targets_for_files(tmp_path, [tmp_path / changed[0]])] == names
 
 
 def test_an_unrecognized_lisp_test_file_runs_by_its_namespace(tmp_path):
     file = tmp_path / "test_core.lpy"
     file.write_text("(ns tests.test-core (:require [basilisp.test :as t]))\n\n(t/deftest one (t/is true))\n")
-    assert test_targets(tmp_path, [file]) == ((file, "tests.test-core"),)
+    assert targets_for_files(tmp_path, [file]) == ((file, "tests.test-core"),)
 
 
 @pytest.mark.parametrize(("source", "test"), [("cljc", "clj"), ("clj", "cljc"), ("clj", "clj")])

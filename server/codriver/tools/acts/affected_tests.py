@@ -182,7 +182,7 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
     if python:
         files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_tests_among(graph.importers(python, files, workspace), files))
-    named = test_targets(workspace, changed)
+    named = targets_for_files(workspace, changed)
     lisp = {name: path for path, name in named if path.suffix != PYTHON_SUFFIX}
     for path in changed:
         if path.suffix in LISP_SUFFIXES:
@@ -412,7 +412,7 @@ async def describe_new_failures(call: Call, who: str, *, wait_s: float) -> str:
     changed, settings = services.ledger.edits.pop(who), services.live.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
-    targets = await services.work.files.run(call.client, partial(test_targets, services.workspace, changed))
+    targets = await services.work.files.run(call.client, partial(targets_for_files, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
     lines: list[str] = []
     for path, namespace in targets:
@@ -452,7 +452,7 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
         return None
 
 
-def test_targets(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
+def targets_for_files(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
     """Return the tests of changed files, found by the names of files and namespaces. Blocks."""
     found = {name: path for path in changed for name in _targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
