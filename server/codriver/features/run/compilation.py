@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +34,8 @@ def compile_for_run(run: Run, copy: Path) -> None:
 
     The current process gets a low priority.
     """
-    os.nice(PRIORITY)
+    if sys.platform != "win32":
+        os.nice(PRIORITY)
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and find_process(run.pid) is not None:
         for process in select_run_processes(find_processes(), str(run.directory), (run.pid, run.ticks)):
