@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Scope(Enum):
-    """What the name means at some point in the code."""
+    """What a name refers to at a position in the code."""
 
     GLOBAL = "global"
     LOCAL = "local"

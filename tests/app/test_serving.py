@@ -152,7 +152,7 @@ def test_an_image_in_a_result_becomes_content(client):
 def test_an_image_beyond_the_limit_is_replaced_by_a_note(client):
     code = "'data:image/png;base64,' + 'A' * 16_000 + ' and data:image/gif;base64,BBBB tail'"
     answer = client.call("evaluate_code", code=code, maxImages=0)
-    first, second = ("get_evaluation with part image-1 gives it", "get_evaluation with part image-2 gives it")
+    first, second = ("get_evaluation with part image-1 returns it", "get_evaluation with part image-2 returns it")
     assert answer["result"] == (
         f"'<<image-1 left out: image/png, 12 KB; {first}>> and <<image-2 left out: image/gif, 1 KB; {second}>> tail'"
     )

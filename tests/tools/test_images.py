@@ -172,7 +172,7 @@ def test_images_beyond_the_size_limit_are_retained_and_sent_one_by_one(client):
     )
     fields, images = call_with_images(client, code)
     assert len(images) == 1
-    assert "part image-2 gives it" in str(fields["values"])
+    assert "part image-2 returns it" in str(fields["values"])
     later = call_with_images(client, tool="get_evaluation", evaluationId=fields["evaluationId"], part="image-2")[1]
     assert [len(image) for image in later] == [2_000_008]
 

@@ -368,7 +368,7 @@ def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The outcome of putting back an edit: files and names that stay, because they are newer or cannot be changed.
+    """The outcome of undoing an edit: the files and names that were not restored, being newer or not changeable.
 
     `why` explains why definitions were not put back, and is empty if they were.
     """

@@ -100,7 +100,7 @@ class _Secrets:
         return sorted(found, key=len, reverse=True) if found else found
 
     def out_of(self, text: str) -> str:
-        """Replace each form in the text by its mark."""
+        """Return the text with every printed form of a secret replaced by the mark of that secret."""
         forms = self.forms_in(text)
         return _pattern_of_any(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 

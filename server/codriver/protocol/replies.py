@@ -51,7 +51,7 @@ class Batch:
 
 
 class Replies:
-    """The answers of one connection."""
+    """The sender of responses to the requests of one connection."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session

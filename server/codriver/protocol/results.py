@@ -265,7 +265,7 @@ class Results:
         return {}
 
     def discover(self, client: ClientSession, _params: Params, version: str) -> Result | Awaitable[Result]:
-        """Return the versions of stateless requests, and the instructions."""
+        """Return the protocol versions for requests without a session, and the instructions."""
         return self._with_instructions(
             client,
             lambda words: self.in_version_format(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PastedBlock:
-    """A text for pasting: its location and its template."""
+    """A block of text to paste into a client's configuration: the place and the template."""
 
     location: str
     template: str

@@ -1,4 +1,4 @@
-"""Find differences from the last commit of a git repository: lines of Python files, and files with their old text."""
+"""Find what changed since the last commit of a git repository: lines of Python files, and the old text of files."""
 
 from __future__ import annotations
 

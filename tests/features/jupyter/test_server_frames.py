@@ -83,7 +83,7 @@ def test_a_corrupted_frame_is_refused_or_parsed_without_crashing(tail, offset, p
         (b"", "too few for the number"),
         (struct.pack("<Q", 2**63), "offsets, and 6 to"),
         (struct.pack("<Q", 5), "has 5 offsets"),
-        (struct.pack("<Q", 6), "end within its 6 offsets"),
+        (struct.pack("<Q", 6), "too few for its 6 offsets"),
         (struct.pack("<7Q", 6, 56, 56, 56, 56, 56, 99), "last offset is 99"),
         (struct.pack("<7Q", 6, 8, 56, 56, 56, 56, 56), "first offset is 8"),
         (struct.pack("<7Q", 6, 56, 2**63, 56, 56, 56, 56), "offsets decrease"),
@@ -102,7 +102,7 @@ def test_a_malformed_frame_is_refused_with_a_reason(data, reason):
     [
         (b"\0", "too few for the number"),
         (struct.pack(">I", 2**31), "parts, and 1 to"),
-        (struct.pack(">2I", 2, 12), "end within its 2 offsets"),
+        (struct.pack(">2I", 2, 12), "too few for its 2 offsets"),
         (struct.pack(">2I", 1, 99) + b"{}", "first offset is 99"),
         ("[]", "JSON list"),
         ("{}", "has no channel"),

@@ -98,7 +98,7 @@ _PART_CLAUSES: Final = (
 ENTRIES_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ ?part :where {_PART_CLAUSES.format('$')}"
 """Query for the entries whose text contains a part, ignoring case."""
 EVENTS_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ $app ?part :where {_PART_CLAUSES.format('$app')}"
-"""Query for the events of applications whose text contains a part, ignoring case."""
+"""Query for events of applications that contain a given text, ignoring case."""
 RUNS_QUERY: Final = (
     "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
     "[$memory ?e :output/timestamp ?when]]"

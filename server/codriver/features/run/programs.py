@@ -67,7 +67,7 @@ class Member:
 
     @property
     def id(self) -> str:
-        """Return the id of its REPL, which a process that replaces it inherits."""
+        """Return the id of the member's REPL. A process that replaces this one keeps the id."""
         return f"{RUN_PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
 
     @property

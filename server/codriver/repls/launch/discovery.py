@@ -210,7 +210,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class ReplChoice:
-    """The REPL to start if none is configured. `repl` is the value of that setting."""
+    """The REPL to start if the setting `repl` has no value. The field `repl` is the value it would have."""
 
     repl: str
     error: str | None = None

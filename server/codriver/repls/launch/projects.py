@@ -472,7 +472,7 @@ def _python_of(environment: Path) -> str | None:
 
 
 def _remark(workspace: Path, python: str) -> str | None:
-    """Return the remark for a Python project without an environment."""
+    """Return a remark if the workspace is a Python project, for one without a virtual environment, or None."""
     if not any((workspace / mark).exists() for mark in PYTHON_KIND.marks):
         return None
     return (

@@ -61,7 +61,7 @@ WORKER_PROGRAM: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 """The program of Codriver's worker."""
 
 CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
-"""Names of the Clojure CLI. The last one is deps.clj's, which is a program on Windows too."""
+"""Names of the Clojure CLI. The last one belongs to deps.clj, which is an executable file on Windows, too."""
 ALLOW_ATTACH_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """The JVM flag with which JVMs newer than 20 allow interrupting an endless loop."""
 

@@ -386,7 +386,7 @@ class Evaluation:
         return sent.reply
 
     def _note_facts(self, sent: SentRequest) -> None:
-        """Update the session from a finished reply."""
+        """Update what is known about the session, such as its namespace, from a finished reply."""
         session, reply, shared = self._session, sent.reply, self._shared
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1

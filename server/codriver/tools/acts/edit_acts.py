@@ -525,7 +525,7 @@ class LiveSteps:
         return left, "; ".join(why)
 
     async def _choice(self, outcome: Outcome) -> Choice:
-        """Choose the test runs of an edit."""
+        """Choose which tests to run after the edit."""
         loaded = [key for key, _ in self._loads.repls.values()]
         serving_keys = [
             repl.key for file in outcome.files if not isinstance(repl := self._server(file.change.path), str)

@@ -1,4 +1,4 @@
-"""Load the changes of a batch of edits.
+"""Load edited files into the live session.
 
 The changed top-level forms of an edited file are loaded in the session that serves the file. Each load is an evaluation
 and appears in the log as such. The first load that does not finish stops the rest.

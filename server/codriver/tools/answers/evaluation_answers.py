@@ -67,7 +67,7 @@ MAX_SOURCE_LINES: Final = 10
 """Maximum number of lines of a function that the answer about an error displays in full."""
 SOURCE_CONTEXT_LINES: Final = 2
 """Number of lines displayed before and after the statement in a longer function."""
-MORE_IMAGES_HINT = "get_evaluation with part image-{number} gives it"
+MORE_IMAGES_HINT = "get_evaluation with part image-{number} returns it"
 """How to get more images of an evaluation."""
 
 

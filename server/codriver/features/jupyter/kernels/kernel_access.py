@@ -27,10 +27,10 @@ CALL_TIMEOUT_S: Final = 10.0
 
 
 class KernelAccess:
-    """The access of companions to one connected Python kernel.
+    """How features use one connected Python kernel.
 
-    Threads of the program print after the expression that started them, so the kernel sends that as output of the
-    expression.
+    Threads of the program print after the expression that started them, so the kernel sends this output as output
+    of the expression.
     """
 
     dialect = "python"

@@ -309,7 +309,7 @@ class ServerChannel(Channel):
         self._on_message(message)
 
     def _check_unanswered(self) -> None:
-        """Close the channel if code from before the loss has no reply, although a later request has one."""
+        """Close the channel if code sent before a lost connection has no reply, although a later request has one."""
         self._probe = ""
         unanswered = [code for message_id, code in self._uncertain.items() if message_id in self._unanswered]
         if not unanswered:

@@ -106,7 +106,7 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
         limits = f"{FIXED_SEGMENT_COUNT + 1} to {FIXED_SEGMENT_COUNT + 1 + MAX_FRAME_BUFFERS}"
         raise FrameError(f"it has {count} offsets, and {limits} are allowed")
     if len(data) < OFFSET_BYTES * (1 + count):
-        raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
+        raise FrameError(f"it has {len(data)} bytes, too few for its {count} offsets")
     offsets = struct.unpack_from(f"<{count}Q", data, OFFSET_BYTES)
     if offsets[-1] != len(data):
         raise FrameError(f"its last offset is {offsets[-1]}, but its size is {len(data)}")
@@ -158,7 +158,7 @@ def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[Non
         raise FrameError(f"it has {count} parts, and 1 to {1 + MAX_FRAME_BUFFERS} are allowed")
     head_bytes = LEGACY_OFFSET_BYTES * (1 + count)
     if len(data) < head_bytes:
-        raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
+        raise FrameError(f"it has {len(data)} bytes, too few for its {count} offsets")
     offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_OFFSET_BYTES), len(data))
     text, *buffers = _split_segments(data, offsets, head_bytes=head_bytes)
     return (yield from _decode_json(text, tuple(buffers), placeholder))

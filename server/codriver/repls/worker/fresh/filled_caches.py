@@ -1,4 +1,4 @@
-"""Find results of `lru_cache` and `cached_property` that are out of date because a function they use has changed.
+"""Search filled caches (`lru_cache`, `cached_property`) for results that are out of date because a function changed.
 
 The functions that a cached function uses are found by following the names in its code. No user code runs.
 """

@@ -108,7 +108,7 @@ class KernelAnswers:
         self._check_after_cells()
 
     def _check_after_cells(self) -> None:
-        """Start recording loads by cells and threads.
+        """Check for modules that cells or threads have loaded, whenever a cell ends.
 
         In IPython, loads are recorded before the kernel reports the end of a cell.
         """
