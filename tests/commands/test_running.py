@@ -155,10 +155,11 @@ def test_the_fast_path_prints_exactly_what_the_full_command_prints(live):
 
 
 OF_THE_SHORT_WAY = [
-    "codriver", "codriver.errors", "codriver.files", "codriver.files.directory_entry", "codriver.files.file_rules",
-    "codriver.files.codriver_paths", "codriver.files.whole_files", "codriver.net", "codriver.net.client",
-    "codriver.net.kernel_sockets", "codriver.net.server_record", "codriver.systems", "codriver.systems.file_system",
-    "codriver.systems.machine", "codriver_relay", "codriver_relay.safe_files", "codriver_relay.peer",
+    "codriver", "codriver.errors", "codriver.files", "codriver.files.codriver_paths",
+    "codriver.files.directory_entry", "codriver.files.file_locks", "codriver.files.file_rules",
+    "codriver.files.whole_files", "codriver.net", "codriver.net.client", "codriver.net.kernel_sockets",
+    "codriver.net.server_record", "codriver.systems", "codriver.systems.file_system", "codriver.systems.machine",
+    "codriver_relay", "codriver_relay.peer", "codriver_relay.safe_files",
 ]  # fmt: skip
 
 

@@ -141,7 +141,7 @@ with click.Context(click.Command("wait")), terminal.waiting_line(words) as waiti
     drawn()
     terminal.echo("meanwhile", err=sys.argv[1] == "err")
     drawn()
-    with waiting.away():
+    with waiting.hidden():
         terminal.echo("typing ", end="")
     drawn()
 terminal.echo("done")

@@ -45,7 +45,7 @@ def counted(name):
         return done
     setattr(DirectoryEntry, name, step)
 
-for name in ("stage", "put", "put_new", "remove"):
+for name in ("stage", "publish", "publish_new", "remove"):
     counted(name)
 paths = [folder / name for name in ("a.clj", "b.clj", "gone.clj", "new/deep/c.clj", "d.clj")]
 changes = [

@@ -276,7 +276,7 @@ class _Nothing:
     def put(self, line):
         self.lines.append(line)
 
-    def too_much(self, size):
+    def limit_violation(self, size):
         """Return None, because no limit applies."""
 
     def cancel(self, identity):

@@ -59,7 +59,7 @@ def token_texts(text):
 
 def target_of(document, unit):
     """Return a target that names the unit, or None if its line contains another like it."""
-    rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
+    rest = document.line_text(unit.line)[unit.start - document.positions.line_start(unit.line) :]
     target = Target(unit.line, rest)
     result = apply_edits(document, {0: Replace(target, "x")}, SearchLimits(padding=0))
     return None if isinstance(result, RefusedEdits) else target

@@ -190,7 +190,7 @@ def test_each_part_gets_a_fair_share_and_no_space_is_wasted(max_bytes, sizes):
         assert min(size, max_bytes // max(1, len(sizes))) <= shares[name] <= size
 
 
-@pytest.mark.parametrize("asked", ["has_printed", "total"])
+@pytest.mark.parametrize("asked", ["has_printed", "total_characters"])
 def test_reading_a_stream_before_it_exists_is_safe_across_threads(asked):
     transcript = transcripts().open("e1")
 

@@ -187,7 +187,7 @@ def test_the_streams_of_a_client_end_when_it_leaves(live, watching):
     with live.client(name="short-lived") as short:
         begin(short, "trace")
         assert watching.call("watch_app")["count"] == 1
-    code = "len(seam.seam.streams.rows())"
+    code = "len(seam.seam.streams.describe_all())"
     until(lambda: watching.call("evaluate_code", code=code)["result"] == "0", "the application to know")
     assert watching.call("watch_app")["count"] == 0
 
@@ -268,7 +268,7 @@ def test_a_killed_server_leaves_no_subscription_in_the_application(tmp_path):
         live.stop(9)
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         until(lambda: "seam" in str(client.call("list_sessions")), "the application to be found again")
-        code = "__import__('codriver_seam').seam.streams.rows()"
+        code = "__import__('codriver_seam').seam.streams.describe_all()"
         until(lambda: client.call("evaluate_code", code=code)["result"] == "[]", "the application to know")
     assert shop.end() == ""
 

@@ -170,7 +170,7 @@ class Python(Dialect):
         job: Job,
         steps: list[tuple[types.CodeType, bool, bool]],
         module: types.ModuleType,
-        frame: Any,
+        frame: FrameSpace | None,
         *,
         has_value: bool,
     ) -> None:
@@ -183,7 +183,7 @@ class Python(Dialect):
                 value = self.run(code, space, job, wants_loop=wants_loop)
             finally:
                 if frame is not None:
-                    frame.end()
+                    frame.write_back()
                 self._loaded.record_names()
             is_last = number == len(steps) and not _is_partial(job)
             if is_last and not job.is_concurrent:
