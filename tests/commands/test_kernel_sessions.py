@@ -101,7 +101,7 @@ def test_a_notebook_of_a_kernel_session_has_every_display_with_all_types(live):
     assert {"<Figure size 640x480 with 1 Axes>", "'shown'", "{4}", "3"} <= texts
 
 
-def test_a_test_and_a_script_of_a_kernel_session_run_as_plain_python(live, tmp_path):
+def test_a_test_of_a_kernel_session_runs_as_plain_python(live, tmp_path):
     ids = [live.ids[name] for name in ("plot", "value", "values", "failing")]
     file = tmp_path / "test_exported.py"
     file.write_text(text := ran(live, "export", *ids).stdout)
@@ -116,8 +116,6 @@ def test_a_test_and_a_script_of_a_kernel_session_run_as_plain_python(live, tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall("# shows a picture, which is left out: image/png", text)) == 3
     assert {"    assert {2 + 2} == {4}", "from IPython.display import display"} <= set(text.splitlines())
-    script = ran(live, "export", *ids[2:], "--format", "script").stdout
-    assert "{2 + 2}\n# => {4}" in script
 
 
 def test_a_session_in_another_language_is_replayed_but_not_exported_as_code(tmp_path):
@@ -129,7 +127,7 @@ def test_a_session_in_another_language_is_replayed_but_not_exported_as_code(tmp_
             for code in ("ran=ran; touch $ran", "echo $(ls ran)"):
                 assert client.call("evaluate_code", code=code, timeoutMs=60_000)["ok"]
         (live.workspace / "ran").unlink()
-        for form in ("test", "script", "comment", "notebook"):
+        for form in ("test", "notebook"):
             refused = live.run("export", "--format", form)
             assert refused.returncode == 1
             assert f"a {form} is of Python or a Lisp, and this session is of neither: choose --format recording" in (

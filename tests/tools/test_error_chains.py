@@ -94,7 +94,7 @@ def test_python_errors_include_causes_and_notes(client):
         "message": "by the way",
         "notes": ["order 7"],
         "trace": ["orders.py:18 in high"],
-        "locals": "order={}",
+        "locals": "order={}, failure=OSError('by the way')",
         "causes": ["ValueError: no order (orders.py:9 in middle)", "KeyError: 'cents' (orders.py:2 in low)"],
     }
     assert (trace["class"], lines_of(trace)[:1], trace["added"]) == ("OSError", [18], ["order 7"])

@@ -36,6 +36,7 @@ class Apart:
         self._name = name
         self.profile = adapter.profile
         self.run_tests = adapter.run_tests
+        self.companion = adapter.companion
 
     def start_evaluation(self, request, ended, limits):
         self._adapter.start_evaluation(replace(request, session=self._name), ended, limits)
@@ -164,9 +165,9 @@ def check_lisp(names, dialect, workspace):
     async def check(found, run):
         for name, document in found.items():
             text = changed(document.text, LISP[name][1])
-            if await run("test", origin(name), DocumentBuilder(document.text.splitlines())):
+            if await run(origin(name), DocumentBuilder(document.text.splitlines())):
                 failed.add(name)
-            if await run("test", origin(name), DocumentBuilder(text.splitlines())):
+            if await run(origin(name), DocumentBuilder(text.splitlines())):
                 red.add(name)
 
     found = anyio.run(exported, sessions, dialect, workspace, check)
