@@ -99,7 +99,7 @@ async def exported(sessions, dialect, workspace, check=None):
                 checked = await verify_in_repl(own, evaluations, dialect)
             asking = check_document(checked, dialect, "test", origin(name))
             async with apart(second, f"{name}-again") as own:
-                run = runs.run_python_tests if dialect == "python" else partial(runs.run, own, "test", origin(name))
+                run = runs.run_python_tests if dialect == "python" else partial(runs.run, own, origin(name))
                 found[name] = await drive_check(asking, next(asking), run)
         if check is not None:
             await check(found, partial(runs.run, first))
