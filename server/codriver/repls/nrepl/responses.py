@@ -218,14 +218,14 @@ def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED_STATUS in message.status
             return events.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_stored=True)
-    return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
+    return next((why for message in answer if (why := message.text("codriver/missing"))), "the REPL gave no reason")
 
 
 def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.Value | str:
     """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
     text = text_or_none(fields.get("text"))
     if text is None:
-        return text_or_none(fields.get("missing")) or "it was not told"
+        return text_or_none(fields.get("missing")) or "the REPL gave no reason"
     is_cut = (int_or_none(fields.get("size")) or 0) > len(text)
     cut = describe_cut_elements(
         int_or_none(fields.get("count")), describe_cuts(text, part.limits), part.limits, part.start

@@ -121,7 +121,7 @@
   functions (fn [run] (aget ^objects (:tape run) 0))
   has? (fn [run v] (.containsKey ^java.util.Map (functions run) v))
   wraps? (fn [^clojure.lang.Var v] (when-let [known (.get wrapped v)] (identical? (.getRawRoot v) (:now known))))
-  ; Whoever compares or keeps definitions meanwhile asks for the root that a wrapper stands for.
+  ; Code that compares or stores definitions during a trace has to use the root behind a wrapper.
   under (fn [v root] (let [known (.get wrapped v)] (if (and known (identical? root (:now known))) (:was known) root)))
   wrap (fn [run ^clojure.lang.Var v]
    (when-not (wraps? v)

@@ -161,9 +161,9 @@ class Effects:
     - `guesses` are names that may be read, because an object or function is unknown.
     - `created` is the class that is being created, and `objects` are the named objects by id.
 
-    In `reads`, `C.*` stands for all attributes of the class `C`, `C.+` for their names, `C.=` for all but its methods,
-    and `f(...)` for the signature of `f`. In `guesses`, `**` stands for all names of a module, `C.%` for any code in a
-    class, and the module `*` with `.name` for an attribute of any class.
+    In `reads`, `C.*` means all attributes of the class `C`, `C.+` their names, `C.=` all but its methods, and `f(...)`
+    the signature of `f`. In `guesses`, `**` means all names of a module, `C.%` any code in a class, and the module `*`
+    with `.name` an attribute of any class.
     """
 
     def __init__(self) -> None:
