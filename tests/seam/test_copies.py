@@ -5,6 +5,7 @@ import hashlib
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 import forked
@@ -186,6 +187,8 @@ def test_the_package_is_not_copied_onto_itself(project):
 
 @pytest.mark.slow
 def test_an_installation_without_dependencies_is_sufficient_for_an_application(tmp_path):
+    if find_spec("pip") is None:
+        do_without(f"pip is not installed: run {sys.executable} -m ensurepip")
     home = tmp_path / "bare"
     venv.create(home)
     python = home / "bin" / "python"
