@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the relay, and return its exit status. `arguments` default to those of the process."""
+    """Run the relay and return its exit status. `arguments` default to `sys.argv[1:]`."""
     from codriver_relay import command_line  # parts of the relay are used without the rest
 
     return command_line.main(arguments)

@@ -9,7 +9,7 @@ from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.reconnect import Conversation, Relay
 from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, discard_message, open_streams, print_to_stderr
-from codriver_relay.target import Target, workspace_of_port_file
+from codriver_relay.target import Target, workspace_from_port_file
 from codriver_relay.workspace_search import find_workspace
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from codriver_relay.durations import Durations
-    from codriver_relay.roots import RootsTalk
+    from codriver_relay.roots import RootsDiscovery
     from codriver_relay.starter import Starter
 
 
@@ -42,11 +42,11 @@ VERSIONS, IN_USE = "relays", "in-use"
 
 
 class WrongUsageError(Exception):
-    """Raised when the command line is invalid. The message has no full stop."""
+    """Raised when the command line is invalid. The message does not end with a period."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the relay, and return its exit status. `arguments` default to those of the process."""
+    """Run the relay and return its exit status. `arguments` default to `sys.argv[1:]`."""
     open_streams()
     try:
         words, flags, given = parse_arguments(sys.argv[1:] if arguments is None else arguments)
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
-    """Return the positional arguments, the flags and the value of `--workspace` in a command line.
+    """Split a command line into its positional arguments, its flags, and the value of `--workspace`.
 
     Raises:
-        WrongUsageError: an option is unknown, or lacks its value.
+        WrongUsageError: an option is unknown, or `--workspace` has no value.
     """
     words: list[str] = []
     flags: set[str] = set()
@@ -84,7 +84,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str], str 
 
 
 def check_arguments(words: Sequence[str], workspace: str | None) -> None:
-    """Check the positional arguments and the value of `--workspace`.
+    """Validate the positional arguments and the value of `--workspace`.
 
     Raises:
         WrongUsageError: the number of arguments is wrong, or the port is out of range.
@@ -96,10 +96,12 @@ def check_arguments(words: Sequence[str], workspace: str | None) -> None:
 
 
 def run_relay(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
-    """Run the relay with arguments that were checked, and exit the process. `given` is the value of `--workspace`.
+    """Run the relay with validated arguments, then exit the process.
+
+    `words` are the positional arguments, and `given` is the value of `--workspace`.
 
     Raises:
-        WrongUsageError: a server must be started, but no workspace is known.
+        WrongUsageError: a server must be started, but the workspace is unknown.
     """
     lock_version(os.path.dirname(os.path.dirname(__file__)))
     log = print_to_stderr if "--verbose" in flags else discard_message
@@ -110,7 +112,7 @@ def run_relay(words: list[str], flags: set[str], given: str | None, durations: D
         words = [os.path.join(workspace, *SERVER_DIRECTORY, "port")]
     host, wants_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
     target = Target(words[0], host, durations, starts="--start" in flags, wants_skills=wants_skills)
-    workspace = workspace or workspace_of_port_file(target.file)
+    workspace = workspace or workspace_from_port_file(target.file)
     if "--start" in flags and workspace is None:
         raise WrongUsageError("--start needs --workspace, because the port file is not in a workspace")
 
@@ -130,7 +132,8 @@ def run_relay(words: list[str], flags: set[str], given: str | None, durations: D
 def lock_version(directory: str) -> None:
     """Prevent the directory of the running version from being removed, because modules are loaded from it later.
 
-    A byte of a file in it stays locked until this process ends. On systems without locks, the file stays open.
+    A byte of a file in the directory stays locked until this process ends. On systems without such locks, the file is
+    kept open.
     """
     if os.path.basename(os.path.dirname(directory)) != VERSIONS:
         return  # this version was not installed by a server
@@ -145,11 +148,11 @@ def lock_version(directory: str) -> None:
 
 def determine_workspace(
     given: str | None, log: Callable[[str], None], roots_s: float
-) -> tuple[str | None, RootsTalk | None]:
-    """Return the workspace for the value of `--workspace`, and the exchange with the client if one was needed.
+) -> tuple[str | None, RootsDiscovery | None]:
+    """Return the workspace to use, and the message exchange with the client if its roots had to be requested.
 
-    A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`. `roots_s` limits the
-    wait for the client's roots.
+    `given` is the value of `--workspace`. A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`,
+    counts as `auto`. `roots_s` limits how long to wait for the client's roots.
     """
     if given is None:
         return None, None
@@ -159,9 +162,9 @@ def determine_workspace(
     if workspace is not None:
         log(f"the workspace is {workspace}")
         return workspace, None
-    from codriver_relay.roots import RootsTalk  # most clients name their directory in other ways
+    from codriver_relay.roots import RootsDiscovery  # most clients name their directory in other ways
 
-    talk = RootsTalk(log, roots_s)
+    talk = RootsDiscovery(log, roots_s)
     try:
         return talk.run(), talk
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _socket as socket
 import time
 
-from codriver_relay.messages import Lines, Message, cancelled_request_key, classify_line, encode_error
+from codriver_relay.messages import LineBuffer, Message, cancelled_request_key, classify_line, encode_error
 from codriver_relay.streams import READ_BYTES, READ_ON_BYTES
 
 TYPE_CHECKING = False
@@ -26,16 +26,16 @@ LOST_CONNECTION_TEMPLATE = (
 
 
 class Connection:
-    """The connection to the current server, if any, and the client's requests that are in flight on it.
+    """The connection to the current server, if any, and the client's unanswered requests.
 
-    One instance serves the relay for its whole lifetime, with one socket after the other.
+    One instance lives as long as the relay and uses one socket after another.
     """
 
     def __init__(self) -> None:
         self.socket: socket.socket | None = None
         """The socket for requests, or None while no connection is ready."""
         self.address = ""
-        self.lines = Lines()
+        self.lines = LineBuffer()
         self.unsent = memoryview(b"")
         """The rest of a partially sent message."""
         self.in_flight: dict[bytes, Message] = {}
@@ -45,21 +45,21 @@ class Connection:
 
     @property
     def awaits_answers(self) -> bool:
-        """Return whether a message was not sent completely or has no reply yet. Subscriptions never get one."""
+        """Return whether any data is unsent or any request, except for subscriptions, is unanswered."""
         return bool(self.unsent) or any(
             message.method != b"subscriptions/listen" for message in self.in_flight.values()
         )
 
     def reset(self, address: str) -> None:
-        """Prepare for a new server with this address, discarding an incomplete line from the previous one."""
-        self.address, self.lines = address, Lines()
+        """Prepare for a new server at `address`, discarding an incomplete line received from the previous server."""
+        self.address, self.lines = address, LineBuffer()
 
     def record_progress(self) -> None:
-        """Record that progress was made."""
+        """Store the time of the latest progress, from which timeouts are measured."""
         self.last_step = time.monotonic()
 
     def record_sent(self, message: Message) -> None:
-        """Remember a request until it is answered. Its line is retained only if it may be sent again."""
+        """Track a sent request until it is answered. Its line is kept only if the request may have to be sent again."""
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method != b"initialize":
@@ -68,15 +68,19 @@ class Connection:
             self.in_flight.pop(cancelled_request_key(message.line), None)
 
     def send(self, lines: list[bytes]) -> None:
-        """Send lines, as much as the server accepts now. Raises like `send_remaining`."""
+        """Send as much of these lines as the server accepts now. Keep the rest for `send_remaining`.
+
+        Raises:
+            OSError: the connection was lost.
+        """
         self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
         self.send_remaining()
 
     def send_remaining(self) -> None:
-        """Send more of a partially sent message.
+        """Continue to send a partially sent message.
 
         Raises:
-            OSError: the connection has ended.
+            OSError: the connection was lost.
         """
         if self.socket is None:
             return
@@ -87,10 +91,10 @@ class Connection:
             return
 
     def receive(self) -> list[bytes] | None:
-        """Return the lines completed by received data, or None if nothing was received.
+        """Return the lines completed by newly received data, or None if no data was received.
 
         Raises:
-            OSError: the connection has ended.
+            OSError: the connection was lost.
         """
         if self.socket is None:
             return None
@@ -106,7 +110,7 @@ class Connection:
         return lines
 
     def remove_answered(self, lines: list[bytes], handshake: Handshake) -> None:
-        """Remove the requests answered by these lines, which were delivered to the client."""
+        """Stop tracking the requests that these lines answer. The lines were already delivered to the client."""
         for line in lines:
             if self.in_flight:
                 message = classify_line(line)
@@ -117,7 +121,7 @@ class Connection:
                         self.record_progress()
 
     def shut_down_sending(self) -> None:
-        """Shut down the sending side, so that the server knows that no more lines follow."""
+        """Shut down the sending side of the socket to signal the server that no more lines follow."""
         try:
             if self.socket is not None:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -125,13 +129,17 @@ class Connection:
             return
 
     def close(self) -> None:
-        """Release the socket, and discard the rest of a partially sent message."""
+        """Close the socket and discard the rest of a partially sent message."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
     def fail_requests(self, cause: str, reason: str) -> list[bytes]:
-        """Remove the requests that the server will not answer, and return an error response for each."""
+        """Stop tracking all unanswered requests, and return an error response for each.
+
+        `cause` starts the error message, for example "the connection was lost". `reason` is the code in the error's
+        data.
+        """
         lost = list(self.in_flight.values())
         self.in_flight.clear()
         return [encode_error(message, LOST_CONNECTION_TEMPLATE.format(cause), reason) for message in lost]
@@ -146,7 +154,7 @@ LEVEL_REQUEST_KEY = b'"codriver-relay-level"'
 
 
 class Handshake:
-    """The client's handshake and its request for log messages, which are repeated for each new server."""
+    """The client's handshake and log level, which are sent again to each new server."""
 
     def __init__(self) -> None:
         self.unanswered: dict[bytes, Message] = {}
@@ -160,7 +168,7 @@ class Handshake:
         """Whether the server has not yet answered the repeated request for log messages."""
 
     def record_sent(self, message: Message) -> None:
-        """Remember the messages that a new connection needs."""
+        """Keep a sent message if it must be repeated for a new server."""
         if message.key is None:
             if message.method == b"notifications/initialized":
                 self.initialized = message
@@ -172,7 +180,7 @@ class Handshake:
             self.level = message.line
 
     def record_answered(self, answer: Message) -> None:
-        """Record that an `initialize` was answered. A result opens the client's session, an error does not."""
+        """Handle the answer to an `initialize` request. A result opens the client's session, and an error does not."""
         request = self.unanswered.pop(answer.key or b"", None)
         if request is None:
             return
@@ -182,7 +190,7 @@ class Handshake:
             self.initialized = None
 
     def pop_unanswered(self) -> list[Message]:
-        """Return the handshake that a lost server did not answer, to be sent to the next one, and forget it."""
+        """Remove and return the handshake messages that a lost server did not answer, so the next server gets them."""
         unanswered = list(self.unanswered.values())
         self.unanswered.clear()
         if unanswered and self.initialize is None and self.initialized is not None:
@@ -190,16 +198,16 @@ class Handshake:
             self.initialized = None
         return unanswered
 
-    def record_unsent(self, message: Message) -> None:
-        """Remember the end of a handshake that no server received although its beginning was answered."""
+    def store_unsent(self, message: Message) -> None:
+        """Keep an `initialized` notification that no server received although `initialize` was answered."""
         if message.method == b"notifications/initialized" and self.initialize:
             self.initialized = message
 
     def reopen_session(self, server: socket.socket, connection: Connection, output: Output, longest_s: float) -> None:
-        """Open the client's session at a new server, if the client has one.
+        """Repeat the client's handshake with a new server, if the client has opened a session.
 
         Raises:
-            OSError: the connection was lost, or the server refused the session or did not answer in time.
+            OSError: the connection was lost, or the server refused the handshake or did not answer in time.
         """
         if self.initialize is None:
             return
@@ -214,9 +222,9 @@ class Handshake:
     def await_answer(
         self, request: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
-        """Wait for the reply to the repeated request, and discard it, because the client must not get it twice.
+        """Wait for the reply to a repeated request and discard the reply, because the client already has one.
 
-        Lines received before it are forwarded to the client.
+        Other lines received in the meantime are forwarded to the client.
 
         Raises:
             OSError: the connection was lost, or the server refused the request or did not answer before `end`.
@@ -236,7 +244,7 @@ class Handshake:
                     output.write(line)
 
     def repeat_level(self, server: socket.socket) -> None:
-        """Repeat the client's request for log messages at a new server, if there was one.
+        """Send the client's log level to a new server, if the client has set one.
 
         Raises:
             OSError: the connection was lost.
@@ -254,7 +262,7 @@ class Handshake:
         self.awaits_level = True
 
     def remove_level_reply(self, lines: list[bytes]) -> list[bytes]:
-        """Return these lines without the reply to the repeated request for log messages."""
+        """Return these lines without the reply to the repeated `logging/setLevel` request."""
         if not self.awaits_level:
             return lines
         passed = []

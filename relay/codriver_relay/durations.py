@@ -16,12 +16,14 @@ GIVE_UP_VARIABLE = "CODRIVER_RELAY_GIVE_UP_S"
 class WrongDurationError(Exception):
     """Raised when an environment variable is not a valid duration.
 
-    The message names the variable and has no full stop.
+    The message names the variable and does not end with a period.
     """
 
 
 class Durations:
-    """The time limits of the relay in seconds, overridden by those in `given`.
+    """The time limits of the relay in seconds.
+
+    `given` overrides the defaults, for example "retry_s=0.1 connect_s=2".
 
     Raises:
         WrongDurationError: `given` has an unknown name or an invalid number.
@@ -59,7 +61,7 @@ class Durations:
 
 
 def from_environment() -> Durations:
-    """Return the default durations with the overrides from environment variables.
+    """Return the time limits with the overrides from environment variables.
 
     Raises:
         WrongDurationError: a variable is invalid.
@@ -72,10 +74,10 @@ def from_environment() -> Durations:
 
 
 def parse_seconds(text: str, variable: str) -> float:
-    """Parse the value of an environment variable as seconds.
+    """Parse a number of seconds. `variable` is the name of the environment variable, for the error message.
 
     Raises:
-        WrongDurationError: the value is not a number.
+        WrongDurationError: `text` is not a number.
     """
     try:
         return float(text)

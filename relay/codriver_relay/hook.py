@@ -82,15 +82,15 @@ NEW_TEXT_FIELDS = ("new_string", "newString", "new_str")
 """The names of the fields in which clients pass the replacement text of an edit."""
 
 
-class Ending:
-    """The end of the process, which happens once: with an answer or at the deadline."""
+class ProcessExit:
+    """Exits the process once, either with an answer or at the deadline with an empty answer."""
 
     def __init__(self, seconds: float) -> None:
         self._turn = allocate_lock()
         start_new_thread(self._wait, (seconds,))
 
     def exit_with_answer(self, text: str = "{}") -> None:
-        """Print an answer and exit with status 0. Any other caller waits until the process has ended."""
+        """Print an answer and exit with status 0. Later callers block until the process has exited."""
         self._turn.acquire()
         try:
             data = text.encode("utf-8", "replace") + b"\n"
@@ -106,7 +106,7 @@ class Ending:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the hook. It exits the process with status 0, unless the command line is invalid."""
+    """Run the hook, then exit the process with status 0. Return 2 if the command line is invalid."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if len(words) != 2 or words[0] not in EVENT_NAMES_BY_CLIENT or words[1] not in EVENT_NAMES_BY_CLIENT[words[0]]:
         os.write(
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     client, event = words
     open_streams()
-    ending = Ending(GATE_DEADLINE_S if event == "stopping" else deadline_s())
+    ending = ProcessExit(GATE_DEADLINE_S if event == "stopping" else read_deadline_s())
     try:
         ending.exit_with_answer(answer_event(client, event))
     except Exception:  # noqa: BLE001  # the client must continue, whatever happens
@@ -125,8 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def deadline_s() -> float:
-    """Return the deadline in seconds: `CODRIVER_HOOK_DEADLINE_S` if it is valid and at most a minute, or a default."""
+def read_deadline_s() -> float:
+    """Return the deadline in seconds.
+
+    This is `CODRIVER_HOOK_DEADLINE_S` if that is a positive number of at most 60 seconds, otherwise the default.
+    """
     try:
         given = float(os.environ.get("CODRIVER_HOOK_DEADLINE_S", DEADLINE_S))
     except ValueError:
@@ -135,7 +138,7 @@ def deadline_s() -> float:
 
 
 def answer_event(client: str, event: str) -> str:
-    """Call the server about a client's event, and return the answer to the client as JSON."""
+    """Report a client's event to the server, and return the answer for the client as JSON."""
     workspace = find_served_workspace()
     # Copilot also runs the hooks in Claude Code's settings, and has hooks of its own for the same events.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
@@ -151,10 +154,10 @@ def answer_event(client: str, event: str) -> str:
 
 
 def read_input() -> bytes:
-    """Read stdin completely.
+    """Read all of stdin.
 
     Raises:
-        ValueError: the input is too long.
+        ValueError: the input is longer than `MAX_INPUT_BYTES`.
     """
     chunks: list[bytes] = []
     size = 0
@@ -167,9 +170,9 @@ def read_input() -> bytes:
 
 
 def find_served_workspace() -> str | None:
-    """Return the nearest directory with a server's port file, or None.
+    """Return the nearest directory that contains a server's port file, or None.
 
-    The search starts in the client's project directory and in the current one, and goes up. It stops at directories
+    The search goes up from the client's project directory, then from the current directory. It stops at directories
     that cannot be a workspace.
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
@@ -184,7 +187,7 @@ def find_served_workspace() -> str | None:
 
 
 def tool_arguments(client: str, event: str, given: object) -> dict[str, object] | None:
-    """Return the arguments of `note_edit` for a hook's input, or None for input that does not concern Codriver."""
+    """Return the arguments of `note_edit` for a hook's input, or None if the input does not concern Codriver."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", EVENT_NAMES_BY_CLIENT[client][event]))
@@ -211,7 +214,7 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
 
 
 def extract_edit(client: str, given: Json) -> dict[str, object] | None:
-    """Return the files that a client's tool changes, and the changes if they are known, as arguments of `note_edit`.
+    """Return the files that a tool of the client changes, and the changes if known, as arguments of `note_edit`.
 
     Returns None if the tool failed or changes no file.
     """
@@ -243,7 +246,7 @@ def extract_edit(client: str, given: Json) -> dict[str, object] | None:
 
 
 def extract_replacement(edit: object) -> list[str] | None:
-    """Return the text that an edit removes and its replacement, or None if either is missing."""
+    """Return the old and the new text of an edit, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
     old, new = first_text(edit, OLD_TEXT_FIELDS, MAX_INPUT_BYTES), first_text(edit, NEW_TEXT_FIELDS, MAX_INPUT_BYTES)
@@ -251,19 +254,22 @@ def extract_replacement(edit: object) -> list[str] | None:
 
 
 def first_object(given: Json, *names: str) -> Json:
-    """Return the first of these members that is an object, or {}."""
+    """Return the first of the named members that is an object, or {} if there is none."""
     found = (given.get(name) for name in names)
     return next((value for value in found if isinstance(value, dict)), {})
 
 
 def first_text(given: Json, names: Sequence[str], most: int) -> str | None:
-    """Return the first of these members that is a string of at most `most` characters, or None."""
+    """Return the first of the named members that is a string of at most `most` characters, or None."""
     found = (given.get(name) for name in names)
     return next((value for value in found if isinstance(value, str) and len(value) <= most), None)
 
 
 def build_request(arguments: Json) -> dict[str, object]:
-    """Return a `tools/call` request for `note_edit` that works without a handshake. Source: MCP 2026-07-28."""
+    """Return a `tools/call` request for `note_edit` that needs no handshake.
+
+    Source: MCP 2026-07-28.
+    """
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": HOOK_CLIENT_NAME, "version": "0"},
@@ -274,10 +280,10 @@ def build_request(arguments: Json) -> dict[str, object]:
 
 
 def call_server(workspace: str, request: bytes) -> Json:
-    """Call the workspace's server, and return the fields of its answer.
+    """Send a request to the workspace's server and return the fields of its answer.
 
     Raises:
-        UnreachableError: no server runs, or it serves another workspace.
+        UnreachableError: no server is running, or it serves another workspace.
         OSError, ValueError, LookupError, TypeError: the answer is invalid.
     """
     import json
@@ -299,9 +305,9 @@ def call_server(workspace: str, request: bytes) -> Json:
 
 
 def render_answer(client: str, event: str, answer: Json) -> dict[str, object]:
-    """Convert the server's answer to the client's format, or return {} if there is nothing that the client supports.
+    """Convert the server's answer to the client's format. Return {} if the client has no use for it.
 
-    The answer has `context`, which is text for the agent, or `block`, the reason why the client should not continue.
+    The server's answer has either `context`, a text for the agent, or `block`, the reason why the client should stop.
     """
     context, block = answer.get("context"), answer.get("block")
     event_name = EVENT_NAMES_BY_CLIENT[client].get(event, "")
@@ -321,7 +327,7 @@ def render_answer(client: str, event: str, answer: Json) -> dict[str, object]:
 
 
 def blocking_answer(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
-    """Return the answer in the client's format that prevents its next action, with the reason `why`."""
+    """Return an answer, in the client's format, that blocks its next action for the reason `why`."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

@@ -27,19 +27,19 @@ Source: MCP 2026-07-28.
 """
 
 
-class Lines:
-    """A buffer that splits the data of one stream into lines, which include their newlines."""
+class LineBuffer:
+    """A buffer that splits a stream of bytes into lines. The lines include their newlines."""
 
     def __init__(self) -> None:
         self.rest: list[bytes] = []
 
     def pop_rest(self) -> list[bytes]:
-        """Return the last line of a finished stream, with a newline added, or [] if there is none."""
+        """Return what remains after the last newline of a finished stream as a line, or [] if nothing remains."""
         rest, self.rest = b"".join(self.rest), []
         return [rest + b"\n"] if rest else []
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes. Each line is copied only once, however many chunks it consists of."""
+        """Return the lines completed by `data`. Each line is copied only once, however many chunks it spans."""
         newline = data.find(b"\n")
         if newline < 0:
             self.rest.append(data)
@@ -56,10 +56,10 @@ class Lines:
 
 
 class Message:
-    """A message in one line.
+    """A JSON-RPC message or batch, and the line that contains it.
 
-    `id` is the received id as JSON text, and `key` the same in normalized form. A response is a result or an error.
-    `parts` are the messages of a batch, which itself has neither an id nor a method.
+    `id` is the received id as JSON text, and `key` is its normalized form. A response is a result or an error. `parts`
+    are the messages of a batch, which itself has neither an id nor a method.
     """
 
     __slots__ = ("id", "is_response", "is_result", "key", "line", "method", "parts")
@@ -84,17 +84,17 @@ class Message:
 
     @property
     def is_request(self) -> bool:
-        """Return whether the sender expects a response."""
+        """Return whether the sender expects a response to this message or to a part of it."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
 def has_unique_spelling(token: bytes) -> bool:
-    """Return whether a JSON string or number has only one possible spelling."""
+    """Return whether a JSON string or number can be written in only one way."""
     return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
 
 
 def normalize_json_scalar(token: bytes) -> bytes:
-    """Return the normalized spelling of a JSON string or number. Any other text is returned unchanged."""
+    """Return the normalized spelling of a JSON string or number. Return any other text unchanged."""
     import json  # importing it takes as long as starting the interpreter, and plain ids do not need it
 
     try:
@@ -107,7 +107,7 @@ def normalize_json_scalar(token: bytes) -> bytes:
 
 
 class Backlog:
-    """Messages that wait for the server, in order, with the memory that they use."""
+    """A queue of messages that wait for the server, with the amount of memory that they use."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -115,21 +115,21 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """Return whether reading from the client should stop until messages were sent."""
+        """Return whether to stop reading from the client until queued messages have been sent."""
         return self.bytes >= MAX_BACKLOG_BYTES
 
     def add(self, message: Message) -> None:
-        """Queue a message."""
+        """Add a message to the end of the queue."""
         self.messages.append(message)
         self.bytes += len(message.line) + MESSAGE_OVERHEAD_BYTES
 
     def put_back(self, messages: list[Message]) -> None:
-        """Queue messages before all others."""
+        """Insert messages at the front of the queue."""
         self.messages[:0] = messages
         self.bytes += sum([len(message.line) + MESSAGE_OVERHEAD_BYTES for message in messages])
 
     def pop(self, most: int) -> list[Message]:
-        """Remove and return messages from the front until their lines have at least `most` bytes in total."""
+        """Remove and return messages from the front, until they have at least `most` bytes or the queue is empty."""
         count = size = 0
         for message in self.messages:
             count, size = count + 1, size + len(message.line)
@@ -146,21 +146,21 @@ class Backlog:
         return removed
 
     def drop(self, is_dropped: Callable[[Message], bool]) -> None:
-        """Remove the messages for which `is_dropped` returns True."""
+        """Remove the queued messages for which `is_dropped` returns True."""
         self.messages = [message for message in self.messages if not is_dropped(message)]
         self.bytes = sum([len(message.line) + MESSAGE_OVERHEAD_BYTES for message in self.messages])
 
 
 def classify_line(line: bytes) -> Message:
-    """Determine the kind of message in a line, parsing it only as far as needed.
+    """Return the message in a line, parsing only as much of the line as needed.
 
-    A line that is not a JSON object is neither a request nor a response.
+    A line that is not a JSON object or array becomes a message that is neither a request nor a response.
     """
     return scan_line(line) or parse_message(line)
 
 
 def parse_message(line: bytes) -> Message:
-    """Determine the kind of message in a line by parsing all of it."""
+    """Return the message in a line, parsing the whole line."""
     import json
 
     try:
@@ -175,7 +175,7 @@ def parse_message(line: bytes) -> Message:
 
 
 def classify_value(line: bytes, value: object) -> Message:
-    """Determine the kind of message in a line from its parsed value."""
+    """Return the message for a parsed line. `value` is the parsed JSON of `line`."""
     import json
 
     if not isinstance(value, dict):
@@ -191,11 +191,11 @@ def classify_value(line: bytes, value: object) -> Message:
 
 
 def scan_line(line: bytes) -> Message | None:
-    """Determine the kind of message in a line by scanning its top-level members, or return None if that fails.
+    """Return the message in a line by scanning only its top-level members, or None if that is not possible.
 
     If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside of strings.
-    The name of a member is a string at depth 1 that is followed by a colon. The scan fails if the first
-    `MAX_SURVEYED_BYTES` do not suffice, or if a name or an id contains escapes.
+    The name of a member is a string at depth 1 that is followed by a colon. The scan fails if it needs more than
+    `MAX_SURVEYED_BYTES`, or if a name or an id contains escapes.
     """
     if line[:1] != b"{":
         return None
@@ -231,7 +231,7 @@ def scan_line(line: bytes) -> Message | None:
 
 
 def cancelled_request_key(line: bytes) -> bytes:
-    """Return the key of the request that a `notifications/cancelled` names, or b""."""
+    """Return the key of the request that a `notifications/cancelled` message cancels, or b"" if the line is invalid."""
     import json
 
     try:
@@ -241,20 +241,20 @@ def cancelled_request_key(line: bytes) -> bytes:
 
 
 def encode(**members: object) -> bytes:
-    """Encode a JSON-RPC message of the relay as a line."""
+    """Encode a JSON-RPC message with these members as a line."""
     import json
 
     return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
 
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
-    """Return an error response to `request`."""
+    """Encode an error response to `request` as a line."""
     return encode_answer(
         request, error={"code": CONNECTION_CLOSED_CODE, "message": message, "data": {"reason": reason}}
     )
 
 
 def encode_answer(request: Message, **members: object) -> bytes:
-    """Return a response to `request` with these members."""
+    """Encode a response to `request` with these members as a line."""
     line = encode(id=0, **members)
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)

@@ -26,14 +26,14 @@ MAX_TABLE_READS = 3
 
 
 def find_listener(connection: socket.socket) -> tuple[int, int] | None:
-    """Return the user at the other end of a connection, and the inode of the socket that listened.
+    """Return the user of the process that listens at the other end of a connection, and the inode of its socket.
 
-    Returns None if the other end is not on this machine. The listener is looked up first, because a connection that has
-    not been accepted yet has no user, but its listener still exists. An inode of 0 means that no process has the socket
-    any longer.
+    Returns None if the other end is not on this machine. The inode is 0 if no process has the socket open any longer.
+    The listening socket is looked up before the connection, because a connection that is not accepted yet belongs to no
+    user.
 
     Raises:
-        OSError: the kernel does not report it.
+        OSError: the kernel does not provide this information.
     """
     try:
         (address, port), (peer_address, peer_port) = [
@@ -52,17 +52,19 @@ def find_listener(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def packed_address(host: str) -> bytes:
-    """Return an address in binary form. IPv4 addresses mapped to IPv6 are converted to IPv4."""
+    """Convert an IP address to its binary form. An IPv4 address mapped to IPv6 becomes an IPv4 address."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
 def find_socket(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
-    """Return the user and inode of the socket with these two addresses, or None. `peer_port` is 0 for a listener.
+    """Return the user and the inode of the socket with these two addresses, or None if there is no such socket.
+
+    `peer_port` is 0 for a listening socket.
 
     Raises:
-        OSError: the kernel reports it neither by a socket nor in a table.
+        OSError: the kernel supports neither queries nor tables.
     """
     try:
         return query_kernel(address, port, peer_address, peer_port)
@@ -73,7 +75,9 @@ def find_socket(address: bytes, port: int, peer_address: bytes, peer_port: int) 
 
 
 def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
-    """Query the kernel for the user and inode of one socket. This takes 0.02 ms however many sockets there are.
+    """Query the kernel for the user and the inode of a single socket. Return None if there is no such socket.
+
+    This takes 0.02 ms, no matter how many sockets there are.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 
@@ -110,16 +114,19 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
 
 
 def native_integer(data: bytes) -> int:
-    """Return the integer that `data` encodes in the machine's byte order."""
+    """Decode an integer in the machine's byte order."""
     return int.from_bytes(data, sys.byteorder)
 
 
 def search_tables(
     address: bytes, port: int, peer_address: bytes, peer_port: int, *, tables: str = "/proc/net"
 ) -> tuple[int, int] | None:
-    """Look up the user and inode in the kernel's tables, if `query_kernel` fails. Source: proc(5), /proc/net/tcp.
+    """Search the kernel's tables for the user and the inode of a socket. Return None if there is no such socket.
 
-    An IPv6 listener may also accept IPv4 connections. Reading a table takes 5 ms even if it is empty.
+    This is the fallback for `query_kernel`. An IPv6 listener may also accept IPv4 connections. Reading a table takes 5
+    ms even if it is empty.
+
+    Source: proc(5), /proc/net/tcp.
 
     Raises:
         OSError: this system has no such tables.
@@ -148,13 +155,16 @@ def search_tables(
 
 
 def format_table_address(address: bytes, port: int) -> bytes:
-    """Format an address as in the kernel's tables: hexadecimal, in 32-bit words of the machine's byte order."""
+    """Format an address like the kernel's tables.
+
+    The result consists of hexadecimal 32-bit words in the machine's byte order, and the port.
+    """
     words = [b"%08X" % native_integer(address[start : start + 4]) for start in range(0, len(address), 4)]
     return b"".join(words) + b":%04X" % port
 
 
 def is_running(process: int) -> bool:
-    """Return whether a process is running, or True if that cannot be determined."""
+    """Return whether a process is running. Return True if that cannot be determined."""
     if sys.platform != "win32":  # where this call would end the process
         try:
             os.kill(process, 0)
@@ -166,7 +176,7 @@ def is_running(process: int) -> bool:
 
 
 def owns_lock(directory: Directory, inode: int) -> bool:
-    """Return whether the process with the socket `inode` holds the lock in a directory, and thus is its server."""
+    """Return whether the process with the socket `inode` holds the lock in a directory, as its server does."""
     hint = json_member(read_if_possible(directory, "server.json"), b"pid")
     try:
         lock = status_in(directory, "lock")
@@ -178,10 +188,10 @@ def owns_lock(directory: Directory, inode: int) -> bool:
 def find_lock_holder(
     lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS_FILE
 ) -> int | None:
-    """Return the process that holds the lock on a file and has the socket `inode`, or None.
+    """Return the id of the process that holds the lock on a file and has the socket `inode` open, or None.
 
-    `hint` is a process to check first. The kernel's table may identify the file differently than its status does, and
-    reading it takes some 10 ms because it waits for every processor.
+    `hint` is the id of a process to check first, because reading the kernel's table takes about 10 ms. The table may
+    identify the file differently than its status does.
 
     Source: proc(5), /proc/locks: column 2 is the type, 5 the process, and 6 the file. Waiting processes have `->` in
     front.
@@ -202,7 +212,7 @@ def find_lock_holder(
 
 
 def has_socket_and_lock(process: str, lock: os.stat_result, inode: int) -> bool:
-    """Return whether a process has this socket open, and also the file `lock` with a lock on it."""
+    """Return whether a process has the socket `inode` open and holds a lock on the file with the status `lock`."""
     has_socket = has_lock = False
     try:
         for name in os.listdir(f"/proc/{process}/fd"):
@@ -222,7 +232,7 @@ def has_socket_and_lock(process: str, lock: os.stat_result, inode: int) -> bool:
 def is_locked(directory: Directory) -> bool:
     """Return whether a process holds the lock in a directory.
 
-    The check acquires the lock for a moment if it is free.
+    If the lock is free, it is acquired for a moment.
     """
     try:
         lock = open_file(directory, "lock", os.O_RDWR)
@@ -237,7 +247,7 @@ def is_locked(directory: Directory) -> bool:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file until it is closed, or return False if another process holds the lock.
+    """Try to lock an open file, and return False if another process holds the lock. Closing the file releases the lock.
 
     Raises:
         OSError: the file system does not support locks.

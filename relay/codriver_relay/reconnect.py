@@ -27,7 +27,7 @@ import time
 from codriver_relay.connection import Connection, Handshake
 from codriver_relay.messages import Backlog, Message, classify_line, encode_error
 from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, PollSet
-from codriver_relay.target import UnreachableError, workspace_of_port_file
+from codriver_relay.target import UnreachableError, workspace_from_port_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver_relay.durations import Durations
-    from codriver_relay.roots import RootsTalk
+    from codriver_relay.roots import RootsDiscovery
     from codriver_relay.starter import Starter
     from codriver_relay.stored_answers import StoredAnswers
     from codriver_relay.target import Target
@@ -45,12 +45,12 @@ START_METHODS = (b"initialize", b"server/discover")
 
 
 class Conversation:
-    """The exchange of messages between one client and its servers, one after the other.
+    """The exchange of messages between a client and its servers, one server at a time.
 
-    `talk` has the messages that were exchanged before the workspace was known.
+    `talk` contains the messages that were exchanged before the workspace was known.
     """
 
-    def __init__(self, durations: Durations, log: Callable[[str], None], talk: RootsTalk | None = None) -> None:
+    def __init__(self, durations: Durations, log: Callable[[str], None], talk: RootsDiscovery | None = None) -> None:
         self.durations = durations
         self.log = log
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
@@ -66,9 +66,9 @@ class Conversation:
         """The maximum length of a line for the server, or 0 if unknown."""
 
     def start_session(self, server: socket.socket, address: str, line_bytes: int) -> None:
-        """Perform the handshake with a new server, and allow requests to be sent to it.
+        """Perform the handshake with a new server, then allow requests to be sent to it.
 
-        `line_bytes` is the maximum length of a line for the server, or 0 if unknown.
+        `line_bytes` is the longest line that the server accepts, or 0 if unknown.
 
         Raises:
             OSError: the connection was lost, or the server did not answer in time.
@@ -82,29 +82,29 @@ class Conversation:
         self.connection.socket = server
 
     def answer_while_starting(self, starter: Starter, *, wants_skills: bool) -> None:
-        """Answer the client with stored answers while a server is starting."""
+        """Use stored answers for the client's first requests while a server is starting."""
         if self.stored_answers is None and starter.is_starting:
             from codriver_relay.stored_answers import StoredAnswers
 
             self.stored_answers = StoredAnswers(starter, wants_skills=wants_skills)
 
     def pause(self, seconds: float) -> None:
-        """Wait for `seconds` while reading from the client. Returns early when there is nothing left to do."""
+        """Wait for `seconds` while reading from the client. Return early once nothing is left to do."""
         end = time.monotonic() + seconds
         while not self.is_done() and (left := end - time.monotonic()) > 0:
             self.run_once(left)
 
     def wait_for_request(self) -> None:
-        """Wait until the client sends a request, which starts another round of attempts to connect."""
+        """Wait until the client sends a request, which triggers new attempts to connect, or until stdin ends."""
         while not self.input.is_at_end and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
                 return  # stdin is not read any longer
             self.run_once(None)
 
     def forward_messages(self) -> bool:
-        """Forward messages in both directions.
+        """Forward messages in both directions until everything is done or the connection is lost.
 
-        Return True when everything is done, and False if the connection is lost.
+        Return True if everything is done, or False if the connection was lost.
         """
         has_parted = self.has_received = False
         self.connection.record_progress()
@@ -127,7 +127,7 @@ class Conversation:
         return has_parted
 
     def run_once(self, seconds: float | None) -> None:
-        """Wait until there is data or space to send, for at most `seconds`, and handle it."""
+        """Wait at most `seconds` until data can be read or sent, and process it."""
         wants_client = not self.input.is_at_end and not self.backlog.is_full
         self.watch.set_events(self.input.fd, POLLIN if wants_client else 0)
         server = self.connection.socket
@@ -145,7 +145,7 @@ class Conversation:
                 self.read_server()
 
     def read_client(self) -> None:
-        """Queue the client's lines. Responses to a server that is gone are dropped."""
+        """Read lines from the client and queue them. Drop responses to a server that is gone."""
         for line in self.input.read_lines():
             message, is_connected = classify_line(line), self.connection.socket is not None
             if not is_connected and self.answer_from_stored(message):
@@ -156,7 +156,7 @@ class Conversation:
             self.connection.record_progress()
 
     def answer_from_stored(self, message: Message) -> bool:
-        """Answer a message with a stored answer while a server is starting, and return whether that was possible."""
+        """Try to answer a message with a stored answer, and return whether there was one."""
         is_behind = any(waiting.method == b"initialize" for waiting in self.backlog.messages)
         answer = self.stored_answers and self.stored_answers.answer(message, self.handshake, is_behind=is_behind)
         if answer:
@@ -164,7 +164,7 @@ class Conversation:
         return bool(answer)
 
     def send_backlog(self) -> None:
-        """Send the queued messages, as many as the server accepts. A message that was partially sent counts as sent."""
+        """Send as many queued messages as the server accepts. A partially sent message counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
             messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_if_too_long(message)]
             lines = [message.line for message in messages]
@@ -174,7 +174,7 @@ class Conversation:
                 self.send(lines)
 
     def refuse_if_too_long(self, message: Message) -> bool:
-        """Answer a message that is too long for the server with an error, and return whether it was too long.
+        """Answer a message with an error if it is too long for the server. Return whether it was too long.
 
         No part of such a message is sent.
         """
@@ -192,7 +192,7 @@ class Conversation:
         return True
 
     def send(self, lines: list[bytes] | None) -> None:
-        """Send lines, or more of a partially sent message."""
+        """Send lines, or continue a partially sent message if `lines` is None. Close the connection if it was lost."""
         try:
             self.connection.send_remaining() if lines is None else self.connection.send(lines)
         except OSError:
@@ -201,7 +201,7 @@ class Conversation:
             self.close_lost_connection()
 
     def record_sent(self, message: Message) -> None:
-        """Record what must be answered or repeated if the connection is lost: open requests and the handshake."""
+        """Track a sent message that needs an answer, or that must be repeated if the connection is lost."""
         for part in message.parts:
             self.record_sent(part)
         self.handshake.record_sent(message)
@@ -210,7 +210,7 @@ class Conversation:
         self.connection.record_sent(message)
 
     def read_server(self) -> bool:
-        """Forward the server's lines. Return False if there were none, or if the connection was lost."""
+        """Forward lines from the server to the client. Return False if there were none or the connection was lost."""
         try:
             lines = self.connection.receive()
         except OSError:
@@ -226,11 +226,11 @@ class Conversation:
         return lines is not None
 
     def is_done(self) -> bool:
-        """Return whether stdin has ended and every request was answered. Subscriptions are never answered."""
+        """Return whether stdin has ended and all requests, except for subscriptions, have been answered."""
         return self.input.is_at_end and not self.backlog.messages and not self.connection.awaits_answers
 
     def close_lost_connection(self) -> None:
-        """Close a connection that has ended, and answer the requests that were sent over it with errors."""
+        """Close a lost connection, and answer the requests that were sent over it with errors."""
         if self.connection.socket is None:
             return
         self.log(f"lost the connection to {self.connection.address}")
@@ -245,7 +245,10 @@ class Conversation:
         self.write(self.connection.fail_requests(cause, "server-lost"))
 
     def pop_requests(self) -> list[Message]:
-        """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
+        """Remove and return the queued requests, except `initialize` and `server/discover`.
+
+        A server that appears later may still answer those.
+        """
         requests = [
             message for message in self.backlog.messages if message.is_request and message.method not in START_METHODS
         ]
@@ -253,20 +256,20 @@ class Conversation:
         return requests
 
     def stop_waiting(self) -> None:
-        """Answer with errors all requests that the server has not answered after stdin has ended."""
+        """Answer all remaining requests with errors, because stdin has ended and the server did not answer in time."""
         for message in self.backlog.messages:
             self.record_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
         self.write(self.connection.fail_requests(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:
-        """Write responses of the relay itself to the client."""
+        """Write the relay's own responses to the client."""
         for line in lines:
             self.output.write(line)
 
 
 class Relay:
-    """The relay for one client, for the lifetime of the process."""
+    """A relay between one client and the server. It lives as long as the process."""
 
     def __init__(
         self,
@@ -289,7 +292,7 @@ class Relay:
         """When the current round of attempts to connect started, or None."""
 
     def run(self) -> int:
-        """Connect, and reconnect until stdin has ended. Return the exit status."""
+        """Connect, and reconnect whenever the connection is lost, until stdin ends. Return the exit status."""
         while True:
             status = self.establish_connection()
             if status is None:
@@ -303,7 +306,10 @@ class Relay:
             return status or 0
 
     def establish_connection(self) -> int | None:
-        """Establish a connection that is ready for requests, or return the exit status if none is needed any longer."""
+        """Retry until a connection is ready for requests.
+
+        Return None on success, or the exit status if no connection is needed any longer.
+        """
         if self.round_start is not None:
             # The previous connection was lost at once, so the round continues. The listener may serve another
             # workspace.
@@ -354,9 +360,9 @@ class Relay:
         return 0
 
     def connect(self) -> str:
-        """Connect to a server, perform the handshake, and allow requests.
+        """Try to connect to a server and perform the handshake.
 
-        Return why that failed, or "" if it succeeded.
+        Return the reason if that fails, or "" on success.
         """
         try:
             server = self.target.connect()
@@ -371,7 +377,7 @@ class Relay:
         return ""
 
     def start_server(self) -> None:
-        """Start a server if that was requested, once per round of attempts, and check whether it failed."""
+        """Start a server if requested, at most once per round of attempts, and check whether it has failed."""
         if self.starter is None and self.new_starter:
             self.starter = self.new_starter()
         if self.starter:
@@ -380,7 +386,7 @@ class Relay:
             self.conversation.answer_while_starting(self.starter, wants_skills=self.target.wants_skills)
 
     def give_up(self, reason: str, start: float) -> None:
-        """Answer everything that waits for a server with an error, and end the round of attempts."""
+        """End this round of attempts, and answer all waiting requests with an error."""
         self.round_start = None
         waiting = self.conversation.backlog.pop_all()
         text = self.unreachable_message(reason, start)
@@ -388,20 +394,20 @@ class Relay:
         self.refuse_requests(waiting, text)
 
     def refuse_requests(self, waiting: list[Message], text: str) -> None:
-        """Answer waiting requests with the reason why there is no server."""
+        """Answer waiting requests with an error. `text` is the reason why there is no server."""
         for message in [part for line in waiting for part in line.parts or (line,)]:
             if message.is_request:
                 self.conversation.output.write(encode_error(message, text, "server-unreachable"))
             else:
-                self.conversation.handshake.record_unsent(message)
+                self.conversation.handshake.store_unsent(message)
 
     def unreachable_message(self, reason: str, start: float) -> str:
-        """Return the message that no server can be reached, with the reason and what to do."""
+        """Return an error message that says that no server can be reached, why, and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         has_port = self.target.file is not None and self.target.file not in self.target.tried
         where = f"{self.target.tried} (from {self.target.file})" if has_port else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
-        workspace = workspace_of_port_file(self.target.file) or "DIR"
+        workspace = workspace_from_port_file(self.target.file) or "DIR"
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
         return (
             f"no Codriver server could be reached at {where} {waited}: {reason}.{failure} This request was not "

@@ -40,12 +40,12 @@ GREETING = {
 """The greeting for a client whose workspace is not known yet. It has the capabilities that all servers have."""
 
 
-class RootsTalk:
+class RootsDiscovery:
     """The exchange with a client whose workspace is not known yet, until one of its roots is chosen.
 
-    The relay itself answers the handshake and requests the client's roots, while other requests wait. If the client has
-    no roots or does not answer in time, its requests get errors. Later answers still count, for example after its roots
-    have changed.
+    The relay answers the handshake itself and requests the client's roots. Other requests wait. They get errors if the
+    client has no roots or does not answer in time. Later answers still count, for example after the client's roots have
+    changed.
     """
 
     def __init__(self, log: Callable[[str], None], roots_s: float) -> None:
@@ -63,7 +63,7 @@ class RootsTalk:
         self.workspace: str | None = None
 
     def run(self) -> str | None:
-        """Return the workspace, or None if stdin ended before it was known."""
+        """Exchange messages until the workspace is known, and return it. Return None if stdin ends before that."""
         while self.workspace is None and not self.input.is_at_end:
             self.run_once()
         if self.workspace is None:
@@ -72,7 +72,7 @@ class RootsTalk:
         return self.workspace
 
     def run_once(self) -> None:
-        """Wait until the client sends something or the time limit is reached, and handle it."""
+        """Wait for input from the client or for the time limit, and process what happened."""
         self.watch.set_events(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
@@ -85,7 +85,7 @@ class RootsTalk:
                 self.fail("the client sends too much without answering roots/list")
 
     def read_client(self) -> None:
-        """Handle the messages that the client has sent."""
+        """Read messages from the client. Queue them for the server once the workspace is known."""
         for line in self.input.read_lines():
             message = classify_line(line)
             if self.workspace is None:
@@ -94,9 +94,9 @@ class RootsTalk:
                 self.backlog.add(message)
 
     def handle(self, message: Message) -> None:
-        """Handle a message while the workspace is not known."""
+        """Process a message that was received before the workspace is known."""
         if message.method == b"initialize" and message.is_request:
-            self.greet(message)
+            self.answer_initialize(message)
         elif message.method == b"ping" and message.is_request:
             self.output.write(encode_answer(message, result={}))
         elif message.is_response:
@@ -117,8 +117,8 @@ class RootsTalk:
             if self.deadline is None and not self.failure:
                 self.request_roots()
 
-    def greet(self, request: Message) -> None:
-        """Answer `initialize` on behalf of the server, if the client supports requests for its roots."""
+    def answer_initialize(self, request: Message) -> None:
+        """Answer `initialize` in place of the server. Refuse it if the client has no roots."""
         import json
 
         try:
@@ -135,30 +135,30 @@ class RootsTalk:
         self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
 
     def request_roots(self) -> None:
-        """Request the client's roots."""
+        """Request the client's roots, and restart the time limit. Do nothing before the handshake."""
         if self.handshake.initialize is not None:
             self.deadline, self.failure = time.monotonic() + self.roots_s, ""
             self.output.write(ROOTS_REQUEST)
 
     def read_roots(self, line: bytes) -> None:
-        """Handle the client's answer with its roots."""
-        self.workspace = workspace_of_roots(line)
+        """Choose the workspace from the client's roots. If none is suitable, fail the waiting requests."""
+        self.workspace = choose_root(line)
         if self.workspace is None:
             self.fail("none of the client's roots is a folder of this user that can be a workspace")
         else:
             self.log(f"the workspace is {self.workspace}, a root of the client")
 
     def fail(self, why: str) -> None:
-        """Answer everything that waits for the workspace with an error."""
+        """Answer all waiting requests with an error. `why` is the reason why there is no workspace."""
         self.deadline, self.failure = None, why
         print_to_stderr(no_workspace_message(why))
         for message in self.backlog.pop_all():
             self.refuse_requests(message)
 
     def refuse_requests(self, message: Message, why: str = "") -> None:
-        """Answer the requests in a message with an error that says how to specify the workspace.
+        """Answer the requests in a message with an error that explains how to specify the workspace.
 
-        The error for `server/discover` is that of an unknown method, because clients then fall back to a handshake.
+        For `server/discover`, the error is that of an unknown method, because clients then fall back to a handshake.
         """
         why = why or self.failure or "the client can only be asked for its roots in a handshake"
         for request in message.parts or (message,):
@@ -170,7 +170,7 @@ class RootsTalk:
 
 
 def no_workspace_message(why: str) -> str:
-    """Return the message that no workspace was found, with the reason and what to do."""
+    """Return an error message that says that no workspace was found, why, and what to do."""
     return (
         "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR is not set to one, neither the "
         "current folder nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, temporary "
@@ -179,8 +179,8 @@ def no_workspace_message(why: str) -> str:
     )
 
 
-def workspace_of_roots(answer: bytes) -> str | None:
-    """Return the first of the client's roots with the files of a workspace, or its first root, or None.
+def choose_root(answer: bytes) -> str | None:
+    """Return the first of the client's roots that looks like a workspace, else its first valid root, else None.
 
     Directories above the roots are not considered, because roots limit where a server may work.
     """

@@ -105,7 +105,7 @@ def state_directory(name: str) -> str:
 
 
 def open_server_directory(workspace: str) -> Directory:
-    """Open the directory with the port file in a workspace, without following links below the workspace."""
+    """Open the server's directory in a workspace, without following links below the workspace."""
     directory = open_directory(workspace)
     for name in SERVER_DIRECTORY:
         above = directory
@@ -117,7 +117,9 @@ def open_server_directory(workspace: str) -> Directory:
 
 
 def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file of the user in a directory, and return its descriptor. `flags` may create it.
+    """Open a regular file of the user in a directory and return its descriptor.
+
+    `flags` are those of `os.open`. With `os.O_CREAT`, a missing file is created.
 
     Raises:
         OSError: the file is missing, or is not a regular file of the user.
@@ -137,10 +139,10 @@ def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
 
 
 def require_private_file(status: os.stat_result) -> None:
-    """Check that a status is that of a regular file to which only the user has access.
+    """Check that a file is a regular file that no other user can write to.
 
     Raises:
-        OSError: it is not.
+        OSError: the file is of another kind, belongs to another user, is writable by others, or has several links.
     """
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "it is a link, pipe, device or directory, not a regular file")
@@ -149,7 +151,11 @@ def require_private_file(status: os.stat_result) -> None:
 
 
 def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> bytes:
-    """Return the first bytes of a file of the user. Raises like `open_file`."""
+    """Return the first `most` bytes of a file of the user.
+
+    Raises:
+        OSError: the file is missing, or is not a regular file of the user.
+    """
     file = open_file(directory, name)
     try:
         return os.read(file, most)
@@ -158,7 +164,7 @@ def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> 
 
 
 def read_if_possible(directory: Directory, name: str) -> bytes:
-    """Return the first bytes of a file of the user, or b"" if it cannot be read."""
+    """Return the first bytes of a file of the user, or b"" if the file cannot be read."""
     try:
         return read_file(directory, name)
     except OSError:
@@ -166,7 +172,7 @@ def read_if_possible(directory: Directory, name: str) -> bytes:
 
 
 def read_token(directory: Directory, name: str = "token") -> str:
-    """Return the token in a directory, or "" if there is none that only the user can read."""
+    """Return the token in a directory, or "" if it is missing, invalid or readable by others."""
     text = read_if_possible(directory, name).strip()
     if len(text) != TOKEN_CHARACTERS or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
@@ -174,7 +180,7 @@ def read_token(directory: Directory, name: str = "token") -> str:
 
 
 def read_token_for_port(port: int) -> str:
-    """Return the token for the user's server at a port, or "" if it does not require one."""
+    """Return the token for the user's server at a port, or "" if that server requires none."""
     try:
         directory = open_directory(state_directory(TOKENS_DIRECTORY))
     except OSError:
@@ -186,9 +192,9 @@ def read_token_for_port(port: int) -> str:
 
 
 def json_member(record: bytes, name: bytes) -> bytes:
-    """Return the value of a member of a JSON object as text, without importing `json`, which would take too long.
+    """Return the value of a member of a JSON object as JSON text, or b"" if there is none.
 
-    Only values without escapes or nesting are supported.
+    Only values without escapes or nesting are supported. This does not import `json`, which would take too long.
     """
     behind = record.partition(b'"%s":' % name)[2]
     return behind.partition(b",")[0].partition(b"}")[0].strip()

@@ -40,7 +40,7 @@ CLIENT_PYTHONPATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
 
 
 class Starter:
-    """Starts a server for `workspace` that outlives the relay, once per round of attempts."""
+    """Starts a server that outlives the relay, at most once per round of attempts to connect."""
 
     def __init__(self, workspace: str, port: int | None, start_grace_s: float) -> None:
         self.workspace = workspace
@@ -54,11 +54,11 @@ class Starter:
 
     @property
     def is_starting(self) -> bool:
-        """Return whether a server was started in this round and is not known to have failed."""
+        """Return whether a server was started in this round and has not failed as far as known."""
         return self.process is not None and self.failure is None
 
     def reset(self) -> None:
-        """Start a new round of attempts, in which a server may be started again."""
+        """Start a new round of attempts, in which the server may be started again."""
         if self.log is not None:
             os.close(self.log)
         self.log = None
@@ -68,9 +68,9 @@ class Starter:
         self.failed_at = 0.0
 
     def start(self) -> None:
-        """Start the server, unless it was already started in this round.
+        """Start the server, unless that was already tried in this round.
 
-        The started process exits if another server holds the lock.
+        If another server holds the lock, the started process exits on its own.
         """
         if self.process is not None or self.failure is not None:
             return
@@ -93,7 +93,9 @@ class Starter:
             self.record_failure(f"{command[0]} could not be started: {error}")
 
     def open_log(self) -> int:
-        """Open the server's log, making its directory private, without following links or waiting for a pipe.
+        """Open the server's log file in a private directory, and return its descriptor.
+
+        Links are not followed, and the call never blocks on a pipe.
 
         Raises:
             OSError: the log is not a regular file, or cannot be written.
@@ -118,26 +120,29 @@ class Starter:
             close_directory(directory)
 
     def silent_failure_reason(self) -> str:
-        """Return the likely reason why a server has ended without logging anything."""
+        """Return the likely reason why the server ended without logging anything."""
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
             return f"it could not write its log, because the disk of {self.workspace} is full: free some space there"
         return "it logged nothing"
 
     def record_failure(self, failure: str, *, is_final: bool = False) -> None:
-        """Record why there will be no server.
+        """Store the reason why no server will be available.
 
-        Unless `is_final`, a server that somebody else is starting may still appear.
+        Unless `is_final` is set, a server that another process is starting may still appear.
         """
         self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the start failed so long ago that no other server can be expected either."""
+        """Return whether the start failed so long ago that no other process is expected to start a server."""
         return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
-        """Check whether the started process has failed. It exits with status 0 once its child, the server, is ready."""
+        """Check whether the started process has failed, and record the end of its log as the reason.
+
+        The process exits with status 0 once its child, the server, is ready.
+        """
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it
@@ -161,7 +166,7 @@ def split_command(line: str) -> list[str]:
 
 
 def start_detached(command: Sequence[str], directory: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
-    """Start a program that outlives the terminal and its parent, with its output in `log`.
+    """Start a program that outlives the terminal and its parent. The descriptor `log` receives its output.
 
     Raises:
         OSError: the program cannot be started.
@@ -194,11 +199,12 @@ def start_detached(command: Sequence[str], directory: str | None, log: int, envi
 
 
 def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a Python program that must not run code of the workspace.
+    """Return an environment in which a Python program does not run code of the workspace.
 
-    The base is `given_environ`, or the environment of this process. PYTHONPATH loses entries that are empty, relative,
-    or in the workspace or its main checkout, because each of them may contain a `sitecustomize`. Its previous value is
-    stored in `CLIENT_PYTHONPATH_VARIABLE`, for the REPLs of a workspace that the user has accepted.
+    The environment is based on `given_environ`, which defaults to that of this process. Entries of PYTHONPATH that are
+    empty, relative, or in the workspace or its main checkout are removed, because each may contain a `sitecustomize`.
+    The previous value is stored in `CLIENT_PYTHONPATH_VARIABLE`, for the REPLs of a workspace that the user has
+    accepted.
     """
     environ = dict(os.environ if given_environ is None else given_environ)
     given = environ.get("PYTHONPATH")
@@ -222,7 +228,7 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 
 
 def main_checkout(workspace: str) -> str:
-    """Return the main checkout to which a linked git worktree points, or "" for any other directory."""
+    """Return the main checkout of a linked git worktree, or "" for any other directory."""
     try:
         directory = open_directory(workspace)
         try:

@@ -39,10 +39,10 @@ EXCLUDED_VARIABLE_SUFFIX = "_TOKEN"
 
 
 class StoredAnswers:
-    """The stored answers for a client, which are used until the new server's list of tools is known to be the same.
+    """Answers of an earlier server, which are used while a new server starts.
 
-    An instance is created when a server is started for the client for the first time. Each protocol era has its own
-    answers.
+    An instance is created when a server is first started for the client. Each protocol era has its own answers. Once
+    the new server is ready, its list of tools is compared with the one that the client received.
     """
 
     def __init__(self, starter: Starter, *, wants_skills: bool = True) -> None:
@@ -56,7 +56,7 @@ class StoredAnswers:
         """The ids of the client's streams for changes of the list on this connection, by key."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """Return the answer to a handshake, a discovery, or a request for the list, or None without a valid stored one.
+        """Return the stored answer to a handshake, a discovery or a request for the list of tools, or None.
 
         `is_behind` means that an earlier `initialize` is still waiting for the server.
         """
@@ -75,9 +75,9 @@ class StoredAnswers:
         return encode_answer(message, result=era.delivered)
 
     def answer_handshake(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """Return the stored answer to `initialize`.
+        """Return the stored answer to `initialize`, or None if there is none.
 
-        It opens the client's session, which is repeated at the new server.
+        The answer opens the client's session, so the handshake is repeated for the new server.
         """
         era = self.of_session
         if is_behind or handshake.initialize is not None:
@@ -89,7 +89,7 @@ class StoredAnswers:
         return encode_answer(message, result=era.stored["greeting"])
 
     def answer_stateless(self, message: Message) -> bytes | None:
-        """Return the stored answer to a request that describes its client.
+        """Return the stored answer to a request without a session, or None if there is none.
 
         The answer tells the client not to cache it.
         """
@@ -107,12 +107,14 @@ class StoredAnswers:
         return encode_answer(message, result={**era.stored["tools" if is_list else "greeting"], "ttlMs": 0})
 
     def record_sent(self, message: Message) -> None:
-        """Cancel the pending notification if the client requests the list from the server."""
+        """Drop the pending notification if the client itself requests the list of tools."""
         if message.method == b"tools/list" and message.key is not None:
             self.owes_change = False
 
     def stop_answering(self, server: socket.socket, handshake: Handshake) -> None:
-        """Stop answering because a server is ready, and request its list if the client may have received another one.
+        """Stop using stored answers, because a server is ready.
+
+        If the client may have received another list of tools, request the server's list to compare them.
 
         Raises:
             OSError: the connection was lost.
@@ -126,10 +128,9 @@ class StoredAnswers:
             era.stored = None
 
     def filter_server_lines(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
-        """Return the lines to forward to the client while its list may differ from the server's.
+        """Return the server's lines for the client, while the client's list of tools may be out of date.
 
-        The reply to the relay's own request for the list is removed, and a notification is added if the list has
-        changed.
+        The reply to the relay's own request for the list is removed. A notification is added if the list has changed.
         """
         eras = (self.of_session, self.of_stateless)
         if not self.owes_change and all(era.delivered is None for era in eras):
@@ -150,7 +151,7 @@ class StoredAnswers:
         return passed
 
     def record_stream(self, message: Message) -> None:
-        """Remember a stream for changes of the list that this message opens."""
+        """Store the id of the stream that this message opens, if the stream reports changes of the list of tools."""
         if message.method != b"notifications/subscriptions/acknowledged":
             return
         import json
@@ -164,7 +165,7 @@ class StoredAnswers:
             return
 
     def notify_streams(self, in_flight: Container[bytes]) -> list[bytes]:
-        """Return a notification of the changed list for each stream. Without a stream, it stays pending."""
+        """Return a notification of the changed list for each open stream. It stays pending if there are no streams."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"
@@ -172,7 +173,7 @@ class StoredAnswers:
 
 
 class StoredEra:
-    """The stored answers of one protocol era, and the list that the client received from them."""
+    """The stored answers of one protocol era, and the list of tools that the client received from them."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -185,12 +186,12 @@ class StoredEra:
         """The list that the client received, until it has been compared with the server's."""
 
     def list_request(self) -> bytes:
-        """Return the relay's own request for the server's list."""
+        """Return the relay's own request for the server's list of tools."""
         params = {"params": self.params} if self.params else {}
         return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
 
     def has_list_changed(self, answer: bytes) -> bool:
-        """Compare the server's list with the one that the client received, and return whether they differ.
+        """Return whether the server's list of tools differs from the one that the client received.
 
         The comparison is made only once.
         """
@@ -206,7 +207,7 @@ class StoredEra:
 
 
 def is_stateless(line: bytes) -> bool:
-    """Return whether a request describes its client, and thus belongs to no session."""
+    """Return whether a request contains its client's metadata, and so needs no session."""
     import json
 
     if META_PREFIX.encode() not in line:
@@ -223,7 +224,7 @@ def read_stored(
     """Return the stored greeting and list of tools for the client that sent `line`, or None.
 
     `greeting` answers `initialize` or `server/discover`, and `tools` answers `tools/list`. Stored answers are ignored
-    if the Python interpreter, a file with settings or with the version, or one of Codriver's variables has changed.
+    if the Python interpreter, a settings file, Codriver's version, or one of its environment variables has changed.
 
     Source: `codriver.app.stored_answers`, which writes the file.
     """
@@ -250,7 +251,7 @@ def read_stored(
         is_same = stored["workspace"] == os.path.realpath(workspace) and stored["environment"] == environment
         if not is_same or not (has_server_command or stored["python"] == sys.executable):
             return None
-        if any(stamp_of(path) != stamp for path, stamp in stored["files"].items()):
+        if any(file_stamp(path) != stamp for path, stamp in stored["files"].items()):
             return None
         for client in stored["clients"]:
             found = {part: client[part] for part in ("greeting", "tools")}
@@ -264,10 +265,10 @@ def read_stored(
 
 
 def client_metadata(line: bytes) -> dict[str, Any]:
-    """Return the facts about the client that each request without a handshake contains.
+    """Return the client's metadata from a request without a handshake.
 
     Raises:
-        LookupError, ValueError, TypeError: the request lacks some of them, as in protocols with a handshake.
+        LookupError, ValueError, TypeError: some metadata is missing, as in protocols with a handshake.
     """
     import json
 
@@ -277,10 +278,10 @@ def client_metadata(line: bytes) -> dict[str, Any]:
     }
 
 
-def stamp_of(path: str) -> list[int] | None:
-    """Return the stamp of a file as the server computes it, or None if the file does not exist.
+def file_stamp(path: str) -> list[int] | None:
+    """Return numbers that change whenever a file is modified, or None if the file does not exist.
 
-    Source: `codriver.files.whole_files`.
+    Source: `codriver.files.whole_files`, which computes the same numbers.
     """
     try:
         status = os.stat(path)

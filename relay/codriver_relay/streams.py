@@ -10,7 +10,7 @@ import select
 import sys
 from _thread import allocate_lock, start_new_thread
 
-from codriver_relay.messages import Lines
+from codriver_relay.messages import LineBuffer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
 
 
 class Output:
-    """The output to the client. Writing never blocks, because a thread writes what does not fit."""
+    """The output to the client. Writing never blocks, because a thread writes whatever does not fit into the pipe."""
 
     def __init__(self) -> None:
         self.writable = new_write_poll(CLIENT_OUT)
@@ -58,7 +58,7 @@ class Output:
         self.waiting: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Write complete lines to the client. Exits the process if the client is gone."""
+        """Write complete lines to the client. Exit the process if the client is gone."""
         with self.lock:
             if self.is_busy:
                 self.waiting.append(data)
@@ -72,7 +72,7 @@ class Output:
             start_new_thread(run_or_exit, (lambda: self.write_pending(data),))
 
     def write_pending(self, data: bytes) -> None:
-        """Write `data`, then all lines that were added in the meantime."""
+        """Write `data`, then any lines that were queued in the meantime. This runs in a thread."""
         writable = new_write_poll(CLIENT_OUT)  # the other poll object may be in use
         while data:  # `is_busy` cannot be used, because the next thread may have set it
             rest = memoryview(data)
@@ -86,20 +86,20 @@ class Output:
         self.button.send(b"!")
 
     def wait(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all queued lines are written."""
         while self.is_busy:
             self.ringing.recv(READ_BYTES)
 
 
 class Input:
-    """The input from the client, with a descriptor that can be polled.
+    """The input from the client, with a file descriptor that can be polled.
 
-    If stdin cannot be polled, a thread forwards it.
+    If stdin itself cannot be polled, a thread forwards it to a socket.
     """
 
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
-        self.lines = Lines()
+        self.lines = LineBuffer()
         self.is_at_end = False
         if not CAN_POLL:
             self.passed, other = socket_pair()
@@ -109,7 +109,7 @@ class Input:
             start_new_thread(run_or_exit, (lambda: forward_data(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
-        """Return the lines that received data completes. At the end of the input, the rest counts as a line."""
+        """Return the lines completed by newly received data. At the end of the input, any rest counts as a line."""
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
@@ -118,7 +118,7 @@ class Input:
 
 
 class PollSet:
-    """The set of descriptors that are polled. The process exits if the client is gone."""
+    """The polled file descriptors and their events. Polling exits the process once the client is gone."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
@@ -129,7 +129,7 @@ class PollSet:
         """The events for which other descriptors are polled."""
 
     def set_events(self, fd: int, events: int) -> None:
-        """Poll a descriptor for these events from now on. Without events, it is not polled at all, to avoid errors."""
+        """Poll a descriptor for these events from now on. Stop polling it if there are none."""
         if self.watched.get(fd, 0) == events:
             return
         if events:
@@ -139,9 +139,9 @@ class PollSet:
         self.watched[fd] = events
 
     def wait(self, seconds: float | None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events, after waiting for at most `seconds`.
+        """Wait at most `seconds`, and return the ready descriptors with their events.
 
-        This also returns when the thread of the output has written everything.
+        This also returns when the output thread has written everything.
         """
         ready = self.poll.poll(None if seconds is None else seconds * 1000)
         for fd, _ in ready:
@@ -183,7 +183,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 def write_available(data: bytes | memoryview) -> int:
     """Write as much of `data` to the client as it accepts, and return the number of bytes written.
 
-    Exits the process if the client is gone.
+    Exit the process if the client is gone.
     """
     try:
         return os.write(CLIENT_OUT, data)
@@ -194,7 +194,7 @@ def write_available(data: bytes | memoryview) -> int:
 
 
 def read_client() -> bytes | None:
-    """Return data from the client, b"" at the end of the input, or None if there is nothing to read yet."""
+    """Read from the client. Return b"" at the end of the input, or None if no data is available."""
     try:
         return os.read(CLIENT_IN, READ_BYTES)
     except BlockingIOError:  # another process reads it too
@@ -204,7 +204,7 @@ def read_client() -> bytes | None:
 
 
 def run_or_exit(work: Callable[[], None]) -> None:
-    """Run a function in a thread, and exit the process if it fails, because the rest of the relay cannot work alone."""
+    """Call a function in a thread, and exit the process if it fails, because the relay cannot work without it."""
     try:
         work()
     except BaseException:  # noqa: BLE001  # any error is printed and ends the process
@@ -213,7 +213,7 @@ def run_or_exit(work: Callable[[], None]) -> None:
 
 
 def open_streams() -> None:
-    """Open stdin, stdout and stderr if they are closed, so that no other file gets descriptors 0 to 2."""
+    """Open stdin, stdout and stderr if they are closed, so that no other file gets the descriptors 0 to 2."""
     for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
         try:
             os.fstat(fd)
@@ -234,4 +234,4 @@ def print_to_stderr(text: str) -> None:
 
 
 def discard_message(_text: str) -> None:
-    """Discard a message. By default nothing is printed, because clients display stderr as errors."""
+    """Ignore a log message. This is the default, because clients display output on stderr as errors."""

@@ -35,11 +35,11 @@ WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": 
 
 
 class UnreachableError(Exception):
-    """Raised when an attempt to connect fails. The message has no full stop."""
+    """Raised when an attempt to connect fails. The message does not end with a period."""
 
 
 class Target:
-    """The server to connect to. `given` is a port, or the path of a port file, which is read for each attempt."""
+    """The server to connect to. `given` is a port number or the path of a port file, which is read for each attempt."""
 
     def __init__(
         self, given: str, host: str, durations: Durations, *, starts: bool = False, wants_skills: bool = True
@@ -49,7 +49,7 @@ class Target:
         self.wants_skills = wants_skills  # whether the client receives skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
-        self.workspace = workspace_of_port_file(self.file)
+        self.workspace = workspace_from_port_file(self.file)
         self.host = host
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
@@ -58,10 +58,10 @@ class Target:
         self.was_reached = False  # whether any attempt succeeded
 
     def connect(self) -> socket.socket:
-        """Connect to the server, and send an introduction if one is needed.
+        """Connect to the server, and prove the identity of both sides if needed. `tried` is the last address.
 
         Raises:
-            UnreachableError: the connection failed. `tried` is the address.
+            UnreachableError: the connection failed.
         """
         if self.file is None:
             return self.connect_to_port(self.port or 0, None)
@@ -72,7 +72,11 @@ class Target:
             close_directory(directory)
 
     def connect_to_port(self, port: int, directory: Directory | None) -> socket.socket:
-        """Connect to a port, which was read from a file in `directory` if that is given. Raises like `connect`."""
+        """Connect to a port. `directory` contains the port file if the port was read from one.
+
+        Raises:
+            UnreachableError: the connection failed.
+        """
         self.tried = f"{self.host}:{port}"
         self.is_refused = False
         reason = "the host has no address"
@@ -100,7 +104,7 @@ class Target:
         raise UnreachableError(reason)
 
     def is_alive(self) -> bool | None:
-        """Return whether the process in the record next to the port file is running, or None if there is no record."""
+        """Return whether the server recorded next to the port file is running, or None if there is no record."""
         if self.file is None:
             return None
         try:
@@ -114,11 +118,11 @@ class Target:
         return is_running(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def is_port_file_missing(self) -> bool:
-        """Return whether the port file is missing, because no server was started or the last one exited normally."""
+        """Return whether the port file is missing. Then no server was started, or the last one exited normally."""
         return self.file is not None and not os.path.lexists(self.file)
 
     def open_directory(self) -> Directory:
-        """Open the directory of the port file. In a workspace, it must belong to the user alone.
+        """Open the directory of the port file. A workspace's directory must be accessible only to the user.
 
         Raises:
             UnreachableError: the directory does not exist, or is not trusted.
@@ -138,10 +142,10 @@ class Target:
         return directory
 
     def read_port(self, directory: Directory) -> int:
-        """Read the port file.
+        """Read the port number from the port file.
 
         Raises:
-            UnreachableError: it does not contain a port.
+            UnreachableError: the file cannot be read, or does not contain a port.
         """
         try:
             text = read_file(directory, os.path.basename(self.file or "")).strip()
@@ -152,14 +156,14 @@ class Target:
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, directory: Directory | None) -> None:
-        """Verify the process that listens, then send the expected server and workspace, and the token.
+        """Verify the listening process, then send it the token and the server and workspace that the relay expects.
 
-        A killed server leaves its port file, and another server may listen on its port, which must close the
-        connection. A file proves nothing, so the token is only sent to a port given by number, or to the process that
-        holds the lock next to the file.
+        A killed server leaves its port file behind, and another server may listen on its port. That server must close
+        the connection. The file itself proves nothing, so the token is only sent to a port given by number, or to the
+        process that holds the lock next to the file.
 
         Raises:
-            UnreachableError: another process listens. Nothing from the client was sent.
+            UnreachableError: another process is listening. No data of the client was sent.
         """
         is_server = is_listener_trusted(connection, directory)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
@@ -168,7 +172,7 @@ class Target:
             token = read_token_for_port(port) if directory is None else read_token(directory)
         if directory is not None:
             record = read_if_possible(directory, "server.json")
-            session = server_id_in_record(record, port)
+            session = server_id_from_record(record, port)
             longest = json_member(record, b"maxLineBytes") if session else b""
         self.line_bytes = int(longest) if longest.isdigit() and len(longest) < 12 else 0
         if self.workspace:
@@ -199,10 +203,10 @@ class Target:
 
 
 def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
-    """Wait for the server to confirm the workspace that it serves.
+    """Wait until the server confirms which workspace it serves.
 
     Raises:
-        UnreachableError: it serves another workspace, or closed the connection.
+        UnreachableError: the server serves another workspace, or closed the connection.
     """
     received = b""
     while len(received) < MAX_RECORD_BYTES and not received.endswith(b"\n"):
@@ -215,7 +219,7 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
 
 
 def quote(text: str) -> str:
-    """Return `text` as JSON."""
+    """Encode a string as JSON."""
     if text.replace("-", "").replace("_", "").replace(":", "").isalnum() and text.isascii():
         return f'"{text}"'
     import json
@@ -223,8 +227,8 @@ def quote(text: str) -> str:
     return json.dumps(text)
 
 
-def server_id_in_record(record: bytes, port: int) -> bytes:
-    """Return the id of the server that wrote `record`, or b"" if `port` is not the port in the record."""
+def server_id_from_record(record: bytes, port: int) -> bytes:
+    """Return the id of the server that wrote `record`, or b"" if the record is for another port."""
     if json_member(record, b"port") != b"%d" % port:
         return b""  # another server has written the port file since
     session = json_member(record, b"sessionId")[1:-1]
@@ -232,9 +236,10 @@ def server_id_in_record(record: bytes, port: int) -> bytes:
 
 
 def is_listener_trusted(connection: socket.socket, directory: Directory | None) -> bool:
-    """Return whether the token may be sent to the listener: the user named its port, or it holds the lock.
+    """Return whether the token may be sent to the listening process.
 
-    If the kernel does not report the listener, as on systems other than Linux, any process must hold the lock.
+    That is the case if the user named its port, or if it holds the lock. If the kernel does not report the listening
+    process, as on systems other than Linux, it is enough that any process holds the lock.
 
     Raises:
         UnreachableError: the listener belongs to another user, or is unknown although the port was read from a file.
@@ -254,8 +259,8 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
     return owns_lock(directory, listener[1])
 
 
-def workspace_of_port_file(port_file: str | None) -> str | None:
-    """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`, or None for any other file."""
+def workspace_from_port_file(port_file: str | None) -> str | None:
+    """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`, or None for any other path."""
     if port_file is None:
         return None
     workspace, _, name = port_file.rpartition(os.path.join("", *SERVER_DIRECTORY, "").join((os.sep, "")))

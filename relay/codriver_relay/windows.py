@@ -157,21 +157,21 @@ if sys.platform == "win32":
 
 
 class SocketPoll:
-    """An implementation of `select.poll` for sockets, based on `select`. Errors are not reported."""
+    """An implementation of `select.poll` for sockets that is based on `select`. It does not report errors."""
 
     def __init__(self) -> None:
         self.events: dict[int, int] = {}
         self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
 
     def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events, after waiting for at most `wait_ms` milliseconds."""
+        """Wait at most `wait_ms` milliseconds, and return the ready descriptors with their events."""
         readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
         readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
         return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]
 
 
 def forward_data(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
-    """Forward the data that `read` returns to a socket until its end. Nothing is read while the socket is full."""
+    """Forward data from `read` to a socket until the input ends. While the socket is full, nothing is read."""
     while (data := read()) != b"":
         if data is None:
             select.select([fd], [], [])

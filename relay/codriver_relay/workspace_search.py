@@ -26,10 +26,10 @@ OTHERS_WRITE_BIT = 0o002
 
 
 def is_search_boundary(directory: str) -> bool:
-    """Return whether a directory and all directories above it cannot be workspaces.
+    """Return whether neither this directory nor any directory above it can be a workspace.
 
-    This is true of the home directory, the root, the directories for temporary files, and those that others own or can
-    write to.
+    This is true for the home directory, the root, directories for temporary files, and directories that other users own
+    or can write to.
     """
     given = [os.path.expanduser("~"), *TEMPORARY_DIRECTORIES, os.environ.get("TMPDIR") or "/"]
     if sys.platform == "win32":
@@ -47,12 +47,12 @@ def is_search_boundary(directory: str) -> bool:
 
 
 def normalize_path(path: str) -> str:
-    """Return a path with links resolved, and in lower case on systems that ignore case."""
+    """Resolve the links in a path. Convert it to lower case on systems that ignore case."""
     return os.path.normcase(os.path.realpath(path))
 
 
 def is_workspace(directory: str) -> bool:
-    """Return whether a directory has a server's directory, `codriver.toml`, a project file or `.git`."""
+    """Return whether a directory contains a server's directory, `codriver.toml`, a project file or `.git`."""
     join, is_file = os.path.join, os.path.isfile
     if os.path.isdir(join(directory, *SERVER_DIRECTORY)) or os.path.exists(join(directory, ".git")):
         return True
@@ -60,7 +60,10 @@ def is_workspace(directory: str) -> bool:
 
 
 def find_workspace() -> str | None:
-    """Return the workspace named by the environment, or the nearest one from the current directory up, or None."""
+    """Return the workspace named by the environment, or the nearest one at or above the current directory.
+
+    Returns None if there is neither.
+    """
     named = resolve_workspace(os.environ.get("CLAUDE_PROJECT_DIR", ""))
     if named is not None:
         return named
@@ -76,7 +79,7 @@ def find_workspace() -> str | None:
 
 
 def resolve_workspace(path: str) -> str | None:
-    """Return the resolved path of a directory, or None if it cannot be a workspace."""
+    """Return the resolved path of a directory, or None if the directory cannot be a workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     directory = os.path.realpath(path)

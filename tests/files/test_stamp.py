@@ -24,7 +24,7 @@ SERVER = Path(stamp_from_status.__code__.co_filename).parents[1]
 READERS = {
     "files": lambda path: stamp_from_status(path.stat()),
     "kept lists": stored_answers.json_stamp,
-    "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
+    "kept lists of the relay": lambda path: of_relay.file_stamp(str(path)),
     "memory": memory._stamp,
     "skills": folders.file_stamp,
 }
@@ -58,8 +58,8 @@ def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(
 
 def test_the_relay_and_the_server_stamp_files_alike(tmp_path):
     (tmp_path / "file").write_text("one")
-    assert of_relay.stamp_of(str(tmp_path / "file")) == stored_answers.json_stamp(tmp_path / "file")
-    assert of_relay.stamp_of(str(tmp_path / "none")) == stored_answers.json_stamp(tmp_path / "none") is None
+    assert of_relay.file_stamp(str(tmp_path / "file")) == stored_answers.json_stamp(tmp_path / "file")
+    assert of_relay.file_stamp(str(tmp_path / "none")) == stored_answers.json_stamp(tmp_path / "none") is None
 
 
 # Who asks for the time of a file, and not to tell whether it is the same.

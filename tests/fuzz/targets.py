@@ -35,7 +35,7 @@ from codriver.setup import jsonc
 from codriver.wire import untrusted
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
-from codriver_relay.messages import Lines, classify_line, parse_message, scan_line
+from codriver_relay.messages import LineBuffer, classify_line, parse_message, scan_line
 from fuzz.drawing import splits, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 
@@ -66,7 +66,7 @@ def lines(data):
 def relay_lines(data):
     """Check that the relay's lines consist of all bytes unchanged, and that each ends at its newline."""
     whole, cut = splits(data)
-    framer, found = Lines(), []
+    framer, found = LineBuffer(), []
     for part in cut:
         found += framer.feed(part)
     assert b"".join([*found, *framer.rest]) == whole

@@ -14,7 +14,7 @@ from live_server import environ
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codriver.repls.kinds import project_file_names
-from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, file_uri_to_path, workspace_of_roots
+from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, choose_root, file_uri_to_path
 from codriver_relay.workspace_search import PROJECT_FILES, is_search_boundary
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
 
@@ -233,7 +233,7 @@ def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, t
     (tmp_path / "link").symlink_to(project)
     named = {**places, "project": project, "link": tmp_path / "link"}
     filled = [uri.format(**named, spaced=places["with space é"].as_uri()[7:]) for uri in uris]
-    assert workspace_of_roots(encode(roots(*filled))) == str(tmp_path / wanted)
+    assert choose_root(encode(roots(*filled))) == str(tmp_path / wanted)
 
 
 def test_a_path_with_undecodable_bytes_is_parsed():

@@ -19,7 +19,7 @@ from codriver_relay.hook import (
     EVENT_KINDS,
     EVENT_NAMES_BY_CLIENT,
     MAX_INPUT_BYTES,
-    deadline_s,
+    read_deadline_s,
     render_answer,
     tool_arguments,
 )
@@ -217,7 +217,7 @@ def test_a_hung_server_does_not_block_the_hook(program, live):
 @pytest.mark.parametrize("given", ["nan", "-1", "0", "inf", "soon", ""])
 def test_an_invalid_deadline_falls_back_to_the_default(monkeypatch, given):
     monkeypatch.setenv("CODRIVER_HOOK_DEADLINE_S", given)
-    assert deadline_s() == DEADLINE_S
+    assert read_deadline_s() == DEADLINE_S
 
 
 def test_an_endless_input_does_not_block_the_hook(program, live):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver_relay.messages import MAX_SURVEYED_BYTES, Lines, classify_line
+from codriver_relay.messages import MAX_SURVEYED_BYTES, LineBuffer, classify_line
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text('"\\{}[]:,id', max_size=12)
 IDS = st.integers() | TEXT
@@ -111,7 +111,7 @@ def test_an_id_at_the_scan_limit_is_recognized():
 def test_lines_are_whole_however_they_are_split(texts, data):
     stream = b"".join(text + b"\n" for text in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    framer = Lines()
+    framer = LineBuffer()
     found = [
         line
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
