@@ -65,7 +65,7 @@ def test_only_the_latest_runs_are_kept(tmp_path):
 def test_no_run_is_kept_if_the_limit_is_zero(tmp_path):
     recorded(tmp_path, 1, "one")
     recorder = recorded(tmp_path, 2, "two", keep=0)
-    recorder._begin()
+    recorder._start()
     assert run_files(tmp_path) == []
 
 
@@ -107,7 +107,7 @@ def test_temporary_files_left_by_a_crash_are_removed(tmp_path):
     recorded(tmp_path, 1, "one")
     left = tmp_path / "runs" / ".1970.json.0123.tmp"
     left.write_text("half")
-    recorded(tmp_path, 2, "two")._begin()
+    recorded(tmp_path, 2, "two")._start()
     assert not left.exists()
 
 

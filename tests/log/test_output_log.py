@@ -222,7 +222,7 @@ def test_a_query_in_another_thread_sees_a_consistent_log():
 def test_a_follower_is_notified_only_within_its_context():
     log = OutputLog()
     heard = []
-    with log.followed_by(heard.append):
+    with log.subscribe(heard.append):
         log.append(Entry(UNASSIGNED_LINE, OUT, "in", 0))
         log.append(Entry(UNASSIGNED_LINE, OUT, "in, and could wait", 0), may_wait=True)
     log.append(Entry(UNASSIGNED_LINE, OUT, "after", 0))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver.log.redaction import Redactor, secret_parts_of_lines
+from codriver.log.redaction import Redactor, secret_line_parts
 
 ENVIRON = {
     "API_KEY": "sk-abcdefgh",
@@ -130,11 +130,11 @@ def test_a_short_random_line_of_a_key_is_a_secret_too(line):
 
 
 def test_only_the_value_of_a_named_line_is_a_secret_if_long_enough():
-    assert secret_parts_of_lines("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
+    assert secret_line_parts("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
 def test_a_single_line_secret_has_no_lines_of_its_own():
-    assert secret_parts_of_lines("one value of more than twenty characters") == ()
+    assert secret_line_parts("one value of more than twenty characters") == ()
 
 
 def test_a_line_of_a_secret_split_across_chunks_is_redacted():

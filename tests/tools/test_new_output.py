@@ -276,11 +276,11 @@ def test_the_least_recently_served_caller_is_evicted():
     told = ReportedPositions()
     for caller in range(MAX_CALLERS + 1):
         told.advance(caller, {"stdout": 5})
-    assert (dict(told.positions_of(0)), dict(told.positions_of(1))) == ({}, {"stdout": 5})
+    assert (dict(told.get(0)), dict(told.get(1))) == ({}, {"stdout": 5})
 
 
 def test_positions_never_move_back():
     told = ReportedPositions()
     told.advance("ann", {"stdout": 5})
     told.advance("ann", {"stdout": 3, "stderr": 2})
-    assert told.positions_of("ann") == {"stdout": 5, "stderr": 2}
+    assert told.get("ann") == {"stdout": 5, "stderr": 2}

@@ -319,7 +319,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     editor = Editor(workspace, records, features.edit_languages())
     image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
     image_store.clear()
-    logbook.on_left = image_store.delete_evicted
+    logbook.on_evicted = image_store.delete_evicted
     return Services(
         core=core,
         live=live,

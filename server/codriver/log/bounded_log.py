@@ -1,4 +1,4 @@
-"""The common base of logs that share line numbers: a limited store, its lock, and followers of new entries."""
+"""The base class for logs that share one sequence of line numbers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Follower = Callable[[int], None]
 
 
 class BoundedLog:
-    """The common base of logs that share line numbers: a limited store, its lock, and followers of new entries.
+    """Base class for logs that share one sequence of line numbers.
 
-    Followers are called without the lock, in the thread that added the entry. Exceptions in them are logged.
+    A log retains a limited number and size of entries. It calls its followers with the line number of each new entry,
+    in the thread that added the entry and without holding the lock. Exceptions in followers are logged.
     """
 
     def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
@@ -51,8 +52,8 @@ class BoundedLog:
         return self._current_store().bytes
 
     @contextmanager
-    def followed_by(self, follower: Follower) -> Iterator[None]:
-        """Call `follower` with the line of each new entry for the duration of the context."""
+    def subscribe(self, follower: Follower) -> Iterator[None]:
+        """Call `follower` with the line number of each entry that is added while the context is active."""
         with self._lock:
             self._followers = (*self._followers, follower)
         try:
@@ -68,7 +69,7 @@ class BoundedLog:
             return store.snapshot()
 
     def _current_store(self) -> BoundedStore:
-        """Return the store with all entries that have been appended."""
+        """Return the store. Subclasses that defer additions add pending entries first."""
         return self._store
 
     def _notify(self, line: int) -> None:

@@ -27,26 +27,29 @@ LINE_BREAK_ESCAPES = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
 def escape_controls(text: str) -> str:
-    """Escape all control characters except line feeds and tabs. CRLF line endings become line feeds."""
-    return CONTROL_CHARACTER_PATTERN.sub(_spelt, text.replace("\r\n", "\n"))
+    r"""Replace control characters by escapes such as `\x1b`, except line feeds and tabs.
+
+    CRLF line endings become line feeds.
+    """
+    return CONTROL_CHARACTER_PATTERN.sub(_source_escape, text.replace("\r\n", "\n"))
 
 
 def escape_to_one_line(text: str) -> str:
-    """Escape all control characters and line endings, so that a name cannot look like several lines."""
-    return CONTROL_CHARACTER_PATTERN.sub(_spelt, text).translate(LINE_BREAK_ESCAPES)
+    """Replace control characters, tabs and line endings by escapes, so that the text stays on one line."""
+    return CONTROL_CHARACTER_PATTERN.sub(_source_escape, text).translate(LINE_BREAK_ESCAPES)
 
 
 def encode_for_terminal(value: object, *, indent: int | None = None) -> str:
-    """Encode a value as readable JSON, with control characters in JSON escapes so that a terminal ignores them."""
-    return CONTROL_CHARACTER_PATTERN.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
+    """Encode a value as JSON that is safe to print: control characters in strings are escaped."""
+    return CONTROL_CHARACTER_PATTERN.sub(_json_escape, json.dumps(value, indent=indent, ensure_ascii=False))
 
 
-def _spelt(found: re.Match[str]) -> str:
+def _source_escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _json_escape(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else r"\u007f"

@@ -1,7 +1,7 @@
-"""Files that are read in chunks, never through links, and replaced atomically, and reports of disk errors.
+"""Reading files in chunks, replacing files atomically, and reporting disk errors.
 
-All functions block, and raise `OSError` if the disk fails or a path is not a regular file of this user. Errors in
-writing a store are reported when they begin and when they end, not for each attempt.
+All functions block, and raise `OSError` if the disk fails or a path is not a regular file of this user. No function
+follows links. Errors in writing a store are reported when they begin and when they end, not for each attempt.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, most_bytes: int) -> Iterator[bytes]:
-    """Yield the content of a file in chunks, or nothing if it does not exist.
+    """Yield the content of a file in chunks. Yields nothing if the file does not exist.
 
     Raises:
-        UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
+        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `most_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_chunks(path, FileRules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
 def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
-    """Return the first `head` and the last `tail` bytes of a file and its size, or None if it does not exist.
+    """Return the first `head` bytes, the last `tail` bytes and the size of a file, or None if it does not exist.
 
     Raises:
-        UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
+        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `most_bytes`.
     """
     rules = FileRules(Links.NEVER, most_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:
@@ -60,7 +60,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes:
 
 
 def last_byte(path: Path, size: int) -> bytes:
-    """Return the last byte of a file whose size is known."""
+    """Return the last byte of a file of `size` bytes."""
     with files.locate(path, Links.NEVER, root=path.parent) as position:
         descriptor = position.open(FileRules(Links.NEVER, size))
         try:
@@ -71,19 +71,19 @@ def last_byte(path: Path, size: int) -> bytes:
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = True) -> None:
-    """Replace a file atomically. If `is_durable`, wait until the content is on the disk."""
+    """Replace a file atomically. If `is_durable`, wait until the content is on disk."""
     files.replace(path, content, links=Links.NEVER, root=path.parent, is_durable=is_durable)
 
 
 def remove_temporary_files(path: Path) -> None:
-    """Remove temporary files that a crash left next to this file."""
+    """Remove the temporary files that interrupted replacements of `path` left in its directory."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
 
 
 def rename_broken_file(path: Path) -> Path:
-    """Rename an unreadable file by appending the date, and return the new path."""
+    """Append the current time to the name of an unreadable file, and return the new path."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     number = 0
     while True:
@@ -101,10 +101,10 @@ DISK_FULL_ERRORS = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSP
 
 
 class DiskErrorReporter:
-    """Reports when writing a store starts to fail and when it works again.
+    """Reports when writing to a store starts to fail and when it works again.
 
-    `name` describes the store, `directory` is its location, and `consequence` describes what happens to the data in the
-    meantime.
+    `name` describes the store, `directory` is its location, and `consequence` says what happens to new data in the
+    meantime. Repeated errors are not reported.
     """
 
     def __init__(self, name: str, directory: Path | None, consequence: str) -> None:
@@ -117,7 +117,7 @@ class DiskErrorReporter:
         self._consequence = consequence
 
     def report_error(self, error: OSError) -> None:
-        """Report an error, unless one has been reported already."""
+        """Report a failed write, unless the previous write failed too."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:
             fix = "Free some space on its disk" if error.errno in DISK_FULL_ERRORS else "Make that folder writable"
@@ -127,12 +127,12 @@ class DiskErrorReporter:
             )
 
     def report_recovery(self) -> None:
-        """Report that writing works again, if an error was reported."""
+        """Report that writing works again, if the previous write failed."""
         if self.why is not None:
             self.why = None
             self._notify(None)
 
-    def _notify(self, words: str | None) -> None:
-        logger.warning("%s", words or f"{self._name} can be written to {self._directory} again")
+    def _notify(self, message: str | None) -> None:
+        logger.warning("%s", message or f"{self._name} can be written to {self._directory} again")
         if self.report is not None:
-            self.report(words)
+            self.report(message)

@@ -1,4 +1,4 @@
-"""The sizes of log entries: measure them, and truncate long ones."""
+"""Measuring log entries and truncating long ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 def truncate_entry(entry: Entry) -> Entry:
-    """Return the entry, with the middle of a text of more than 64 KiB replaced by a mark."""
+    """Return the entry with the middle of its text left out if the text is larger than `MAX_TEXT_BYTES`."""
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
@@ -31,14 +31,14 @@ def truncate_entry(entry: Entry) -> Entry:
 
 
 def entry_bytes(entry: Entry) -> int:
-    """Return the number of bytes that the entry's strings take in memory or in the file, whichever is larger."""
+    """Return the size of an entry's strings in bytes, in memory or in the history's file, whichever is larger."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
     if entry.text.isascii() and (joined := "".join(names)).isascii():  # ASCII characters take one byte each in memory
-        return _written(entry.text) + len(joined)
-    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
+        return _json_bytes(entry.text) + len(joined)
+    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _json_bytes(entry.text))
     return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
 
 
-def _written(text: str) -> int:
+def _json_bytes(text: str) -> int:
     return utf8_bytes(encode_basestring(text)) - 2

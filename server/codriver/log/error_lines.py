@@ -1,4 +1,4 @@
-"""Extraction of the line that names the error from error output."""
+"""Finding the line in error output that names the error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ ERROR_WORD_PATTERN: Final = re.compile(r"(?i)error|exception|traceback|interrupt
 
 
 def error_line(text: str) -> str:
-    """Return the line that names the error: the last line of a traceback, or else the first two lines.
+    """Return the line of some error output that names the error, or "" if the output does not mention an error.
 
-    Returns an empty string for text without any sign of an error.
+    This is the last line of a Python traceback. For other output, it is the first two lines, joined by a space.
     """
     text = text.strip()
     if not ERROR_WORD_PATTERN.search(text):

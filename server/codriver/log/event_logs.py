@@ -1,4 +1,4 @@
-"""Logs of features, which grow next to the output log and share its line numbers."""
+"""Descriptions of the event logs that features keep in addition to the output log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """The description of a feature's log. All its entities are events of one category."""
+    """Describes a feature's event log: its name in queries and answers, and how its events are displayed."""
 
     category: str
     source: str

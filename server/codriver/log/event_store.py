@@ -1,4 +1,4 @@
-"""The common base of features' logs, which grow next to the output log and share its counter of lines."""
+"""The base class for event logs of features, which take their line numbers from the output log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ EVENT_OVERHEAD_BYTES: Final = 400
 
 
 class EventStore(BoundedLog):
-    """The newest events of a feature, up to a maximum number and total size. Thread-safe.
+    """Stores the newest events of a feature, up to a maximum number and total size. Thread-safe.
 
-    `next_line` returns a context with the next line number, which stays locked until the event is stored. `redact`
-    removes secrets from a string. `follower` is called with the line number of each new event.
+    `next_line` returns a context manager that yields the next line number and holds the output log's lock until the
+    event is stored. `redact` removes secrets from a string. `follower` is called with the line number of each new
+    event.
     """
 
     schema: ClassVar[Schema]
@@ -53,13 +54,14 @@ class EventStore(BoundedLog):
         """The highest line number that was evicted."""
 
     def redact_and_shorten(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
-        """Redact a string, and shorten it to one line of at most this length."""
+        """Redact secrets, escape line endings, and truncate the text to `max_characters`."""
         return truncate_with_length(escape_to_one_line(self._redact(text)), max_characters)
 
     def insert(self, record_at: Callable[[int], Record], strings: Iterable[str | None]) -> int:
-        """Store an event, evict the oldest ones if necessary, and return its line number.
+        """Store an event, evict the oldest events if necessary, and return the line number of the new event.
 
-        `record_at` returns its record for a line number. `strings` are the long strings in it, for its size.
+        `record_at` creates the event's record from its line number. `strings` are the record's long strings, from which
+        its size is estimated.
         """
         size = EVENT_OVERHEAD_BYTES + sum([len(text) for text in strings if text])
         with self._lock, self._next_line() as line:
@@ -70,8 +72,11 @@ class EventStore(BoundedLog):
         return line
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """Return the number of stored events after the line `since`, or caused by `who`, if given."""
-        return len(self._filtered(since, who))
+        """Return the number of stored events.
+
+        `since` limits the count to events after that line, and `who` to events of that caller.
+        """
+        return len(self._matching_records(since, who))
 
     def entries(
         self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
@@ -80,19 +85,19 @@ class EventStore(BoundedLog):
 
         `since` and `until` are line numbers. `since` is exclusive and `until` inclusive.
         """
-        records = self._filtered(since, who)
+        records = self._matching_records(since, who)
         if until is not None:
             records = [record for record in records if cast("int", record[0]) <= until]
         return list(map(self.schema.document, records[-limit:]))
 
     def usage(self) -> dict[str, object]:
-        """Return the line range and counts for `server_health`, or an empty dict if there were no events."""
+        """Return the line range and the counts for `server_health`, or {} if no event was ever stored."""
         if not self.stored:
             return {}
         counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self.stored}
         return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
 
-    def _filtered(self, since: int | None, who: str | None) -> list[Record]:
+    def _matching_records(self, since: int | None, who: str | None) -> list[Record]:
         snapshot = self.snapshot()
         records = snapshot.records if who is None else snapshot.with_value(self.schema.attributes.index("who"), who)
         return [record for record in records if since is None or cast("int", record[0]) > since]

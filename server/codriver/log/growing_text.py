@@ -1,4 +1,4 @@
-"""Strings of any length that grow at their end: the newest part in memory, older parts in files, the oldest dropped."""
+"""Strings that grow at their end. The newest part is in memory, older parts are in files, the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -37,19 +37,25 @@ MAX_BLOCK_CHARACTERS = 64 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a string, with its position and the lengths of the string and of its dropped part, in characters."""
+    """A part of a `GrowingText`. Positions and lengths are in characters."""
 
     text: str
     start: int
+    """Position of the first character of `text`."""
     total: int
+    """Length of the whole string, including the part that was dropped."""
     dropped: int
+    """Number of characters that were dropped from the beginning."""
 
 
 EMPTY_CHUNK = Chunk("", 0, 0, 0)
 
 
 def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-    """Yield the characters of the spans, each a string with a start and an end, in blocks of `MAX_BLOCK_CHARACTERS`."""
+    """Join spans of strings, and yield the result in blocks of at most `MAX_BLOCK_CHARACTERS`.
+
+    A span is a string, a start and an exclusive end.
+    """
     found: list[str] = []
     capacity = MAX_BLOCK_CHARACTERS
     for string, start, end in spans:
@@ -66,10 +72,12 @@ def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
 
 
 class GrowingText:
-    """A string that grows at its end. Positions count from its beginning, even if that has been dropped.
+    """A string that text can be appended to, and whose beginning may be dropped to limit its size.
 
-    While it cannot be written to the disk, at most `store.max_stored` characters or one chunk are retained, and older
-    ones are dropped. All methods except `write_to_files` and `drop_file` may be called from any thread.
+    Positions count from the beginning of the string, even if that has been dropped. Older text is moved to files. If it
+    cannot be written to disk, at most `store.max_stored` characters or one chunk are retained.
+
+    All methods except `write_to_files` and `drop_file` may be called from any thread.
     """
 
     __slots__ = (
@@ -118,7 +126,7 @@ class GrowingText:
 
     @property
     def dropped(self) -> int:
-        """Return how many characters at the beginning were dropped."""
+        """Return the number of characters that were dropped from the beginning."""
         if not self._written:
             return 0
         with self._store.lock:
@@ -130,7 +138,7 @@ class GrowingText:
         return not self._files
 
     def add(self, text: str) -> None:
-        """Append a chunk. Never waits for the disk."""
+        """Append text. Never waits for the disk."""
         store, size = self._store, len(text)
         if not size:
             return
@@ -155,9 +163,9 @@ class GrowingText:
                 store.submit(self.write_to_files)
 
     def read(self, start: int, end: int) -> Chunk:
-        """Return the retained characters from `start` up to `end`, exclusive.
+        """Return the characters from `start` up to but not including `end`, except those that were dropped.
 
-        Parts that are not in memory are read from disk.
+        Blocks on the disk if some of them are not in memory.
         """
         while True:
             with self._store.lock:
@@ -182,19 +190,19 @@ class GrowingText:
             return Chunk("".join(found), begin, total, dropped)
 
     def last(self, count: int) -> Chunk:
-        """Return the last `count` characters, or fewer if not as many are retained."""
+        """Return the last `count` characters, or fewer if the rest was dropped."""
         total = self.total
         return self.read(max(0, total - count), total) if total else EMPTY_CHUNK
 
     def read_all(self) -> str:
-        """Return all retained characters as one string. Only use it for strings that are known to be short."""
+        """Return everything that was not dropped as one string. Only call this for strings known to be short."""
         with self._store.lock:
             if not self._written:
                 return "".join(self._chunks)
         return self.read(0, self.total).text
 
     def chunks(self) -> Iterator[str]:
-        """Yield all characters that are currently retained, in chunks of limited length."""
+        """Yield everything that was not dropped in chunks, so that a long string is never in memory as a whole."""
         position, total = 0, self.total
         while position < total:
             chunk = self.read(position, min(total, max(position, self.dropped) + PART_CHARACTERS))
@@ -204,7 +212,7 @@ class GrowingText:
             position = chunk.start + len(chunk.text)
 
     def discard(self) -> None:
-        """Drop the content in memory and on disk, and ignore any further text."""
+        """Drop the whole string in memory and on disk, and ignore text that is added later."""
         with self._store.lock:
             self._is_forgotten = True
             self._drop_files()
@@ -221,7 +229,7 @@ class GrowingText:
         return min(self._files[0].start, near) if self._files else near
 
     def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
-        """Return the unwritten characters as spans of chunks, without the first `skipped` and at most `most`."""
+        """Return up to `most` unwritten characters, after the first `skipped`, as spans of chunks."""
         found: list[tuple[str, int, int]] = []
         start = self._offset + skipped
         for chunk in self._chunks:
@@ -235,7 +243,7 @@ class GrowingText:
         return found
 
     def _mark_written(self, count: int) -> None:
-        """Record that the next `count` characters have been written, and release their memory."""
+        """Release the memory of the next `count` characters, because they have been written."""
         self._written += count
         self._unwritten -= count
         self._store.stored -= count
@@ -249,7 +257,7 @@ class GrowingText:
         del self._chunks[:used]
 
     def _drop_excess(self) -> None:
-        """Drop the oldest chunks in memory, and everything in files, while too much is unwritten."""
+        """Drop the files and the oldest chunks in memory while too much text is unwritten."""
         while len(self._chunks) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
             self._drop_files()
             self._retain_tail("")
@@ -260,7 +268,7 @@ class GrowingText:
         self._tail = tail
 
     def drop_file(self) -> SpillFile:
-        """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
+        """Forget the oldest file and return it, so that the caller can delete it. Requires the store's lock."""
         self._store.record_dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.record_emptied(self)
@@ -271,7 +279,7 @@ class GrowingText:
             self._store.submit(self.drop_file().remove)
 
     def _drop_unreadable(self, file: SpillFile, error: OSError) -> None:
-        """Treat the content of an unreadable file and everything before it as dropped. Acquires the lock."""
+        """Drop an unreadable file and everything before it. Acquires the lock."""
         with self._store.lock:
             if file in self._files:  # otherwise it was dropped in the meantime
                 logger.warning("part of a long string is lost: %s", error)
@@ -281,7 +289,7 @@ class GrowingText:
     # The following methods run in the thread for the disk.
 
     def write_to_files(self) -> None:
-        """Write unwritten text to files until little is left. Called by the store in its thread."""
+        """Write text to files until little is unwritten. Runs in the store's disk thread."""
         while (part := self._next_part()) is not None:
             spans, start, file = part
             self._store.close_previous(file)
@@ -293,22 +301,22 @@ class GrowingText:
                     file.remove()
                 self._retry_writing_later(error)
                 return
-            self._moved(parts, start, file, size)
+            self._record_move(parts, start, file, size)
             self._store.drop_oldest_files()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
         """Return the next spans to write, their position and their file, or None if too little is unwritten."""
         with self._store.lock:
             if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.writes_to_disk:
-                self._end_moving()
+                self._finish_move()
                 return None
             last = self._files[-1] if self._files else None
-            file = self._store.file_for(last, self._name, self._written)
+            file = self._store.select_file(last, self._name, self._written)
             # Files are only dropped as a whole, so they should not be too large.
             most = min(MAX_WRITE_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
             return self._spans(0, most), self._written, file
 
-    def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
+    def _record_move(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
         """Record that a part has been written, and remove files that are not needed any more."""
         gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
@@ -334,13 +342,13 @@ class GrowingText:
             useless.remove()
 
     def _retry_writing_later(self, error: OSError) -> None:
-        """Record that writing failed. It is attempted again when more text has been added."""
+        """Record a failed write, and try again when more text has been added."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
             self._store.record_error(error)
-            self._end_moving()
+            self._finish_move()
 
-    def _end_moving(self) -> None:
+    def _finish_move(self) -> None:
         if self._offset:  # release the written part of the chunk
             self._chunks[0] = self._chunks[0][self._offset :]
             self._offset = 0
@@ -352,9 +360,9 @@ class GrowingText:
 
 
 class RedactedStream(GrowingText):
-    """A string from which secrets are removed.
+    """An output stream of an evaluation, from which secrets are redacted.
 
-    Text that might be the start of a secret is withheld until it is clear.
+    Text that might be the start of a secret is withheld until more text shows whether it is one.
     """
 
     __slots__ = ("_redactor", "_within")
@@ -366,7 +374,7 @@ class RedactedStream(GrowingText):
         """The redactor of this stream, created with its first text because most evaluations print nothing."""
 
     def append(self, text: str) -> str:
-        """Append text, and return what may be displayed of it and of previously withheld text."""
+        """Redact and store text. Return the redacted text, without the end that is still withheld."""
         if self._within is None:
             self._within = self._redactor.new_stream_redactor()
         seen = self._within.feed(text)
@@ -374,7 +382,7 @@ class RedactedStream(GrowingText):
         return seen
 
     def end(self) -> str:
-        """Append and return the withheld text, because no more text follows that could make it a secret."""
+        """Store and return the withheld text, because no more text follows."""
         if self._within is None:
             return ""
         rest = self._within.flush()

@@ -65,7 +65,7 @@ EVALUATED_CODE_CATEGORY = "evaluatedCode"
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistory:
-    """The entries of earlier runs and the next line number.
+    """The history at the start of a server: the entries of earlier runs and the next line number.
 
     `report` describes errors in the files, or is None.
     """
@@ -76,11 +76,12 @@ class LoadedHistory:
 
 
 class History:
-    """The history of one workspace, for the lifetime of a server that holds the workspace's lock.
+    """The code evaluated in one workspace, stored in a file across the runs of its servers.
 
-    Call `start` first, and then `read` in a thread to load the entries, which readers wait for. `add` and
-    `record_used_line` may be called from any thread and never wait for the disk. While `run` is active, one thread
-    writes entries as they are added, and another syncs the file. `close` ends it.
+    A history belongs to one server, which must hold the workspace's lock. Call `start` first, and then `read` in a
+    thread to load the entries; queries wait until they are loaded. `add` and `record_used_line` may be called from any
+    thread and never wait for the disk. While `run` is active, one thread writes new entries and another syncs the file.
+    Call `close` at the end.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
@@ -120,7 +121,7 @@ class History:
         """Callback for the task that waits for something to write, if it is waiting."""
 
     def load(self) -> LoadedHistory:
-        """Start and load the entries. Blocks on the disk."""
+        """Start, and load and return the entries of earlier runs. Blocks on the disk."""
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
@@ -128,10 +129,10 @@ class History:
         return LoadedHistory(entities, next_line, "; ".join(filter(None, reports)) or None)
 
     def start(self) -> tuple[int, str | None]:
-        """Check the beginning and the end of the file, and reserve line numbers.
+        """Check the beginning and the end of the file, and reserve line numbers. Blocks on the disk.
 
         Returns the next line number, and a description of errors in the files or None. A file that is not a history is
-        renamed. A file of a newer format is left unchanged, and this run's history is then only in memory.
+        renamed. A file in a newer format is left unchanged, and this run's history is then only in memory.
         """
         errors: list[str] = []
         self._is_writable, last = True, 0
@@ -155,10 +156,10 @@ class History:
         return self._first_line, "; ".join(errors) or None
 
     def read(self) -> str | None:
-        """Load the entries of earlier runs. Return a description of errors in the file, or None. Blocks on the disk.
+        """Load the entries of earlier runs. Blocks on the disk.
 
-        A file with broken lines is renamed and replaced by what could be read. If the file has too many entries, only
-        as many as the limits allow are in memory at any time, and remain on disk afterwards.
+        Returns a description of errors in the file, or None. A file with broken lines is renamed and replaced by one
+        with the readable entries. Only the newest entries within the limits are loaded.
         """
         errors: list[str] = []
         try:
@@ -204,13 +205,13 @@ class History:
                 self._file.close()
                 self._set_aside(reason, errors)
             try:
-                self._file.replace_content(self._written())
+                self._file.replace_content(self._written_entries())
             except OSError as error:
                 logger.warning("the history's file could not be rewritten: %s", error)
                 self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
-        """Rename the file and continue without it. `reason` describes its error."""
+        """Rename the file, which is broken for `reason`, and continue without it."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
@@ -219,7 +220,7 @@ class History:
             self._refuse(error, errors)
 
     def _refuse(self, error: OSError, errors: list[str]) -> None:
-        """Keep the history of this run in memory only, because the file cannot be used."""
+        """Keep the history of this run only in memory, because the file cannot be used."""
         self._is_writable, self._file.size = False, 0
         why = (
             f"cannot use the history {self._path} ({error.strerror or error}), so this run's history is only in memory"
@@ -227,13 +228,13 @@ class History:
         errors.append(f"{why}. Make its folder a writable folder of yours, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
-        """Return the current entries for a query. Waits until those of earlier runs are loaded."""
+        """Return the current entries for a query. Blocks until the entries of earlier runs are loaded."""
         self._is_read.wait()
         with self._lock:
             return self._stored.snapshot()
 
     def usage(self) -> dict[str, int]:
-        """Return the number of entries, their size in memory and on disk, and the limit, for `server_health`."""
+        """Return the number of entries, their size in memory and on disk, and the size limit, for `server_health`."""
         with self._lock:
             return {
                 "entities": len(self._stored),
@@ -243,10 +244,10 @@ class History:
             }
 
     def add(self, *entries: Entry) -> None:
-        """Add log entries in ascending order of their lines. Only those of category `evaluatedCode` are stored.
+        """Add log entries in ascending order of their lines. Only entries of category `evaluatedCode` are stored.
 
-        They are in memory at once and written soon afterwards. Strings of more than 64 KiB are truncated in the middle.
-        Beyond the limits, the oldest entries are dropped.
+        Queries find the entries immediately, and they are written to the file soon afterwards. The middle of a text of
+        more than 64 KiB is left out. Beyond the limits, the oldest entries are dropped.
         """
         self.record_used_line(entries[-1].line)
         for entry in entries:
@@ -266,20 +267,20 @@ class History:
                 self._pending.append(entry)
                 # If the disk is slow, evicted entries must not stay in memory by waiting for it.
                 if evicted and self._pending[0].line <= evicted[-1]:
-                    self._give_up(evicted[-1])
+                    self._forget_pending(evicted[-1])
         self._wake()
 
     def _insert(self, entry: Entry) -> Sequence[int]:
-        """Store an entry, and return the lines of entries that were evicted."""
+        """Store an entry in memory, and return the lines of the entries that were evicted."""
         return self._stored.insert(tuple(entry), entry_bytes(entry))
 
-    def _give_up(self, line: int) -> None:
-        """Drop pending entries up to a line, so that they are never written."""
+    def _forget_pending(self, line: int) -> None:
+        """Forget pending entries up to `line` without writing them."""
         self._unrecorded |= {e.evaluation: math.inf for e in self._pending if e.evaluation and e.line <= line}
         self._pending = [e for e in self._pending if e.line > line]
 
     def record_used_line(self, line: int) -> None:
-        """Record that the log has used a line number, so that no later run reuses it."""
+        """Record that the log has used a line number, so that later runs do not use it again."""
         if self._line_numbers.record_used_line(line):
             self._wake()
             if self._line_numbers.may_be_exhausted:
@@ -300,7 +301,7 @@ class History:
         return not self._unrecorded or self._unrecorded.keys().isdisjoint(evaluations)
 
     async def await_recorded(self, evaluations: Collection[str]) -> bool:
-        """Wait for at most `MAX_RECORD_WAIT_S` until the code of these evaluations is written. Return whether it is."""
+        """Wait up to `MAX_RECORD_WAIT_S` until the code of these evaluations is written, and return whether it is."""
         if not self._is_prepared.is_set():
             await anyio.to_thread.run_sync(self._is_prepared.wait, MAX_IMPORT_WAIT_S)
         loop = asyncio.get_running_loop()
@@ -326,7 +327,7 @@ class History:
         return [self._unrecorded.get(evaluation, 0) for evaluation in evaluations]
 
     async def run(self, report: Callable[[str | None], None] | None = None) -> None:
-        """Write and sync entries until cancelled, and retry if the disk fails.
+        """Write and sync entries until cancelled, and retry after disk errors.
 
         `report` receives a message when entries cannot be written, and None when they can be written again.
         """
@@ -344,7 +345,7 @@ class History:
             self._writer = None
 
     async def _await_work(self) -> None:
-        """Wait until there is something to sync to the disk."""
+        """Wait until something has to be synced to disk."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         # Set before the check, so that work that arrives in between is noticed.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
@@ -373,7 +374,7 @@ class History:
             wake()
 
     def _write_pending(self) -> None:
-        """Append the pending entries to the file, so that they survive if the process is killed."""
+        """Append the pending entries to the file, so that they are not lost if the process is killed."""
         with self._file.writing:
             pending = self._pending.copy()  # atomic, like all methods of lists
             if not pending:
@@ -414,7 +415,7 @@ class History:
 
     def _compact(self) -> None:
         try:
-            self._file.compact(self._written)
+            self._file.compact(self._written_entries)
         except OSError as error:
             logger.warning("the history's file could not be compacted: %s", error)
 
@@ -427,19 +428,18 @@ class History:
         return self._file.size > 2 * needed + COMPACTION_SLACK_BYTES
 
     def _entries(self) -> list[Entry]:
-        """Return all stored entries."""
         self._is_read.wait()
         with self._lock:
             return list(map(Entry.from_record, self._stored.records))
 
-    def _written(self) -> list[Entry]:
-        """Return the stored entries that are in the file. The caller holds `self._file.writing`."""
+    def _written_entries(self) -> list[Entry]:
+        """Return the stored entries that are already in the file. Requires the lock `self._file.writing`."""
         with self._lock:
             records, pending = self._stored.records, {entry.line for entry in self._pending}
         return [entry for entry in map(Entry.from_record, records) if entry.line not in pending]
 
     def close(self) -> None:
-        """Write everything including the exact next line number. Blocks. Further calls do nothing."""
+        """Write all entries and the exact next line number, and close the file. Blocks. May be called repeatedly."""
         if self._is_closed:
             return
         try:
@@ -458,9 +458,9 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) 
 
 
 class _Writer:
-    """A thread that calls `write` after each `wake` until it is ended.
+    """A thread that calls `write` after each `wake`, until `end` is called.
 
-    It is separate so that it never waits for a sync. The lock wakes it within microseconds.
+    Writing has its own thread so that it does not wait for syncs.
     """
 
     def __init__(self, write: Callable[[], None]) -> None:
@@ -474,19 +474,19 @@ class _Writer:
         threading.Thread(target=self._run, name="history", daemon=True).start()
 
     def wake(self) -> None:
-        """Have the thread call `write` for everything added so far."""
+        """Make the thread call `write` soon."""
         with self._guard:
             if not self._is_awake:
                 self._is_awake = True
                 self._has_work.release()
 
     def end(self) -> None:
-        """Make the thread exit after its current work. Does not wait for it, as the disk may block."""
+        """Make the thread exit after the current call of `write`. Does not wait, because the disk may be blocked."""
         self._is_finished = True
         self.wake()
 
     def max_wait_s(self) -> float:
-        """Return how long to wait for the current write at most."""
+        """Return how many seconds a caller should wait for the current write at most."""
         since = self._busy_since
         return MAX_RECORD_WAIT_S if since is None else since + MAX_RECORD_WAIT_S - monotonic()
 
@@ -506,22 +506,22 @@ class _Writer:
 
 
 def forget_history(path: Path) -> None:
-    """Delete the history's file, which no server may be using. Does nothing if it does not exist.
+    """Delete a history's file if it exists. No server may be using it.
 
     Raises:
-        OSError: the file cannot be removed.
+        OSError: the file cannot be deleted.
     """
     with contextlib.suppress(FileNotFoundError):
         files.remove(path)
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
-    """Read the entries of a history that no server uses, without changing anything. Blocks.
+    """Return the entries of a history that no server uses, without changing the file. Blocks.
 
     Raises:
         UnreadableError: the file is not a history.
-        NewerFormatError: it was written by a newer version.
-        OSError: it cannot be read.
+        NewerFormatError: the file was written by a newer version.
+        OSError: the file cannot be read.
     """
     if not os.path.lexists(path):
         return ()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class HistoryFile:
-    """The file of one history, for the lifetime of a server.
+    """The file of a history, to which one thread can append while another syncs or compacts it.
 
-    Nothing is appended beyond `most_bytes`, because the file could not be read again. All methods block, and raise
+    Nothing is appended beyond `most_bytes`, because a larger file could not be read again. All methods block, and raise
     `OSError` if the disk fails.
     """
 
@@ -51,14 +51,14 @@ class HistoryFile:
 
     @property
     def has_unsynced(self) -> bool:
-        """Return whether anything was written since the last `sync` started."""
+        """Return whether anything was written after the last `sync` started."""
         return self._has_unsynced
 
     def append(self, added: Iterable[Entry], entries: Callable[[], Iterable[Entry]]) -> None:
-        """Append entries, which then survive a crash of the process. A missing file is created with all `entries`.
+        """Append the `added` entries. Once this returns, they survive a crash of the process.
 
-        If writing fails, a partial line is removed. If that is impossible, the next append ends that line first, so
-        that it does not damage others.
+        If the file does not exist, it is created with all `entries` instead. If writing fails, a partial line is
+        removed. If it cannot be removed, the next append ends that line first.
         """
         with self.writing:
             descriptor = self._open() if self.size else None
@@ -80,10 +80,10 @@ class HistoryFile:
             self._ends_line = True
             self._has_unsynced = True
             if self._appended is not None:
-                self._note_appended(content)
+                self._add_to_compaction(content)
 
-    def _note_appended(self, content: bytes) -> None:
-        """Store lines for the compacted file. If there are too many, give up the compaction."""
+    def _add_to_compaction(self, content: bytes) -> None:
+        """Store lines to add to the compacted file. Cancel the compaction if there are too many."""
         assert self._appended is not None  # noqa: S101  # checked by the caller
         self._appended.append(content)
         self._appended_bytes += len(content)
@@ -91,7 +91,7 @@ class HistoryFile:
             self._appended = None
 
     def detect_replacement(self) -> None:
-        """Arrange for the file to be reopened if another program has changed or replaced it."""
+        """Close the file if another program has changed or replaced it, so that the next append reopens it."""
         with self.writing:
             if self._descriptor is None:
                 return
@@ -102,7 +102,7 @@ class HistoryFile:
             self._close()
 
     def sync(self) -> None:
-        """Wait until everything appended so far is on disk. Appends continue in the meantime."""
+        """Wait until everything appended so far is on disk. Other threads can append in the meantime."""
         with self.writing:
             if not self._has_unsynced:
                 return
@@ -133,21 +133,21 @@ class HistoryFile:
         with self.writing:
             self._close()
             sizes: list[int] = []
-            durable_files.replace(self._path, _noting(sizes, encode_file(entries)), is_durable=is_durable)
-            self._replaced(sum(sizes))
+            durable_files.replace(self._path, _record_sizes(sizes, encode_file(entries)), is_durable=is_durable)
+            self._record_replacement(sum(sizes))
             self._has_unsynced = self._is_new = not is_durable
 
     def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Replace the file by one with these entries, and with whatever is appended in the meantime.
+        """Replace the file by one with these entries and those appended in the meantime.
 
-        Appends continue, and `sync` remains reliable: lines are on disk in the old file or in the compacted one.
+        Other threads can append and sync during the compaction.
         """
         with self.writing:
             entities = entries()
             self._appended, self._appended_bytes = [], 0
         sizes: list[int] = []
         try:
-            durable_files.replace(self._compacted, _noting(sizes, encode_file(entities)))
+            durable_files.replace(self._compacted, _record_sizes(sizes, encode_file(entities)))
             descriptor = files.open_for_writing(self._compacted, links=files.Links.NEVER, root=self._path.parent)
             try:
                 _write(descriptor, appended := self._appended_content())
@@ -159,7 +159,7 @@ class HistoryFile:
                     self._close()
                     with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as entry:
                         entry.publish(self._compacted.name)
-                    self._replaced(sum(sizes) + len(appended) + len(last))
+                    self._record_replacement(sum(sizes) + len(appended) + len(last))
                     self._has_unsynced = True
             finally:
                 if descriptor >= 0:
@@ -180,16 +180,16 @@ class HistoryFile:
             return appended
 
     def close(self) -> None:
-        """Close the file. A later append opens it again."""
+        """Close the file. The next append opens it again."""
         with self.writing:
             self._close()
 
-    def _replaced(self, size: int) -> None:
+    def _record_replacement(self, size: int) -> None:
         self.size = size
         self._ends_line = True
 
     def _open(self) -> int | None:
-        """Return a descriptor for appending, or None if the file has been removed."""
+        """Return a descriptor for appending, or None if the file is empty or does not exist."""
         if self._descriptor is not None:
             return self._descriptor
         descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
@@ -217,7 +217,7 @@ def _write(descriptor: int, content: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _noting(sizes: list[int], chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _record_sizes(sizes: list[int], chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the chunks and append the length of each to `sizes`."""
     for chunk in chunks:
         sizes.append(len(chunk))

@@ -1,4 +1,4 @@
-"""Read the newest entries of a history file, whose last line may be torn."""
+"""Reading the newest entries of a history file, whose last line may be incomplete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TAIL_SEARCH_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The result of reading a file: its newest entries, its number of broken lines, and whether the last is torn."""
+    """The newest entries of a history file, its number of broken lines, and whether its last line is incomplete."""
 
     newest: NewestEntries
     broken: int
@@ -47,14 +47,14 @@ class ReadResult:
 
 
 def check_existing(path: Path, max_bytes: int) -> tuple[int, int]:
-    """Check a file's header, cut off a torn last line, and return its size and highest line number.
+    """Check the header of a history file, remove an incomplete last line, and return the size and highest line number.
 
-    Both are 0 if the file is missing or empty. Only the last lines are searched for the line number.
+    Both are 0 if the file is missing or empty. Only the end of the file is searched for line numbers.
 
     Raises:
         UnreadableError: the file is not a history.
-        NewerFormatError: it was written by a newer version. It is left unchanged.
-        OSError: it cannot be used.
+        NewerFormatError: the file was written by a newer version. It is left unchanged.
+        OSError: the file cannot be read or truncated.
     """
     whole, torn, size = b"", b"", 0
     for most in (TAIL_SEARCH_BYTES, 3 * TAIL_SEARCH_BYTES, TAIL_SEARCH_BYTES + MAX_LINE_BYTES):
@@ -80,15 +80,17 @@ def check_existing(path: Path, max_bytes: int) -> tuple[int, int]:
 
 
 def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> ReadResult:
-    """Read the newest entries of a file within the limits, or of its first `most` bytes.
+    """Return the newest entries of a history file that fit the limits.
+
+    If `most` is given, only the first `most` bytes of the file are read.
 
     Raises:
         UnreadableError: the file is not a history, or does not exist.
-        NewerFormatError: it was written by a newer version.
-        OSError: it cannot be read.
+        NewerFormatError: the file was written by a newer version.
+        OSError: the file cannot be read.
     """
     newest = NewestEntries(max_entities, max_bytes)
-    with closing(_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
+    with closing(_read_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
         chunks = iter(read if most is None else _first_bytes(most, read))
         head = next(chunks, b"")
         check_version(head)
@@ -99,12 +101,11 @@ def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None 
 
 
 def max_read_bytes(max_bytes: int) -> int:
-    """Return the maximum size of a file that is read for a history limited to `max_bytes`."""
+    """Return the maximum size of a history file that is read if the entries are limited to `max_bytes`."""
     return max(MAX_READ_BYTES, 4 * max_bytes)
 
 
 def _first_bytes(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the first `most` bytes of the chunks."""
     for chunk in chunks:
         yield chunk[:most]
         most -= len(chunk)
@@ -112,11 +113,11 @@ def _first_bytes(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
             return
 
 
-def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """Yield the content of the file in chunks, or nothing if it does not exist.
+def _read_chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
+    """Yield the content of a file in chunks. Yields nothing if the file does not exist.
 
     Raises:
-        UnreadableError: it is not a file of this user, or it is too large.
+        UnreadableError: the path is not a regular file of this user, or the file is too large.
     """
     try:
         yield from durable_files.read(path, max_read_bytes(max_bytes))

@@ -1,4 +1,4 @@
-"""Image files for clients that do not pass images to their model, whose own tools can open a file instead.
+"""Image files for clients that do not pass images to their model. The model can open the files with other tools.
 
 The files are in the state directory of the workspace, private to the user, and are deleted with their log entries.
 """
@@ -25,7 +25,7 @@ MAX_SEARCHED_ENTRIES = 1000
 
 
 class ImageFiles:
-    """The image files in `directory`, for the lifetime of one server with the log `log`."""
+    """Saves images of the log as files in a directory, for the lifetime of one server."""
 
     def __init__(self, directory: Path, log: OutputLog) -> None:
         self._directory = directory
@@ -34,7 +34,7 @@ class ImageFiles:
         """The newest log line that contains each image, by file name."""
 
     def save(self, kind: str, data: str) -> str | None:
-        """Write an image given as base64, and return the path of its file, or None if that fails.
+        """Save a base64-encoded image, and return the path of its file, or None if writing fails.
 
         Blocks on the disk.
         """
@@ -55,7 +55,7 @@ class ImageFiles:
         return str(path)
 
     def delete_evicted(self, lines: Collection[int]) -> None:
-        """Delete the files of images whose lines were evicted from the log."""
+        """Delete the images whose entries have been evicted from the log. `lines` are the evicted line numbers."""
         if self._lines and lines:
             gone = [name for name, line in self._lines.items() if line <= max(lines)]
             for name in gone:
@@ -64,7 +64,7 @@ class ImageFiles:
                     remove(self._directory / name)
 
     def clear(self) -> None:
-        """Delete all images, including those of a server that was killed."""
+        """Delete all images, including those left by earlier servers."""
         self._lines.clear()
         with suppress(OSError):
             for file in self._directory.iterdir():

@@ -1,4 +1,4 @@
-"""The line numbers of the log, which are unique across all runs of a workspace's servers."""
+"""Line numbers of the log that are never reused, not even by later servers of the workspace."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ LINE_NUMBER_PATTERN = re.compile(rb"[0-9]{1,18}\n")
 
 
 class LineNumbers:
-    """Allocates line numbers for one server. `load` must be called first.
+    """Allocates line numbers that are unique across all runs of a workspace's servers. Call `load` first.
 
-    A file stores a number above all used lines. It is updated once for many lines, so a crash skips some.
+    A file stores a number above all used lines. Many lines are reserved at a time, so a crash skips some numbers.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,9 +59,9 @@ class LineNumbers:
         self._is_closed = False
 
     def load(self, last_known: int, errors: list[str]) -> None:
-        """Read the next line number, which is at least `last_known` + 1, and reserve lines.
+        """Read the next line number from the file, and reserve lines. Error messages are appended to `errors`.
 
-        Append errors to `errors`.
+        The next line number is higher than `last_known`.
         """
         self.next_line = max(self._read(last_known, errors), last_known + 1)
         if not self._reserve(self.next_line + RESERVED_LINES):
@@ -70,23 +70,23 @@ class LineNumbers:
         self._low_from = self._reserved - self._amount // 2
 
     def record_used_line(self, line: int) -> bool:
-        """Record that the log has used a line number. Return whether half of the reserved lines are used."""
+        """Record that the log has used a line number, and return whether more lines should be reserved."""
         if line >= self.next_line:
             self.next_line = line + 1
         return self.next_line > self._low_from
 
     @property
     def may_be_exhausted(self) -> bool:
-        """Return whether the log may be about to use a line number that is not reserved."""
+        """Return whether the log may soon use a line number that is not reserved."""
         return self.next_line + MAX_UNREPORTED_LINES > self._reserved and not self._is_closed
 
     @property
     def needs_extension(self) -> bool:
-        """Return whether more than half of the reserved lines are used, on disk or not."""
+        """Return whether more than half of the reserved lines are used, even if their reservation is not on disk."""
         return self.next_line > self._reserved - self._amount // 2 and not self._is_closed
 
     def extend(self) -> None:
-        """Reserve more lines if half are used, without waiting for the disk."""
+        """Reserve more lines if more than half are used. Does not wait until the reservation is on disk."""
         if self.needs_extension:
             now = time.monotonic()
             is_fast = now - self._extended_at < FAST_USE_THRESHOLD_S
@@ -98,7 +98,10 @@ class LineNumbers:
             self._extension.notify_all()
 
     def await_extension(self) -> None:
-        """Wait up to `MAX_RESERVATION_WAIT_S` until another thread calls `extend`, unless the last wait timed out."""
+        """Wait for another thread to call `extend`, for at most `MAX_RESERVATION_WAIT_S`.
+
+        Returns immediately if the last wait timed out.
+        """
         if self.is_stalled:
             return
         with self._extension:
@@ -106,11 +109,11 @@ class LineNumbers:
 
     @property
     def is_low(self) -> bool:
-        """Return whether half of the lines whose reservation is on disk are used."""
+        """Return whether more than half of the lines whose reservation is on disk are used."""
         return self.next_line > self._low_from
 
     def reserve_on_disk(self) -> None:
-        """Reserve more lines if half are used, and wait until that is on disk."""
+        """Reserve more lines if more than half are used, and wait until the reservation is on disk."""
         if self.is_low and not self._is_closed:
             self.extend()
             line = self._reserved
@@ -142,9 +145,9 @@ class LineNumbers:
         return last_known + SKIPPED_LINES + 1
 
     def _reserve(self, line: int) -> bool:
-        """Store that lines below this one may have been used, and return whether that worked.
+        """Store that line numbers below `line` may have been used, and return whether that succeeded.
 
-        The record survives a crash of the process, and one of the machine after `_sync`.
+        The number survives a crash of the process, and after `_sync` a crash of the machine.
         """
         with self._lock:
             if not self._is_closed:  # two threads may reserve, and the slower one must not lower the number
@@ -158,7 +161,7 @@ class LineNumbers:
             return True
 
     def _sync(self) -> None:
-        """Sync the record to the disk, ignoring errors."""
+        """Sync the file to disk, ignoring errors."""
         try:
             descriptor = files.open_for_writing(self._file, links=files.Links.NEVER, root=self._file.parent)
             try:

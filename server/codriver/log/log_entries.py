@@ -44,9 +44,9 @@ UNASSIGNED_LINE = 0
 
 
 class Entry(NamedTuple):
-    """An entry of the log. `timestamp` is in epoch milliseconds; unknown fields are None.
+    """An entry of the output log, the history or the memory. `timestamp` is in epoch milliseconds.
 
-    Its fields are in the order of `ENTRY_SCHEMA`, so as a plain tuple it is also the record in a store.
+    The fields are in the order of `ENTRY_SCHEMA`, so an entry is also a record of the store. Unknown fields are None.
     """
 
     line: int
@@ -74,5 +74,5 @@ class Entry(NamedTuple):
         return cls._make(cast("tuple[Any, ...]", record))
 
     def to_json(self) -> dict[str, Value]:
-        """Return the entry as a JSON object with attribute names without namespace. Unknown attributes are left out."""
+        """Return the entry as a JSON object whose keys are attribute names. Fields that are None are left out."""
         return ENTRY_SCHEMA.document(self)

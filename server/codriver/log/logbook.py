@@ -1,7 +1,4 @@
-"""The writer of the output log, through which all text from REPLs and the server passes.
-
-Each entry also goes to the history, the transcripts and the subscribers.
-"""
+"""Recording of all text from REPLs and the server in the output log, the history and the transcripts."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ NOTIFY_INTERVAL_S = 0.05
 
 
 class Logbook:
-    """The writer of the log, for the lifetime of one server.
+    """Records entries in the output log, the history and the transcripts, for the lifetime of one server.
 
-    `log` is for reading and querying, and only `record` appends to it. Secrets are redacted when an entry is recorded.
+    Secrets are redacted first. Use `log` for reading and queries, but only append to it with `record`.
     """
 
     def __init__(
@@ -63,9 +60,9 @@ class Logbook:
             max_bytes=max_bytes,
             next_line=next_line,
             redact=redactor,
-            listener=self._logged,
+            listener=self._on_change,
         )
-        self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
+        self.on_evicted: Callable[[tuple[int, ...]], None] = lambda _lines: None
         """Called with the lines of entries that were evicted from the log."""
 
     def perform(self, effect: AppendEntry) -> None:
@@ -88,7 +85,7 @@ class Logbook:
         )
 
     def record(self, entry: Entry) -> int:
-        """Append an entry to the log, the history and the evaluation's transcript, and return its line."""
+        """Append an entry to the log, the history and the evaluation's transcript, and return its line number."""
         is_code = entry.category == EVALUATED_CODE_CATEGORY
         with self._recording_code if is_code else nullcontext():
             line = self.log.append(entry, may_wait=self._notification is not None)
@@ -102,9 +99,9 @@ class Logbook:
         return line
 
     def redact_chunk(self, repl: str, stream: str, chunk: str) -> str:
-        """Return what may be recorded of a chunk that belongs to no evaluation, with secrets redacted.
+        """Redact a chunk of output that belongs to no evaluation, and return the text to record.
 
-        Text that may be the start of a secret is withheld until the next chunk of the stream, or `flush_chunks`.
+        Text that may be the start of a secret is withheld until the next chunk of the same stream, or `flush_chunks`.
         """
         redactor = self._chunk_redactors.get((repl, stream))
         if redactor is None:
@@ -112,38 +109,40 @@ class Logbook:
         return redactor.feed(chunk)
 
     def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
-        """Return the withheld text of each stream of a REPL that prints no more, as pairs of stream and text."""
+        """Return the withheld text of a REPL that prints nothing more, as pairs of stream name and text."""
         finished = [key for key in self._chunk_redactors if key[0] == repl]
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
 
     def add_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
-        """Redact those of the named values whose names mark them as secrets, from now on."""
+        """Start redacting those of the named values whose names mark them as secrets, such as `API_KEY`."""
         found = [(name, value) for name, value in named if name.upper().endswith(SECRET_NAME_ENDINGS)]
         if found:
             self.add_sensitive_strings(source, found)
 
     def add_sensitive_strings(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
-        """Redact these named strings, which the application in a REPL has declared sensitive, from now on."""
+        """Start redacting named strings that the application in a REPL has declared sensitive."""
         self.log.add_waiting()  # learning secrets may drop older ones
         self._redactor.add_sensitive_strings(repl, strings)
 
     def remove_sensitive_strings(self, repl: str) -> None:
-        """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
+        """Stop redacting the strings that the application in a REPL has declared sensitive."""
         self.log.add_waiting()
         self._redactor.remove_sensitive_strings(repl)
 
     def earlier_entries(self) -> tuple[Entry, ...]:
-        """Return the entries of earlier runs: see `merge_earlier_runs`. Blocks on the disk."""
+        """Return the entries of earlier runs, merged as by `merge_earlier_runs`. Blocks on the disk."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
         return merge_earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, request: LogQuery) -> QueryAnswer:
-        """Answer a Datalog query across all sources. It may take up to two seconds, so call it in a thread.
+        """Answer a Datalog query about the log, the history, the memory and the logs of features.
+
+        A query may take two seconds, so call this in a thread.
 
         Raises:
-            RefusedError: the query is invalid or requests too much.
+            RefusedError: the query is invalid or exceeds a limit.
         """
         return self.log.query(
             request.text,
@@ -156,7 +155,7 @@ class Logbook:
         )
 
     async def run(self, report: Callable[[], None]) -> None:
-        """Call `report` whenever the log has grown, at most once per `NOTIFY_INTERVAL_S`, until cancelled."""
+        """Call `report` after the log has grown, at most once per `NOTIFY_INTERVAL_S`, until cancelled."""
 
         def grown() -> None:
             self.log.add_waiting()
@@ -171,14 +170,14 @@ class Logbook:
             self._notification = None
             self.log.add_waiting()
 
-    def _logged(self, report: LogChange) -> None:
+    def _on_change(self, report: LogChange) -> None:
         if report.retracted:
-            self.on_left(report.retracted)
+            self.on_evicted(report.retracted)
         self.history.record_used_line(report.last_line)
 
 
 class _CoalescedNotification:
-    """A notification that is sent once for all entries within `NOTIFY_INTERVAL_S`.
+    """Combines notifications: `notify` is called once for all calls of `schedule` within `NOTIFY_INTERVAL_S`.
 
     It uses a timer because a task would take three turns of the event loop for nearly every evaluation.
     """
@@ -189,15 +188,15 @@ class _CoalescedNotification:
         self._timer: asyncio.TimerHandle | None = None
 
     def schedule(self) -> None:
-        """Schedule the notification unless it is scheduled already."""
+        """Call `notify` after `NOTIFY_INTERVAL_S`, unless a call is already scheduled."""
         if self._timer is None:
-            self._timer = self._loop.call_later(NOTIFY_INTERVAL_S, self._due)
+            self._timer = self._loop.call_later(NOTIFY_INTERVAL_S, self._run)
 
     def cancel(self) -> None:
-        """Cancel the notification. It can be scheduled again."""
+        """Cancel the scheduled call."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _due(self) -> None:
+    def _run(self) -> None:
         self._timer = None
         self._notify()

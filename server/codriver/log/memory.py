@@ -64,7 +64,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 class BrokenMemoryError(OSError):
-    """Raised when a file of the memory cannot be read. `path` is the path of the file."""
+    """Raised when a file of the memory is broken. `path` is the path of the file."""
 
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path} cannot be read: {why}")
@@ -73,7 +73,10 @@ class BrokenMemoryError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A short text to remember, whose name is unique within its kind. `time` is in epoch milliseconds."""
+    """A short text that outlives the server, such as a checkpoint. Its name is unique within its kind.
+
+    `time` is in epoch milliseconds.
+    """
 
     kind: str
     name: str
@@ -85,10 +88,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a server. `started` and `finished` are in epoch milliseconds; `finished` is None if it was killed.
+    """A run of a server whose log is remembered. Times are in epoch milliseconds.
 
-    `id` is derived from its start and names its file, `session` is the server's session id, and `entries` is the number
-    of remembered entries.
+    `id` is derived from the time of the start and names the file. `session` is the server's session id. `finished` is
+    None if the server is running or was killed. `entries` is the number of remembered entries.
     """
 
     id: str
@@ -99,7 +102,7 @@ class Run:
 
 
 def run_id(started_ms: int) -> str:
-    """Return the id of a run from its start: the time in UTC with milliseconds, which sorts chronologically."""
+    """Return the id of a run that started at this time. Ids sort chronologically, such as `2026-01-31T12-00-00-123`."""
     seconds, milliseconds = divmod(started_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
 
@@ -116,7 +119,7 @@ class ReplacedFile(Storage):
         """Return all tables, or None if the file does not exist.
 
         Raises:
-            BrokenMemoryError: it is not a regular file, too large, or not a TinyDB database.
+            BrokenMemoryError: the path is not a regular file, or the file is too large or not a TinyDB database.
         """
         rules = FileRules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
@@ -125,7 +128,7 @@ class ReplacedFile(Storage):
             return None
         except (OSError, ValueError, RecursionError) as error:
             raise BrokenMemoryError(self._path, getattr(error, "strerror", None) or error) from None
-        if not _are_tables(tables):
+        if not _is_database(tables):
             raise BrokenMemoryError(self._path, "it is not a TinyDB database")
         return cast("Tables", tables)
 
@@ -135,13 +138,13 @@ class ReplacedFile(Storage):
         Raises:
             OSError: the file cannot be written, or would be too large.
         """
-        content = _encoded(data)
+        content = _encode_json(data)
         if len(content) > self._max_bytes:
             raise files.TooLargeError(self._path, self._max_bytes, len(content))
         files.replace(self._path, content, links=Links.NEVER, root=self._root, make_mode=PRIVATE_DIRECTORY_MODE)
 
 
-def _are_tables(tables: object) -> bool:
+def _is_database(tables: object) -> bool:
     return isinstance(tables, dict) and all(
         isinstance(table, dict)
         and all(number.isdecimal() and isinstance(document, dict) for number, document in table.items())
@@ -149,15 +152,15 @@ def _are_tables(tables: object) -> bool:
     )
 
 
-def _encoded(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 class Memory:
-    """The memory of one workspace. It is thread-safe, and all methods may block on the disk.
+    """The logs of a workspace's latest runs, and documents that outlive a server. Thread-safe. All methods may block.
 
-    `redact` is applied to documents; the entries of runs have been redacted already. If `is_repairing`, a broken file
-    is renamed. `report` is called for it in any case, and the other files are read.
+    `redact` is applied to documents. Entries of runs must have been redacted before. If `is_repairing`, a broken file
+    is renamed. `report` is called for each broken file, and the other files are read.
     """
 
     def __init__(
@@ -176,7 +179,7 @@ class Memory:
         self._loaded: tuple[object, EntityStore] | None = None
 
     def remember(self, document: Document) -> None:
-        """Store a document in place of one with the same kind and name, and drop the oldest beyond the limit.
+        """Store a document in place of any with the same kind and name. Beyond the limit, the oldest are dropped.
 
         Raises:
             OSError: the document cannot be written.
@@ -189,12 +192,14 @@ class Memory:
             database.table(document.kind).upsert(
                 {"name": name, "time": document.time, "text": text, **facts}, where("name") == name
             )
-            for old in _sorted(_documents_in(database))[:-MAX_DOCUMENTS]:
+            for old in _sort_by_time(_parse_documents(database))[:-MAX_DOCUMENTS]:
                 database.table(old.kind).remove(where("name") == old.name)
 
     def documents(self, kind: str | None = None) -> tuple[Document, ...]:
-        """Return the documents, or those of one kind, oldest first."""
-        read = self._read(self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sorted(_documents_in(database)))
+        """Return all documents, or only those of `kind`, oldest first."""
+        read = self._read(
+            self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sort_by_time(_parse_documents(database))
+        )
         return tuple([document for document in read or () if kind in (None, document.kind)])
 
     def delete_documents(self, kind: str) -> None:
@@ -207,21 +212,21 @@ class Memory:
             database.drop_table(kind)
 
     def run_ids(self) -> tuple[str, ...]:
-        """Return the ids of the remembered runs, oldest first, without reading them."""
+        """Return the ids of the remembered runs, oldest first, without reading their files."""
         return tuple(sorted([path.stem for path in self._runs_directory.glob("*.json")]))
 
     def runs(self) -> tuple[Run, ...]:
-        """Return the runs whose files can be read, oldest first."""
+        """Return the remembered runs, oldest first, except those whose files are broken."""
         found = (self._read_run(run) for run in self.run_ids())
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """Return the remembered log entries of a run in order, or none if its file cannot be read."""
+        """Return the remembered log entries of a run in order. Returns none if its file does not exist or is broken."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 
     def write_run(self, run: Run, records: Iterable[Record]) -> None:
-        """Store a run with as many of its records as fit. `records` are in order from newest to oldest.
+        """Store a run with as many of its records as fit. `records` must be ordered from newest to oldest.
 
         Raises:
             OSError: the file cannot be written.
@@ -230,7 +235,7 @@ class Memory:
         left = MAX_RUN_BYTES - 1024  # reserved for the fields around the records
         for record in records:
             document = truncate_entry(Entry.from_record(record)).to_json()
-            left -= len(_encoded(document)) + len(str(record[0])) + 4
+            left -= len(_encode_json(document)) + len(str(record[0])) + 4
             if left < 0:
                 break
             output[str(record[0])] = document
@@ -239,27 +244,27 @@ class Memory:
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
     def delete_runs(self, runs: Iterable[str]) -> None:
-        """Delete the files of these runs.
+        """Delete the files of these runs. Missing files are ignored.
 
         Raises:
-            OSError: a file cannot be removed.
+            OSError: a file cannot be deleted.
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
                 files.remove(self._runs_directory / f"{run}.json")
 
     def remove_temporary_files(self) -> None:
-        """Remove temporary files that a crash left."""
+        """Remove temporary files that interrupted writes left."""
         for directory, pattern in ((self._runs_directory, ".*.tmp"), (self.directory, ".memory.json*.tmp")):
             for leftover in directory.glob(pattern):
                 with contextlib.suppress(OSError):
                     files.remove(leftover)
 
     def snapshot(self, *, without: str | None = None) -> Snapshot:
-        """Return all remembered entries: those of all runs except `without`, and then one for each document.
+        """Return the entries of all runs except `without`, followed by an entry for each document.
 
-        Entries of runs have their `run`. An entry for a document has its kind as category, and its name followed by its
-        text as text.
+        Entries of runs have the attribute `run`. The entry for a document has the document's kind as its category. Its
+        text is the document's name and text.
         """
         with self._lock:
             runs = [run for run in self.run_ids() if run != without]
@@ -303,19 +308,21 @@ class Memory:
         return ReplacedFile(self._runs_directory / f"{run}.json", self.directory, MAX_RUN_BYTES)
 
     def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
-        """Return a run and its records in order, or None if they cannot be read."""
+        """Return a run and its records in order, or None if its file does not exist or is broken."""
         path = self._runs_directory / f"{run}.json"
 
         def read(database: TinyDB) -> tuple[Run, list[Record]]:
             try:
-                return _run(database, run), sorted([_record(found, run) for found in database.table(OUTPUT)], key=_line)
+                return _parse_run(database, run), sorted(
+                    [_parse_record(found, run) for found in database.table(OUTPUT)], key=_line
+                )
             except (TypeError, KeyError, ValueError) as error:
                 raise BrokenMemoryError(path, f"it does not contain a run: {error}") from None
 
         return self._read(path, MAX_RUN_BYTES, read)
 
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
-        """Apply `read` to a database, or return None if the file is broken."""
+        """Open the database in a file and return the result of `read`, or None if the file is broken."""
         try:
             with TinyDB(path, self.directory, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
@@ -325,7 +332,7 @@ class Memory:
 
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
-        """Open the database of documents for a change, locking out other threads and processes."""
+        """Open the database of documents for changes, locking out other threads and processes."""
         make_private_directory(self.directory)
         with self._lock, _file_lock(self.directory / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES)
@@ -348,10 +355,10 @@ class Memory:
 
 @contextlib.contextmanager
 def _file_lock(path: Path) -> Iterator[None]:
-    """Hold a lock file for the duration of the context.
+    """Lock a file for the duration of the context.
 
     Raises:
-        TimeoutError: another process did not release it within `LOCK_TIMEOUT_S`.
+        TimeoutError: another process did not release the lock within `LOCK_TIMEOUT_S`.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     with os.fdopen(descriptor, "wb"):  # the file object closes the descriptor
@@ -364,7 +371,7 @@ def _file_lock(path: Path) -> Iterator[None]:
 
 
 def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
-    """Return a value that differs after each replacement of the file, or None if it does not exist."""
+    """Return a value that changes with each replacement of the file, or None if the file does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -372,7 +379,7 @@ def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
     return path.name, files.stamp_from_status(status)
 
 
-def _documents_in(database: TinyDB) -> Iterator[Document]:
+def _parse_documents(database: TinyDB) -> Iterator[Document]:
     for kind in database.tables():
         for found in database.table(kind):
             with contextlib.suppress(KeyError, TypeError, ValueError):
@@ -380,16 +387,16 @@ def _documents_in(database: TinyDB) -> Iterator[Document]:
                 yield Document(kind, str(found["name"]), int(found["time"]), str(found["text"]), data)
 
 
-def _sorted(documents: Iterable[Document]) -> list[Document]:
+def _sort_by_time(documents: Iterable[Document]) -> list[Document]:
     return sorted(documents, key=lambda document: document.time)
 
 
-def _run(database: TinyDB, run: str) -> Run:
-    """Return the run that a database describes.
+def _parse_run(database: TinyDB, run: str) -> Run:
+    """Return the run stored in a database.
 
     Raises:
-        TypeError: it describes none.
-        ValueError: it describes another run.
+        TypeError: the database does not contain a run.
+        ValueError: the database contains another run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
@@ -397,7 +404,7 @@ def _run(database: TinyDB, run: str) -> Run:
     return found
 
 
-def _record(document: Mapping[str, Any], run: str) -> Record:
+def _parse_record(document: Mapping[str, Any], run: str) -> Record:
     """Convert the JSON object of an entry to a record.
 
     Raises:
@@ -423,12 +430,12 @@ WRITE_PAUSE_FACTOR = 50
 
 
 def pause_after_write_s(elapsed_s: float) -> float:
-    """Return the pause in seconds after a write that took `elapsed_s`."""
+    """Return how many seconds to pause after a write that took `elapsed_s`."""
     return min(max(MIN_WRITE_PAUSE_S, WRITE_PAUSE_FACTOR * elapsed_s), MAX_WRITE_PAUSE_S)
 
 
 class EarlierRuns:
-    """The query source `$memory`: everything remembered except the current run, whose entries are in the log."""
+    """The query source `$memory`: the memory without the current run, whose entries are in the log."""
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory
@@ -440,11 +447,11 @@ class EarlierRuns:
 
 
 class RunRecorder:
-    """Writes one run's log and documents to the memory, for the lifetime of its server.
+    """Writes the log of one run and its documents to the memory, for the lifetime of the server.
 
     `remember` never waits for the disk. `run` writes in threads, and `close` writes the rest. `max_runs` returns the
-    number of runs to retain, including this one. Disk errors are reported when they begin and when they end, and
-    writing is retried.
+    number of runs to retain, including this one. Failed writes are retried. Disk errors are reported when they begin
+    and when they end.
     """
 
     def __init__(
@@ -466,7 +473,7 @@ class RunRecorder:
         self._documents_errors = DiskErrorReporter("the list of checkpoints and failed REPLs", memory.directory, lost)
 
     def remember(self, document: Document) -> None:
-        """Store a document soon. Must be called on the event loop."""
+        """Schedule a document to be stored. Must be called on the event loop."""
         self._pending.append(document)
         self._woken.set()
 
@@ -475,12 +482,15 @@ class RunRecorder:
         if self._is_idle:
             self._woken.set()
 
-    async def run(self, reporter_of: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
-        """Write changes until cancelled. `reporter_of` returns the function that reports errors with a given code."""
-        if reporter_of is not None:
-            self._runs_errors.report = reporter_of("runs-unwritable")
-            self._documents_errors.report = reporter_of("checkpoints-unwritable")
-        await anyio.to_thread.run_sync(self._begin)
+    async def run(self, create_reporter: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
+        """Write changes until cancelled.
+
+        `create_reporter` maps an error code to the function that reports the error, or its end if called with None.
+        """
+        if create_reporter is not None:
+            self._runs_errors.report = create_reporter("runs-unwritable")
+            self._documents_errors.report = create_reporter("checkpoints-unwritable")
+        await anyio.to_thread.run_sync(self._start)
         due_s = time.monotonic() + MIN_WRITE_PAUSE_S
         while True:
             self._is_idle = not self._has_changes
@@ -506,18 +516,18 @@ class RunRecorder:
         return self._log.last_line != self._written_line and self._max_runs() > 0
 
     def _wake_at(self, due_s: float) -> asyncio.TimerHandle:
-        """Schedule a timer of the event loop, which is three times as cheap as a cancel scope."""
+        """Schedule a timer that wakes `run`. A timer costs a third of a cancel scope."""
         return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
     def close(self, finished_ms: int) -> None:
-        """Write everything and the end of the run. Blocks. Does not raise."""
+        """Write everything, including the end of the run. Blocks. Disk errors are reported instead of raised."""
         self._write_documents()
         self._write_run(finished_ms)
 
-    def _begin(self) -> None:
-        _try(self._clear, self._runs_errors)
+    def _start(self) -> None:
+        _try(self._clean_up, self._runs_errors)
 
-    def _clear(self) -> None:
+    def _clean_up(self) -> None:
         self._memory.remove_temporary_files()
         self._drop_old_runs()
 
@@ -529,7 +539,7 @@ class RunRecorder:
                 del self._pending[0]
 
     def _write_run(self, finished_ms: int | None) -> None:
-        """Write the run if its entries have changed, and delete runs beyond the limit."""
+        """Write the run if its entries have changed or it has finished, and delete runs beyond the limit."""
         with self._writing:
             last_line = self._log.last_line
             has_changes = last_line != self._written_line or finished_ms is not None
@@ -544,13 +554,13 @@ class RunRecorder:
         self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
-        """Delete the oldest runs beyond the limit, counting this one even if it has not been written."""
+        """Delete the oldest runs beyond the limit. The current run counts even if it has not been written."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
         self._memory.delete_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
 
 
 def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
-    """Call `write`, report the start or end of disk errors, and return whether it succeeded."""
+    """Call `write` and return whether it succeeded. Report the first failure, and the first success after failures."""
     try:
         write()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The newest log entries within limits, accepted in any order, as a file may have them."""
+"""The newest log entries that fit limits on their number and size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class NewestEntries:
-    """A collection that retains the entries with the highest line numbers within limits, whatever their order.
+    """Collects log entries in any order, and retains those with the highest line numbers within limits.
 
-    Of two entries with the same line, the later one is retained. `last_line` is the highest line seen so far or 0.
-    `is_complete` is true as long as no entry was dropped or truncated.
+    If several entries have the same line number, the last one added is retained. `last_line` is the highest line number
+    added so far, or 0. `is_complete` is true unless an entry was dropped or truncated.
     """
 
     def __init__(self, max_entities: int, max_bytes: int) -> None:
@@ -28,7 +28,7 @@ class NewestEntries:
         self.is_complete = True
 
     def add(self, entry: Entry) -> None:
-        """Add an entry, and drop those with the lowest lines if there are too many."""
+        """Add an entry, and drop the entries with the lowest line numbers beyond the limits."""
         stored = truncate_entry(entry)
         self.is_complete &= stored is entry
         self.last_line = max(self.last_line, entry.line)
@@ -44,5 +44,5 @@ class NewestEntries:
             self.is_complete = False
 
     def sorted_with_sizes(self) -> list[tuple[Entry, int]]:
-        """Return the entries in order of their lines, each with its size in bytes."""
+        """Return the entries in order of their line numbers, each with its size in bytes."""
         return [self._entries[line] for line in sorted(self._entries)]

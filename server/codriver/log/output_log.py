@@ -54,7 +54,7 @@ MAX_CACHED_QUERIES = 64  # cached, as most queries are repeated
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """The result of adding entries: those added, the lines evicted, and the range of lines in the log."""
+    """A change of the log: the entries that were added, the lines that were evicted, and the range of lines now."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]
@@ -64,11 +64,11 @@ class LogChange:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A Datalog query over the log (`$`), the history, the memory and the sources of features.
+    """A Datalog query about the log (`$`), the history, the memory and the logs of features.
 
-    `inputs` are JSON values in the order of `:in` without the sources. `limit` is the maximum number of rows. `until`
-    is the last line that the query sees. With `every_row`, the answer has all rows even if `:find` specifies a single
-    one.
+    `inputs` are JSON values for the variables of `:in`, without the sources. `limit` is the maximum number of rows.
+    Entries after the line `until` are ignored. With `every_row`, the answer has all rows even if `:find` specifies a
+    single one.
     """
 
     text: str
@@ -84,9 +84,9 @@ Listener = Callable[[LogChange], None]
 class OutputLog(BoundedLog):
     """The log of one server run, limited in number and size. The entry with the lowest line is evicted first.
 
-    The newest entry always stays, however long it is. All methods are thread-safe. `redact` is applied to the text,
-    caller, namespace and data of each entry. `listener` receives the reports of all additions in order, in the thread
-    that added them. Exceptions in it are logged.
+    The newest entry is always retained, however long it is. All methods are thread-safe. `redact` is applied to the
+    text, caller, namespace and data of each entry. `listener` is called with each change in order, in the thread that
+    added the entries. Exceptions in it are logged.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class OutputLog(BoundedLog):
 
     @property
     def next_line(self) -> int:
-        """Return the line number that the next entry will get."""
+        """Return the line number of the next entry."""
         return self._next_line
 
     @property
@@ -124,13 +124,13 @@ class OutputLog(BoundedLog):
 
     @property
     def last_evicted_line(self) -> int:
-        """Return the highest line number that was evicted, or the last line of the previous run."""
+        """Return the highest line number that was evicted. At first, this is the last line of the previous run."""
         self.add_waiting()
         return self._last_evicted_line
 
     @contextmanager
     def allocate_line(self) -> Iterator[int]:
-        """Allocate the next line number for an entry of another store, which is locked until the context ends."""
+        """Yield the next line number for an entry of another log. The counter is locked until the context exits."""
         with self._lock:
             yield self._next_line
             self._next_line += 1
@@ -142,18 +142,18 @@ class OutputLog(BoundedLog):
         return self._evicted
 
     def redact(self, text: str) -> str:
-        """Redact a string as the log would. Redact before truncating, as half of a secret is not recognized."""
+        """Redact secrets in a string. Call this before truncating, because half of a secret is not recognized."""
         return self._redact(text)
 
     def redact_entry(self, entry: Entry) -> Entry:
-        """Return the entry as the log stores it, with secrets redacted."""
-        return self._without_secrets(entry, {None: None})
+        """Return the entry with secrets redacted, as the log stores it."""
+        return self._redacted_entry(entry, {None: None})
 
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
-        """Add an entry and return its line number. Entries beyond the limits are evicted.
+        """Add an entry, evict old entries beyond the limits, and return the line number of the new entry.
 
-        If it `may_wait`, it gets its number immediately but is added together with later ones, by `add_waiting` or at
-        the next read. That takes half the time, and the caller does not wait for it.
+        With `may_wait`, the entry gets its line number immediately but is added together with later ones, by
+        `add_waiting` or at the next read. This takes half the time, which the caller does not wait for.
         """
         with self._lock:
             line = self._next_line
@@ -171,7 +171,7 @@ class OutputLog(BoundedLog):
 
     @property
     def sources(self) -> QuerySources:
-        """Return the attributes and sources that queries can use. Set once, before the server listens."""
+        """Return the attributes and sources available to queries. Assign them once, before the server listens."""
         return self._sources
 
     @sources.setter
@@ -183,14 +183,14 @@ class OutputLog(BoundedLog):
         self._parse = lru_cache(maxsize=MAX_CACHED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
-        """Add waiting entries in order of their lines, and report them to the listener."""
+        """Add the entries that `append` deferred, and report them to the listener."""
         with self._adding:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             if not waiting:
                 return
             names: dict[str | None, str | None] = {None: None}
-            added = tuple([self._without_secrets(entry, names) for entry in waiting])
+            added = tuple([self._redacted_entry(entry, names) for entry in waiting])
             with self._lock:
                 retracted: list[int] = []
                 for entry in added:
@@ -204,8 +204,8 @@ class OutputLog(BoundedLog):
             except Exception:  # the entries have been added, so only log the exception
                 logger.exception("a listener of the output log failed at line %d", last)
 
-    def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
-        """Redact an entry. `names` caches redacted callers and namespaces, and is extended."""
+    def _redacted_entry(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
+        """Return the entry with secrets redacted. `names` caches redacted callers and namespaces."""
         line, category, text, timestamp, who, namespace, *others, data = entry
         for name in (who, namespace):
             if name not in names:
@@ -230,9 +230,9 @@ class OutputLog(BoundedLog):
         session_key: str | None = None,
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
-        """Return the entries that pass all given filters, in order of their lines.
+        """Return the entries that match all filters, in order of their line numbers.
 
-        `since` is exclusive and `until` inclusive. With `limit`, only the newest entries are returned.
+        `since` is exclusive and `until` inclusive. With `limit`, only the newest matching entries are returned.
         """
         snapshot = self.snapshot()
         equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
@@ -263,15 +263,15 @@ class OutputLog(BoundedLog):
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """Answer a Datalog query over the current content of `$`, the log, and the other sources.
+        """Answer a Datalog query about the log (`$`) and the other sources.
 
-        The memory and the sources of features are only loaded if the query names them. `inputs` are JSON values in the
-        order of `:in` without the sources, with rules as an EDN string. `until` is the last line that the query sees.
+        The memory and the logs of features are only loaded if the query names them. `inputs` are JSON values for the
+        variables of `:in`, without the sources. Rules are an EDN string. Entries after the line `until` are ignored.
         With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up to
         `time_limit_s`, so call this in a thread.
 
         Raises:
-            RefusedError: the query is invalid, the inputs do not fit, or a clause cannot be executed.
+            RefusedError: the query is invalid, the inputs do not match it, or a limit is exceeded.
         """
         from codriver_datalog.budget import Budget  # noqa: PLC0415  # delays the start, and is not needed before the first query
         from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above
@@ -297,7 +297,7 @@ class OutputLog(BoundedLog):
 
 
 class _Sources(Mapping[str, Snapshot]):
-    """The sources of one query, some of which are loaded when the query first reads them."""
+    """The sources of one query by name. Some are only loaded when the query first reads them."""
 
     def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable], ends: Mapping[str, int]) -> None:
         """`ends`: the last line that the query sees of a source."""
@@ -322,10 +322,10 @@ class _Sources(Mapping[str, Snapshot]):
 
 
 def merge_earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the entries of earlier runs in order of their lines, followed by documents.
+    """Return the entries of earlier runs in order of their line numbers, followed by the documents of the memory.
 
-    For runs whose log is not remembered, only the evaluated code is included. `remembered` comes from the memory and
-    `code` from the history.
+    `remembered` are the entries of the memory and `code` those of the history, which are used for runs whose log is not
+    remembered.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

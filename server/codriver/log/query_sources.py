@@ -1,4 +1,4 @@
-"""The attributes and sources that log queries can use."""
+"""The attributes and data sources available to log queries."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ if TYPE_CHECKING:
 
 
 class Queryable(Protocol):
-    """A database that queries can read, such as the history."""
+    """A data source that queries can read, such as the history."""
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the current entities, with the attributes of the log."""
+        """Return an immutable snapshot of the current entities, with the attributes of the log."""
 
 
 class GrowingSource(Queryable, Protocol):
-    """A log next to the output log, which shares the output log's counter of lines. See `bounded_log.BoundedLog`."""
+    """A log of a feature that takes its line numbers from the output log. See `bounded_log.BoundedLog`."""
 
     @property
     def first_line(self) -> int | None:
-        """Return the lowest line in the log."""
+        """Return the lowest line number in the log, or None if it is empty."""
 
     @property
     def last_line(self) -> int | None:
-        """Return the highest line in the log."""
+        """Return the highest line number in the log, or None if it is empty."""
 
     @property
     def last_evicted_line(self) -> int:
-        """Return the highest line that was evicted."""
+        """Return the highest line number that was evicted."""
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """Return the number of retained entities, optionally after a line or of one caller."""
+        """Return the number of stored entities, or only of those after the line `since` or of the caller `who`."""
 
     def usage(self) -> Mapping[str, object]:
-        """Return the counts for `server_health`, or {} if there have been no entities."""
+        """Return the counts for `server_health`, or {} if no entity was ever stored."""
 
     def entries(
         self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
     ) -> list[dict[str, Value]]:
-        """Return the newest entities that pass all given filters, in order of their lines, as JSON objects."""
+        """Return the newest `limit` entities that match all filters, oldest first, as JSON objects."""
 
-    def followed_by(self, follower: Callable[[int], None]) -> AbstractContextManager[None]:
-        """Call `follower` with the line of each new entity, for the duration of the context."""
+    def subscribe(self, follower: Callable[[int], None]) -> AbstractContextManager[None]:
+        """Call `follower` with the line number of each entity that is added while the context is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A source for queries in addition to those of the log."""
+    """A data source that a feature adds to log queries."""
 
     name: str
     """The name of the source in queries, which starts with `$`."""
@@ -68,7 +68,7 @@ class QuerySource:
 
 @dataclass(frozen=True)
 class QuerySources:
-    """What queries can use: the attributes in `schema`, and the sources that features add to those of the log."""
+    """The attributes and data sources available to log queries, including those that features add."""
 
     schema: Schema
     rules: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -79,7 +79,7 @@ class QuerySources:
     """The sources that grow with the log, by name, each with its store."""
 
     def with_sources(self, added: Sequence[tuple[QuerySource, Queryable]]) -> QuerySources:
-        """Return a copy extended by these sources and their stores."""
+        """Return a copy with these sources added. Each source comes with the store to read it from."""
         schemas = tuple(source.schema for source, _ in added)
         return QuerySources(
             replace(
@@ -100,7 +100,7 @@ class QuerySources:
         )
 
     def parse(self, text: str) -> Query:
-        """Parse a query.
+        """Parse a query, including the rules of the sources that it names.
 
         Raises:
             QueryError: the text is not a valid query.
@@ -108,11 +108,11 @@ class QuerySources:
         from codriver_datalog.query import parse_query  # noqa: PLC0415  # delays the start, and is not needed before the first query
 
         named = tuple(rules for name, rules in self.rules.items() if name in text)
-        return parse_query(text, schema=self.schema, rules=_rules(named, self.schema) if named else None)
+        return parse_query(text, schema=self.schema, rules=_parse_rules(named, self.schema) if named else None)
 
 
 @lru_cache(maxsize=4)
-def _rules(strings: tuple[str, ...], schema: Schema) -> Rules:
+def _parse_rules(strings: tuple[str, ...], schema: Schema) -> Rules:
     from codriver_datalog.query import parse_rules  # noqa: PLC0415  # as above
 
     known: Rules = {}

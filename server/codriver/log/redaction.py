@@ -60,9 +60,10 @@ MAX_SENSITIVE, MAX_SENSITIVE_CHARACTERS = 1000, 256 * 1024
 
 
 class _Secrets:
-    """An immutable set of secrets to search for, each with the name that replaces it.
+    """An immutable set of secrets to search for.
 
-    `groups` has two items for each secret: a substring that all its forms share, and the forms.
+    `marks` has the replacement of each printed form of a secret. `groups` has a pair for each secret: a substring that
+    all its printed forms share, and the forms.
     """
 
     def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
@@ -70,7 +71,7 @@ class _Secrets:
 
         `known` has groups computed before, by secret.
         """
-        lines = [(name, line) for name, secret in named for line in secret_parts_of_lines(secret)]
+        lines = [(name, line) for name, secret in named for line in secret_line_parts(secret)]
         self.by_secret: dict[str, _Group] = {}
         self.marks: dict[str, str] = {}
         for name, secret in (*named, *lines):
@@ -84,24 +85,21 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """An index to find out whether a text might end with the beginning of a secret.
+        """Index for finding out whether a text ends with the beginning of a secret.
 
-        For each character that may be the last one so far, it has groups of forms by their first letter, each with the
-        length of the longest form.
+        The key is the last character of the text. The value is a tuple of groups of printed forms that contain it:
+        their first letter, the length of the longest form, and the forms.
         """
-        return _beginnings(sorted(self.marks, key=len, reverse=True))
+        return _index_beginnings(sorted(self.marks, key=len, reverse=True))
 
-    def forms_in(self, text: str) -> list[str]:
-        """Return the forms that occur in the text, longest first.
-
-        Usually there are none, so this is faster than a pattern.
-        """
+    def find_forms(self, text: str) -> list[str]:
+        """Return the printed forms of secrets that occur in the text, longest first."""
         found = [form for chunk, forms in self.groups if chunk in text for form in forms if form in text]
         return sorted(found, key=len, reverse=True) if found else found
 
-    def out_of(self, text: str) -> str:
-        """Return the text with every printed form of a secret replaced by the mark of that secret."""
-        forms = self.forms_in(text)
+    def redact(self, text: str) -> str:
+        """Return the text with every printed form of a secret replaced by its mark, such as `<<redacted:API_KEY>>`."""
+        forms = self.find_forms(text)
         return _pattern_of_any(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
 
@@ -110,7 +108,10 @@ def _pattern_of_any(forms: Sequence[str]) -> re.Pattern[str]:
 
 
 class Redactor:
-    """Redacts the secrets of the environment at its creation, and those learned since. Thread-safe."""
+    """Replaces secrets in text by marks such as `<<redacted:API_KEY>>`. Thread-safe.
+
+    The secrets are those of the environment, and strings that applications in REPLs declare sensitive.
+    """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """Create a redactor for secrets by variable name.
@@ -124,9 +125,9 @@ class Redactor:
         """The secrets of the environment alone. `_secrets` also includes those that applications declared."""
 
     def add_secret(self, name: str, secret: str) -> None:
-        """Also redact this secret from now on, including in open streams.
+        """Start redacting a secret, including in streams that are open.
 
-        A secret known by the same name is retained.
+        If another secret has this name, the name gets a number.
         """
         if len(secret) < MIN_SECRET_CHARACTERS or secret in self._by_name.values():
             return
@@ -137,7 +138,10 @@ class Redactor:
         self._collect_secrets()
 
     def add_sensitive_strings(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
-        """Redact named strings that the application in a REPL declares sensitive, until `remove_sensitive_strings`."""
+        """Redact named strings that the application in a REPL declares sensitive, until `remove_sensitive_strings`.
+
+        Strings that are too short or contain no letter or digit are ignored.
+        """
         by_text = dict(self._sensitive.get(repl, {}))
         for name, text in sensitive:
             if len(text) >= MIN_SECRET_CHARACTERS and any(map(str.isalnum, text)):
@@ -152,7 +156,7 @@ class Redactor:
         self._collect_secrets()
 
     def remove_sensitive_strings(self, repl: str) -> None:
-        """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
+        """Stop redacting the strings that the application in a REPL has declared sensitive."""
         if repl in self._sensitive:
             self._sensitive = {name: by_text for name, by_text in self._sensitive.items() if name != repl}
             self._collect_secrets()
@@ -169,7 +173,7 @@ class Redactor:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """Create a redactor for the secrets among these environment variables."""
+        """Create a redactor for the environment variables whose names mark them as secrets."""
         return cls(
             {
                 name: value
@@ -185,44 +189,43 @@ class Redactor:
         """
         for chunk, _ in self._secrets.groups:
             if chunk in text:
-                return self._secrets.out_of(text)
+                return self._secrets.redact(text)
         return text
 
     def redact_json(self, value: object, *, shows_sensitive: bool = False) -> object:
-        """Redact all strings in a JSON value, including keys. Tuples become lists.
+        """Return a copy of a JSON value with secrets redacted in all strings, including keys. Tuples become lists.
 
-        With `shows_sensitive`, strings that applications declared sensitive are left unchanged.
+        With `shows_sensitive`, strings that applications declared sensitive are not redacted.
         """
-        return _redacted(value, self._from_environment if shows_sensitive else self._secrets)
+        return _redact_value(value, self._from_environment if shows_sensitive else self._secrets)
 
     def may_contain_secret(self, printed: str) -> bool:
-        """Return whether values may contain a secret, given their printed form. False is certain.
+        """Return whether a text may contain a secret in any printed form. False means that it certainly does not.
 
-        All printed forms of a secret share a substring, so checking a printed value saves checking each of its parts.
+        This is much faster than redacting, so check a whole printed value before redacting each of its parts.
         """
         return any(chunk in printed for chunk, _ in self._secrets.groups)
 
     def new_stream_redactor(self) -> StreamRedactor:
-        """Return a redactor for text that arrives in chunks."""
+        """Return a redactor for one stream of text that is received in chunks."""
         return StreamRedactor(self)
 
 
-def _redacted(value: object, secrets: _Secrets) -> object:
+def _redact_value(value: object, secrets: _Secrets) -> object:
     if isinstance(value, str):
-        return secrets.out_of(value)
+        return secrets.redact(value)
     if isinstance(value, dict):
-        return {_redacted(key, secrets): _redacted(item, secrets) for key, item in value.items()}
+        return {_redact_value(key, secrets): _redact_value(item, secrets) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(item, secrets) for item in value]
+        return [_redact_value(item, secrets) for item in value]
     return value
 
 
 class StreamRedactor:
-    """Redacts secrets in a stream whose chunks may split them.
+    """Redacts secrets in a stream, even if they are split between chunks.
 
-    The end of a chunk is withheld only if it could be the beginning of a secret, until the next chunk or `flush`. All
-    other text is returned immediately. Ordinary text is rarely withheld, and never more than the length of the longest
-    secret.
+    The end of a chunk is withheld if it could be the beginning of a secret, until the next chunk or `flush`. All other
+    text is returned immediately. Never more text is withheld than the length of the longest secret.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -234,33 +237,33 @@ class StreamRedactor:
         return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
-        """Return the redacted text that can be output now."""
+        """Add a chunk, and return the redacted text that is complete."""
         text = self._withheld + chunk if self._withheld else chunk
-        forms = self._secrets.forms_in(text)
+        forms = self._secrets.find_forms(text)
         if not forms:
-            undecided = self._beginning(text, 0)
+            undecided = self._find_beginning(text, 0)
             self._withheld = text[undecided:]
             return text[:undecided] if self._withheld else text
         done: list[str] = []
         position = 0
         for match in _pattern_of_any(forms).finditer(text):
-            undecided = self._beginning(text, position)
+            undecided = self._find_beginning(text, position)
             if undecided <= match.start():  # more text may complete a longer secret that starts no later
                 break
             done += text[position : match.start()], self._secrets.marks[match[0]]
             position = match.end()
-        undecided = self._beginning(text, position)
+        undecided = self._find_beginning(text, position)
         self._withheld = text[undecided:]
         done.append(text[position:undecided])
         return "".join(done)
 
     def flush(self) -> str:
-        """Return the withheld text. Call it when the stream ends, or pauses for longer than a reader should wait."""
+        """Return the withheld text. Call this at the end of the stream, or if no chunk was received for some time."""
         withheld, self._withheld = self._withheld, ""
-        return self._secrets.out_of(withheld) if withheld else ""
+        return self._secrets.redact(withheld) if withheld else ""
 
-    def _beginning(self, text: str, start: int) -> int:
-        """Return the first position from `start` on where the text's end may begin a secret, or the text's length."""
+    def _find_beginning(self, text: str, start: int) -> int:
+        """Return the first position where the rest of the text could begin a secret, or the length of the text."""
         first = len(text)
         for letter, longest, forms in self._secrets.beginnings.get(text[-1:], ()):
             position = text.find(letter, max(start, len(text) - longest + 1), first)
@@ -273,7 +276,7 @@ class StreamRedactor:
         return first
 
 
-def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
+def _index_beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
     """Build the index for `_Secrets.beginnings`."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
@@ -285,8 +288,8 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
     }
 
 
-def secret_parts_of_lines(secret: str) -> tuple[str, ...]:
-    """Return the lines of a secret that are secrets themselves, reduced to the value in `key: value`."""
+def secret_line_parts(secret: str) -> tuple[str, ...]:
+    """Return the lines of a secret that must be redacted on their own. Of `key: value`, only the value is returned."""
     lines = LINE_END_PATTERN.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
     return tuple(
@@ -295,7 +298,7 @@ def secret_parts_of_lines(secret: str) -> tuple[str, ...]:
 
 
 def _secret_part(line: str) -> str:
-    """Return the secret part of a line that was stripped of whitespace, or an empty string."""
+    """Return the part of a line that must be redacted, or "" if the line is an ordinary word, a mark or a URL."""
     matched = KEY_AND_VALUE_PATTERN.fullmatch(line)
     value = matched["value"].rstrip(",;").strip("\"' ") if matched else line
     if BEGIN_OR_END_MARK.fullmatch(value.strip("\"', ")):
@@ -371,21 +374,21 @@ _ESCAPE_FUNCTIONS: tuple[Callable[[str], str], ...] = (
 def printed_forms(secret: str) -> tuple[str, ...]:
     """Return the forms in which a secret may be printed, longest first, including the secret itself.
 
-    It may be escaped within a string, or within a string in a string, or encoded for a URL, HTML or a shell.
+    A secret may be escaped once or twice in a string, or encoded for a URL, HTML or a shell.
     """
     once = {secret, _original_bytes(secret).decode("utf-8", "replace")}
     if not secret.isalnum() or not secret.isascii():
-        once |= _within_strings(secret)
-        once |= _percent_encoded(secret)
+        once |= _escaped_forms(secret)
+        once |= _percent_encoded_forms(secret)
         text = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         quoted = text.replace('"', "&quot;")
         once |= {text, quoted.replace("'", "&#x27;"), quoted.replace("'", "&#39;")}  # `html` takes half a MB
         once |= {secret.replace("'", "'\"'\"'"), secret.replace("'", r"'\''")}
-    twice = {form for printed in once for form in _within_strings(printed)}
+    twice = {form for printed in once for form in _escaped_forms(printed)}
     return tuple(sorted(once | twice, key=lambda form: (-len(form), form)))
 
 
-def _within_strings(text: str) -> set[str]:
+def _escaped_forms(text: str) -> set[str]:
     if UNESCAPED_TEXT_PATTERN.fullmatch(text):
         return {text}
     special = [character for character in set(text) if not (character.isascii() and character.isalnum())]
@@ -398,7 +401,7 @@ def _within_strings(text: str) -> set[str]:
     return forms
 
 
-def _percent_encoded(secret: str) -> set[str]:
+def _percent_encoded_forms(secret: str) -> set[str]:
     raw = _original_bytes(secret)
     # In order: everything, a path, a form, JavaScript's encodeURIComponent, JavaScript's encodeURI.
     forms = {
@@ -412,7 +415,7 @@ def _percent_encoded(secret: str) -> set[str]:
 
 
 def _original_bytes(text: str) -> bytes:
-    """Return the original bytes of an environment variable, even if they are not valid UTF-8."""
+    """Return the bytes of an environment variable, even if they are not valid UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # an unpaired surrogate, which Windows allows
@@ -420,5 +423,5 @@ def _original_bytes(text: str) -> bytes:
 
 
 def _common_substring(secret: str) -> str:
-    """Return the longest substring of the secret that is the same in all printed forms, or an empty string."""
+    """Return the longest substring of a secret that is the same in all printed forms, or "" if there is none."""
     return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

@@ -1,4 +1,4 @@
-"""Remarks that are reported only once per workspace, across all its servers and callers."""
+"""Remarks that are included in only one answer per workspace, such as hints about the setup."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class Remarks:
-    """The remarks that were reported in one workspace, for the lifetime of a server.
+    """Records which remarks were reported in a workspace, so that each is reported only once.
 
-    Creating it reads a file and blocks. `spawn` starts the task that writes the file.
+    The constructor reads a file and blocks. `spawn` starts the task that writes the file.
     """
 
     def __init__(self, path: Path, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
@@ -37,7 +37,7 @@ class Remarks:
         """The evaluations whose answers have the remarks that this server reported, by remark."""
 
     def should_report(self, evaluation: str, remark: str) -> bool:
-        """Return whether the answer to this evaluation should include the remark, and record it as reported."""
+        """Return whether the answer to `evaluation` should include the remark, and record it as reported."""
         if remark in self._earlier:
             return False
         if remark not in self._now:

@@ -1,8 +1,7 @@
 """Files for parts of long strings, and the store that limits the size of all strings and writes them to disk.
 
-Each server has a directory of its own in one that all servers of a workspace share, and a lock next to it that it holds
-while it runs. The directory of a server that was killed is recognized by its free lock, and removed by the next server
-that starts.
+Each server has a directory below one that all servers of the workspace share, and holds a lock file next to it while it
+runs. If a server is killed, the next one that starts recognizes its directory by the free lock, and removes it.
 """
 
 from __future__ import annotations
@@ -66,11 +65,11 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 class UnlockableError(OSError):
-    """Raised when no directory could be locked, so that nobody could tell whether its server is running."""
+    """Raised when no directory for spill files could be locked."""
 
 
 class SpillDirectory:
-    """The directory of one server below `root`, which is created with its first file. For use by one thread."""
+    """The directory for the spill files of one server, created below `root` with the first file. Not thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -78,19 +77,19 @@ class SpillDirectory:
         self._lock: int | None = None
 
     def path(self) -> Path:
-        """Return the path of the directory after creating it if necessary.
+        """Return the path of the directory, and create it if necessary.
 
         Raises:
             OSError: the directory cannot be created.
         """
         make_private_directory(self._root)
         if self._directory is None:
-            self._directory = self._claimed()
+            self._directory = self._lock_new_directory()
         self._directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)  # again, in case somebody removed it
         return self._directory
 
-    def _claimed(self) -> Path:
-        """Choose an unused name for the directory and lock it."""
+    def _lock_new_directory(self) -> Path:
+        """Choose and lock an unused name for the directory."""
         for _ in range(MAX_NAME_ATTEMPTS):
             directory = self._root / secrets.token_hex(6)
             lock_file = directory.with_suffix(LOCK_SUFFIX)
@@ -109,7 +108,7 @@ class SpillDirectory:
         raise UnlockableError(f"no folder in {self._root} could be locked")
 
     def remove(self) -> None:
-        """Delete the directory with its files, and then release the lock. May be called repeatedly."""
+        """Delete the directory and its files, and release the lock. May be called repeatedly."""
         if self._directory is None or self._lock is None:
             return
         remove_tree(self._directory)
@@ -120,24 +119,24 @@ class SpillDirectory:
         self._directory = self._lock = None
 
     def remove_abandoned(self) -> None:
-        """Delete the directories of servers that have ended. Those that cannot be locked or deleted are left alone."""
+        """Delete the directories of servers that are no longer running. Those that cannot be locked are skipped."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
                 if LOCK_NAME_PATTERN.fullmatch(lock_file.name):
-                    _sweep(lock_file)
+                    _remove_abandoned(lock_file)
 
 
 def _open(file: Path, flags: int) -> int:
-    """Open a private file of this user in a trusted directory, without following a link.
+    """Open a private file of this user without following links.
 
     Raises:
-        OSError: it is not such a file, or cannot be opened.
+        OSError: the file cannot be opened, or is not a private regular file of this user.
     """
     with locate(file, Links.NEVER, root=file.parent) as position:
         return position.open_private(flags)
 
 
-def _sweep(lock_file: Path) -> None:
+def _remove_abandoned(lock_file: Path) -> None:
     try:
         lock = _open(lock_file, os.O_RDWR)
     except OSError:  # it has been removed, or belongs to another user
@@ -158,9 +157,9 @@ def _sweep(lock_file: Path) -> None:
 
 
 class SpillFile:
-    """A file with the characters of a string from the position `start` up to `end`, exclusive.
+    """A file with the characters of a string from position `start` up to but not including `end`.
 
-    One thread appends. Any thread may read what is before an `end` that it has seen.
+    One thread may append. Any thread may read up to an `end` that it has observed.
     """
 
     def __init__(self, directory: SpillDirectory, name: str, start: int) -> None:
@@ -183,12 +182,12 @@ class SpillFile:
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
-        """Write the next blocks and return their size in bytes. Blocks on the disk.
+        """Write blocks of text, and return their size in bytes. Blocks on the disk.
 
         Call `close_until_append` if nothing more follows soon.
 
         Raises:
-            OSError: they could not be written. The file can still be read, but not appended to.
+            OSError: writing failed. The file can still be read, but not appended to.
         """
         encoded = [block.encode("utf-8", SURROGATE_ERRORS) for block in blocks]
         try:
@@ -216,19 +215,19 @@ class SpillFile:
         return _open(self._path, flags)
 
     def close_until_append(self) -> None:
-        """Close the file until more is appended. May be called repeatedly."""
+        """Close the file. The next append opens it again. May be called repeatedly."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with suppress(OSError):
                 os.close(descriptor)
 
     def read(self, start: int, end: int) -> str:
-        """Return the characters from `start` up to `end`, exclusive, all of which must be in this file.
+        """Return the characters from `start` up to but not including `end`, all of which must be in this file.
 
         Blocks on the disk.
 
         Raises:
-            OSError: the file is missing or was changed.
+            OSError: the file cannot be read, or another program has changed it.
         """
         if self._path is None or start >= end:
             return ""
@@ -259,7 +258,7 @@ class SpillFile:
 
 
 def _write(descriptor: int, blocks: list[bytes]) -> None:
-    """Write all blocks, with a single system call and without copying if possible."""
+    """Write all blocks, in one system call and without copying if possible."""
     written = os.writev(descriptor, blocks) if hasattr(os, "writev") else 0
     if written < sum(map(len, blocks)):
         left = memoryview(b"".join(blocks))[written:]
@@ -269,28 +268,28 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SpillCapacity:
-    """Disk space for long strings: at most `max_bytes` in total, in a directory below `root`."""
+    """The disk space for long strings: at most `max_bytes` in a directory below `root`."""
 
     root: Path
     max_bytes: int
 
 
 class SpilledText(Protocol):
-    """A string that is partly in files."""
+    """A string that is partly in files, as the `SpillStore` uses it."""
 
     age: int
     """Strings with a lower age lose their files first."""
 
     def drop_file(self) -> SpillFile:
-        """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
+        """Forget the oldest file and return it, so that the caller can delete it. Requires the store's lock."""
 
 
 class SpillStore:
-    """The memory and disk space that all strings of a server share. Without a `capacity`, everything stays in memory.
+    """Manages the memory and disk space that all strings of a server share.
 
-    These fields are only accessed while the `lock` is held, which nobody holds during disk access: `stored` is the
-    number of characters in memory, `moving` the number of those that wait to be written, `movers` the number of strings
-    that they belong to, and `bytes` the size of all files.
+    Without `capacity`, nothing is written to disk. Hold `lock` to access these fields, but never during disk access:
+    `stored` is the number of characters in memory, `moving` is the number of characters that wait to be written,
+    `movers` is the number of strings with such characters, and `bytes` is the total size of the files.
     """
 
     def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:
@@ -321,10 +320,10 @@ class SpillStore:
         self._thread: threading.Thread | None = None
 
     def start_cleanup(self, report: Callable[[str | None], None] | None = None) -> None:
-        """Start removing the directories of servers that were killed, in the thread for the disk.
+        """Start to remove the directories of servers that were killed, in the disk thread.
 
         `report` receives a message when strings cannot be written, and None when they can be written again. It is
-        called in that thread while the lock is held.
+        called in the disk thread with the lock held.
         """
         self.issue.report = report
         if self._root is not None and self._root.is_dir():
@@ -336,27 +335,24 @@ class SpillStore:
         return self._directory is not None and not self.is_closed
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run a function in the thread for the disk, after all functions submitted before."""
+        """Run a function in the disk thread, after those submitted before."""
         if self.is_closed:
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="spill files", daemon=True)
+            self._thread = threading.Thread(target=self._run_jobs, name="spill files", daemon=True)
             self._thread.start()
         self._jobs.put(job)
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
-        """Return whether a string has too much unwritten text, which must be dropped. The caller holds the lock.
+        """Return whether a string must drop text because too much of it is unwritten. Requires the lock.
 
-        Text that is being written is not dropped as long as the disk works and not too much waits for it.
+        Text that is being written (`is_moving`) is retained as long as the disk works and the total is below a limit.
         """
         is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_UNWRITTEN_CHARACTERS
         return unwritten > self.max_stored and not is_hopeful
 
     async def wait_until_written(self) -> None:
-        """Wait while much text waits to be written, unless the disk is blocked.
-
-        Used to slow down a program's output.
-        """
+        """Wait while much text is unwritten, unless the disk is blocked. This slows down a program's output."""
         seen, waited_s = self._writes, 0.0
         while self.stored > PAUSE_THRESHOLD_CHARACTERS and self.movers and self._writes != self._hung_after:
             await anyio.sleep(PAUSE_POLL_INTERVAL_S)
@@ -366,8 +362,11 @@ class SpillStore:
             elif waited_s >= BLOCKED_DISK_THRESHOLD_S:
                 self._hung_after = seen
 
-    def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
-        """Return the file to continue in at the position `start`: the last one, or a new one if that is full."""
+    def select_file(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
+        """Return the file to which text at position `start` is appended.
+
+        This is `last`, or a new file if `last` is full or None.
+        """
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
         if self._directory is None:
@@ -376,32 +375,32 @@ class SpillStore:
         return SpillFile(self._directory, f"{name}.{self._files}", start)
 
     def close_previous(self, file: SpillFile | None) -> None:
-        """Close the file used before, if `file` is another one. Called in the thread for the disk."""
+        """Close the file that was used last, unless it is `file`. Runs in the disk thread."""
         if self._used is not None and self._used is not file:
             self._used.close_until_append()
         self._used = file
 
     def record_written(self, text: SpilledText, size: int) -> None:
-        """Record that a string wrote `size` bytes. The caller holds the lock."""
+        """Record that `size` bytes of a string were written. Requires the lock."""
         self.bytes += size
         self._writes += 1
         self._spilling[text] = None
         self.issue.report_recovery()
 
     def record_error(self, error: OSError) -> None:
-        """Record a disk error. The caller holds the lock."""
+        """Record a disk error. Requires the lock."""
         self.issue.report_error(error)
 
     def record_dropped(self, size: int) -> None:
-        """Record that a file of `size` bytes is no longer needed. The caller holds the lock."""
+        """Record that a file of `size` bytes is no longer used. Requires the lock."""
         self.bytes -= size
 
     def record_emptied(self, text: SpilledText) -> None:
-        """Record that a string has no more files. The caller holds the lock."""
+        """Record that a string has no more files. Requires the lock."""
         self._spilling.pop(text, None)
 
     def drop_oldest_files(self) -> None:
-        """Drop files of the oldest strings while too much is on disk. Called in the thread for the disk."""
+        """Delete files of the oldest strings while the limit of the disk space is exceeded. Runs in the disk thread."""
         gone: list[SpillFile] = []
         with self.lock:
             while self.bytes > self.max_bytes and self._spilling:
@@ -420,18 +419,18 @@ class SpillStore:
 
     @property
     def resident_characters(self) -> int:
-        """Return the number of characters in memory that will not be written to the disk soon."""
+        """Return the number of characters in memory that are not about to be written to disk."""
         return max(0, self.stored - min(self.moving, MAX_UNWRITTEN_CHARACTERS))
 
     def close(self) -> None:
-        """Remove all files and end the thread. Waits for at most `CLOSE_TIMEOUT_S`. May be called repeatedly."""
+        """Remove all files and end the disk thread. Waits up to `CLOSE_TIMEOUT_S`. May be called repeatedly."""
         with self.lock:
             was_closed, self.is_closed = self.is_closed, True
         if self._thread is not None and not was_closed:
             self._jobs.put(None)
             self._thread.join(CLOSE_TIMEOUT_S)
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             if self._jobs.empty():
                 time.sleep(WRITE_DELAY_S)

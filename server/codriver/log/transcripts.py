@@ -1,8 +1,8 @@
-"""Transcripts of evaluations: their values, output and error output, while they run and afterwards.
+"""Transcripts of evaluations: their values, output and error output, during the evaluation and afterwards.
 
 Short strings are in memory. Long ones have their newest part in memory and the rest in files, which are removed when
-the server stops. For each caller, the transcript records how much of each part was reported, so that nothing is
-reported twice.
+the server stops. The transcript records how much of each part was reported to each caller, so that nothing is reported
+twice.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ Part = Literal["result", "stdout", "stderr", "stacks"]
 
 
 class Transcript:
-    """The transcript of one evaluation. `result` has the values of its forms, one per line.
+    """The values, output and error output of one evaluation. All strings are redacted.
 
-    `first_line` and `last_line` refer to the output log. `requested` identifies the code and where it ran, and `before`
-    is the id of the previous evaluation with an equal `requested`. `head` is the beginning of the code. All strings are
-    redacted.
+    `result` has the values of the evaluation's forms, one per line. `first_line` and `last_line` are line numbers of
+    the output log. `requested` identifies the code and where it ran, and `before` is the id of the previous evaluation
+    with an equal `requested`. `head` is the beginning of the code.
     """
 
     def __init__(
@@ -123,18 +123,18 @@ class Transcript:
         return known
 
     def reported_positions(self, caller: Hashable) -> Mapping[str, int]:
-        """Return the number of characters of each part that were reported to a caller."""
-        return NO_POSITIONS if self._reported is None else self._reported.positions_of(caller)
+        """Return how many characters of each part were reported to a caller."""
+        return NO_POSITIONS if self._reported is None else self._reported.get(caller)
 
     def record_reported(self, caller: Hashable, positions: Mapping[str, int]) -> None:
-        """Record that an answer reported the parts up to these positions to a caller."""
+        """Record that the parts were reported to a caller up to these positions."""
         if self._reported is None:
             self._reported = ReportedPositions()
         self._reported.advance(caller, positions)
 
     @property
     def answer_lock(self) -> asyncio.Lock:
-        """Return a lock to hold while an answer is created, so that concurrent answers do not report the same text."""
+        """Return a lock to hold while creating an answer, so that concurrent answers do not report the same text."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         return self._turn
@@ -147,7 +147,7 @@ class Transcript:
 
     @property
     def total_characters(self) -> int:
-        """Return the number of characters in all values and output, including those that were dropped."""
+        """Return the number of characters in all values and output, including dropped ones."""
         printed = sum([stream.total for stream in list(self._streams.values())]) if self._streams else 0
         return self.result.total + printed
 
@@ -159,13 +159,13 @@ class Transcript:
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def end_streams(self) -> list[tuple[str, bool]]:
-        """Append the withheld output, and return each string with whether it is error output."""
+        """Store the output that was withheld by redaction, and return each string with whether it is error output."""
         if not self._streams:
             return []
         return [(rest, stream is not self.out) for stream in (self.out, self.err) if (rest := stream.end())]
 
     def add_value(self, text: str) -> str:
-        """Append the value of a form, and return it redacted."""
+        """Store the value of a form, and return it redacted."""
         seen = self._redactor(text)
         if self._value_starts:
             self.result.add("\n")
@@ -173,12 +173,12 @@ class Transcript:
         self.result.add(seen)
         return seen
 
-    def record_truncation(self, words: str, *, is_stored: bool) -> None:
-        """Record what printing left out of the last added value."""
-        self.cuts[len(self._value_starts)] = self._redactor(words), is_stored
+    def record_truncation(self, description: str, *, is_stored: bool) -> None:
+        """Record what printing left out of the last value, and whether the REPL stores the whole value."""
+        self.cuts[len(self._value_starts)] = self._redactor(description), is_stored
 
     def store_stacks(self, dump: str, user_part: str) -> None:
-        """Store a thread dump and the part of it that concerns the user's code."""
+        """Store a thread dump, and the part of it that concerns the user's code."""
         self.stacks, self.user_stacks = self._redactor(dump), self._redactor(user_part)
 
     @property
@@ -187,7 +187,10 @@ class Transcript:
         return len(self._value_starts)
 
     def values(self) -> list[range]:
-        """Return the range in `result` of each value that is retained completely, and what is left of the last."""
+        """Return the range of each value in `result`.
+
+        Values whose beginning was dropped are left out, except that the rest of the last value is always included.
+        """
         starts, total, dropped = self._value_starts, self.result.total, self.result.dropped
         if len(starts) == 1:
             return [range(max(starts[0], dropped), total)]
@@ -197,7 +200,7 @@ class Transcript:
         return whole + positions[-1:]
 
     def text(self, part: Part) -> GrowingText:
-        """Return a part as a `GrowingText`. For `stacks`, this is a copy."""
+        """Return a part of the transcript as a `GrowingText`. For `stacks`, it is a copy."""
         if part == "stacks":
             copy = GrowingText(SpillStore(len(self.stacks)), "stacks", 0)
             copy.add(self.stacks)
@@ -205,17 +208,17 @@ class Transcript:
         return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
 
     def chunk(self, part: Part, start: int, length: int) -> Chunk:
-        """Return `length` characters of a part from the position `start` on. Dropped characters count too."""
+        """Return `length` characters of a part from position `start` on. Positions include dropped characters."""
         return self.text(part).read(start, max(0, start) + length)
 
     @property
     def loss_reason(self) -> str:
-        """Return why characters were dropped, as a clause that can follow a verb."""
+        """Return why characters were dropped, as a clause such as "as no more is kept"."""
         issue = self._store.issue.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
 
     def record_log_line(self, line: int) -> None:
-        """Record that an entry of this evaluation was logged at `line`."""
+        """Record the line number of a log entry of this evaluation."""
         if self.first_line is None:
             self.first_line = line
         self.last_line = line
@@ -227,14 +230,14 @@ class Transcript:
             if not future.done():  # it may have been cancelled
                 future.set_result(None)
 
-    def change(self) -> Awaitable[None]:
-        """Return a future for the next call of `notify_change`, which a single task must await immediately."""
+    def next_change(self) -> Awaitable[None]:
+        """Return a future that completes with the next `notify_change`. Only one task may await it, and immediately."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
 
     def discard(self) -> None:
-        """Drop all strings, in memory and on disk."""
+        """Drop all strings in memory and on disk, and ignore text that is added later."""
         self._is_forgotten = True
         for text in (self.result, *self._streams.values()):
             text.discard()
@@ -242,7 +245,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class LateExcerpt:
-    """Output that appeared after its evaluation had ended, or outside any evaluation."""
+    """Output that was printed after its evaluation had finished, or outside any evaluation."""
 
     source: str
     """The id of the evaluation, or the key of the REPL if there is none."""
@@ -256,14 +259,15 @@ class LateExcerpt:
 
     @property
     def count(self) -> int:
-        """Return the number of lines, including an unfinished one."""
+        """Return the number of lines, including an unfinished last line."""
         return self.newlines + (not self.is_finished)
 
 
 class LateOutput:
-    """Late output of threads and tasks, and how much of it was reported to each reader, for the lifetime of a server.
+    """Output of background threads and tasks, and how much of it each reader has seen.
 
-    Only the newest output and the latest readers are remembered. An unknown reader is only informed of later output.
+    Only the newest output and the latest readers are remembered. Output from before a reader's first call of `report`
+    is not reported to it.
     """
 
     def __init__(self) -> None:
@@ -272,7 +276,7 @@ class LateOutput:
         self._newest_reported = 0
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
-        """Record output that was logged at `line`."""
+        """Record output that was logged at `line`. `source` is the id of an evaluation or the key of a REPL."""
         head = truncate(" ".join(text[: 4 * MAX_LATE_EXCERPT_CHARACTERS].split()), MAX_LATE_EXCERPT_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
@@ -283,7 +287,7 @@ class LateOutput:
             self._all.append(LateExcerpt(source, is_evaluation, line, line, newlines, ends, head))
 
     def report(self, reader: Hashable) -> list[LateExcerpt]:
-        """Return the output that this reader has not seen, oldest first, and record it as reported."""
+        """Return the output that this reader has not seen, oldest first, and record it as seen."""
         last_reported, newest = self._reported.get(reader), self._all[-1].last_line if self._all else 0
         self._reported[reader] = self._newest_reported = newest
         if last_reported is None or last_reported == newest:
@@ -292,7 +296,7 @@ class LateOutput:
 
 
 async def read_transcripts(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """Call `work`, which reads these transcripts, in a thread if any of them is partly on disk."""
+    """Return the result of `work`, which reads these transcripts, in a thread if reading needs the disk."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
             return await anyio.to_thread.run_sync(work)
@@ -300,12 +304,12 @@ async def read_transcripts(work: Callable[[], T], *transcripts: Transcript) -> T
 
 
 class Transcripts:
-    """All transcripts of a server by evaluation id, redacted by `redactor`.
+    """The transcripts of a server's evaluations, by evaluation id.
 
-    A transcript is opened when its evaluation is accepted. At least the `stored` newest finished ones are retained, as
-    long as all strings take at most `max_bytes` in memory; the oldest are forgotten first. Long strings are written to
-    the disk within `capacity`. While that is impossible, at most `max_stream_bytes` per stream stay in memory, and
-    older output is dropped and counted. Sizes in memory are in characters, as most text is ASCII.
+    At least the `stored` newest finished transcripts are retained, as long as all strings take at most `max_bytes` in
+    memory. The oldest are dropped first. Long strings are written to disk within `capacity`. If they cannot be written,
+    at most `max_stream_bytes` per stream stay in memory, and older output is dropped and counted. Sizes in memory are
+    in characters, because most text is ASCII.
     """
 
     def __init__(
@@ -331,26 +335,25 @@ class Transcripts:
         self._opened = 0
 
     def redact(self, value: object, *, shows_sensitive: bool = False) -> object:
-        """Redact a JSON value. This must be done before it is cut, as half of a secret would not be recognized.
+        """Redact a JSON value. Call this before truncating the value, because half of a secret is not recognized.
 
-        With `shows_sensitive`, strings that applications declared sensitive are left unchanged.
+        With `shows_sensitive`, strings that applications declared sensitive are not redacted.
         """
         return self._redactor.redact_json(value, shows_sensitive=shows_sensitive)
 
-    def redacted_beginning(self, text: str, most: int, *, is_whole: bool) -> str:
+    def redact_beginning(self, text: str, most: int, *, is_whole: bool) -> str:
         """Return the first `most` characters of a string, redacted.
 
-        If it is not whole, a partial secret at its end is removed too.
+        Unless `is_whole`, the string is itself only a beginning, so a partial secret at its end is removed too.
         """
         seen = self._redactor(text) if is_whole else self._redactor.new_stream_redactor().feed(text)
         return seen if is_whole and len(seen) <= most else f"{seen[: most - 1]}…"
 
     def open(self, evaluation: str, requested: Hashable = None, code: str = "") -> Transcript:
-        """Open a transcript.
+        """Create and return the transcript of a new evaluation.
 
-        `requested` identifies the code and where it runs, or is None if no other evaluation equals it.
-
-        `code` is the code, of which only the beginning is stored.
+        `requested` identifies the code and where it runs. Evaluations with an equal `requested` are compared; None is
+        never equal. `code` is the code, of which only the beginning is stored.
         """
         self._opened += 1
         before = self._newest.get(requested)
@@ -361,7 +364,7 @@ class Transcripts:
         return transcript
 
     def mark_finished(self, evaluation: str) -> None:
-        """Record that an evaluation has finished, so that its transcript may be forgotten to limit memory."""
+        """Record that an evaluation has finished, so that its transcript may be dropped to limit memory."""
         if evaluation not in self._all:
             return
         self._over[evaluation] = None
@@ -388,17 +391,17 @@ NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ReportedPositions:
-    """How many characters of each part were reported to each caller, for the lifetime of the transcript."""
+    """The number of characters of each part of a transcript that were reported to each caller."""
 
     def __init__(self) -> None:
         self._positions: Recent[Hashable, dict[str, int]] = Recent(MAX_CALLERS)
 
-    def positions_of(self, caller: Hashable) -> Mapping[str, int]:
-        """Return the positions of one caller. Parts that were never reported are missing."""
+    def get(self, caller: Hashable) -> Mapping[str, int]:
+        """Return the reported positions of a caller. Parts that were never reported are missing."""
         return self._positions.get(caller, NO_POSITIONS)
 
     def advance(self, caller: Hashable, positions: Mapping[str, int]) -> None:
-        """Record that an answer reported the parts up to these positions. Positions never decrease."""
+        """Record that the parts were reported up to these positions. Positions never decrease."""
         known = self._positions.get(caller, {})
         self._positions[caller] = known | {
             part: max(position, known.get(part, 0)) for part, position in positions.items()

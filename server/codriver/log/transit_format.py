@@ -36,19 +36,19 @@ STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """Raised when a file is not a history, with the reason."""
+    """Raised when a file or line is not part of a valid history. The message is the reason."""
 
 
 class NewerFormatError(ValueError):
-    """Raised when a file was written by a newer version."""
+    """Raised when a file was written by a newer version of Codriver."""
 
 
 def check_version(head: bytes) -> None:
-    """Check that a file with this beginning has the current format.
+    """Check that a history file that starts with `head` has the current format.
 
     Raises:
-        UnreadableError: it is not a history, or of an older format.
-        NewerFormatError: it was written by a newer version.
+        UnreadableError: the file is not a history, or has an older format.
+        NewerFormatError: the file was written by a newer version.
     """
     found = VERSION_HEADER_PATTERN.match(head)
     version = 0 if found is None else int(found[1])
@@ -59,12 +59,12 @@ def check_version(head: bytes) -> None:
 
 
 def highest_line(lines: bytes) -> int:
-    """Return the highest line number of the entries in these lines, or 0 if there are none."""
+    """Return the highest line number of the entries in these lines of a history file, or 0 if there are none."""
     return max(map(int, ENTRY_LINE_START.findall(lines)), default=0)
 
 
 def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
-    """Yield a file with these entries, in chunks of about 256 KiB."""
+    """Encode a whole history file, in chunks of about 256 KiB."""
     writer = EntryEncoder()
     started, size = [HEADER], 0
     for entity in entities:
@@ -77,12 +77,12 @@ def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def encode_entry(entity: Entry) -> bytes:
-    """Encode an entry as a line."""
+    """Encode an entry as a line of a history file."""
     return EntryEncoder().encode(entity)
 
 
 class EntryEncoder:
-    """Encodes entries as lines. Not thread-safe."""
+    """Encodes log entries as lines of a history file. Not thread-safe."""
 
     def __init__(self) -> None:
         self._stream = io.StringIO()
@@ -90,7 +90,7 @@ class EntryEncoder:
         self._keys: dict[str, object] = {}
 
     def prepare(self) -> None:
-        """Import the transit library, which takes as long as the rest of the server's start."""
+        """Import the transit library. This takes as long as the rest of the server's start."""
         if self._writer is None:
             from transit.transit_types import Keyword  # noqa: PLC0415  # a server starts without it
             from transit.writer import Writer  # noqa: PLC0415  # as above
@@ -99,7 +99,7 @@ class EntryEncoder:
             self._keys = {name: Keyword(f"{ENTRY_SCHEMA.namespace}/{name}") for name in ENTRY_SCHEMA.attributes}
 
     def encode(self, entity: Entry) -> bytes:
-        """Encode an entry as a line. Unpaired surrogates become replacement characters."""
+        """Encode an entry as a line. Unpaired surrogates are replaced by U+FFFD."""
         self.prepare()
         self._stream.seek(0)
         self._stream.truncate()
@@ -111,10 +111,10 @@ class EntryEncoder:
 
 
 class EntryDecoder:
-    """Decodes the entries of a file. `broken` and `is_torn` are only valid when `entities` is exhausted.
+    """Decodes the entries of a history file.
 
-    `broken` is the number of lines that are not entries. `is_torn` is whether there was text after the last line
-    ending, which a crash has cut off and which is ignored.
+    After `decode_entries` is exhausted, `broken` is the number of lines that are not entries, and `is_torn` is whether
+    the file does not end with a line ending, because a crash interrupted a write. An incomplete last line is ignored.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -123,16 +123,16 @@ class EntryDecoder:
         self.is_torn = False
 
     def decode_entries(self) -> Iterator[Entry]:
-        """Yield the entries in order. The first line, which has the version, is skipped.
+        """Yield the entries in order. The first line, which contains the version, is skipped.
 
         Raises:
-            UnreadableError: too many lines are broken for this to be a history.
+            UnreadableError: the file has too many broken lines to be a history.
         """
-        lines, reader = self._lines(), _EntityReader()
+        lines, reader = self._lines(), _LineDecoder()
         next(lines, None)
         for line in lines:
             try:
-                entity = None if line is None else reader.entity(line)
+                entity = None if line is None else reader.decode(line)
             except UnreadableError:
                 entity = None
             if entity is not None:
@@ -143,7 +143,7 @@ class EntryDecoder:
                 raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines contain no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
-        """Yield complete lines, or None for a line that is too long."""
+        """Yield all complete lines. A line that is too long is yielded as None."""
         started = b""
         is_long = False
         for chunk in self._chunks:
@@ -157,8 +157,8 @@ class EntryDecoder:
         self.is_torn = bool(started) or is_long
 
 
-class _EntityReader:
-    """Decodes lines. Attributes that this version does not know are ignored."""
+class _LineDecoder:
+    """Decodes single lines of a history file. Unknown attributes are ignored."""
 
     def __init__(self) -> None:
         from transit.reader import Reader  # noqa: PLC0415  # a server starts without it
@@ -167,11 +167,11 @@ class _EntityReader:
         self._reader = Reader("json")
         self._names = {Keyword(f"{ENTRY_SCHEMA.namespace}/{name}"): name for name in ENTRY_SCHEMA.attributes}
 
-    def entity(self, line: bytes) -> Entry:
-        """Decode a line of limited length, unless it would take much more memory than the line itself.
+    def decode(self, line: bytes) -> Entry:
+        """Decode a line. The length of the line must be limited by the caller.
 
         Raises:
-            UnreadableError: the line is not an entry, or too complex.
+            UnreadableError: the line is not an entry, or so complex that decoding would take too much memory.
         """
         try:
             text = line.decode()
@@ -184,10 +184,10 @@ class _EntityReader:
             entity = {self._names[key]: value for key, value in found.items() if key in self._names}
         except Exception as error:  # noqa: BLE001  # any exception of the library means that the line is broken
             raise UnreadableError(f"no transit: {error}") from None
-        return _entry(entity)
+        return _parse_entry(entity)
 
 
-def _entry(entity: Mapping[str, Any]) -> Entry:
+def _parse_entry(entity: Mapping[str, Any]) -> Entry:
     try:
         record = ENTRY_SCHEMA.record(entity)
     except (KeyError, AttributeError, TypeError) as error:

@@ -136,5 +136,5 @@ class Interrupter:
         transcript = self._transcripts.get(evaluation_id)
         with anyio.move_on_after(max(0, settle_s)):
             while not self._core.state.evaluations[evaluation_id].is_finished and transcript is not None:
-                await transcript.change()
+                await transcript.next_change()
         return self._core.state.evaluations[evaluation_id].is_finished

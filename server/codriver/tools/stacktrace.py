@@ -177,7 +177,7 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
         if not frame.locals:
             return frame
         displayed = {
-            name: transcripts.redacted_beginning(text, MAX_LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
+            name: transcripts.redact_beginning(text, MAX_LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
             for name, text in frame.locals.items()
         }
         return replace(frame, locals=displayed)

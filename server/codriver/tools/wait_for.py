@@ -61,7 +61,7 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
     wait = _Wait(call, arguments)
     with call.services.waits.count_query(call.client), ExitStack() as following:
         for source in wait.sources.values():
-            following.enter_context(source.followed_by(wait.on_growth))
+            following.enter_context(source.subscribe(wait.on_growth))
         return await wait.run()
 
 

@@ -248,7 +248,7 @@ def test_listeners_are_notified_of_each_event_while_they_listen(app, caplog):
     def failing(line):
         raise RuntimeError(line)
 
-    with app.followed_by(heard.append), app.followed_by(failing):
+    with app.subscribe(heard.append), app.subscribe(failing):
         app.record(event())
     app.record(event())
     assert heard == [5]

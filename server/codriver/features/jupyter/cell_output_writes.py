@@ -125,7 +125,7 @@ class CellOutputWrites:
             if current is None or current.is_finished:
                 break
             with anyio.move_on_after(CHECK_INTERVAL_S):
-                await transcript.change()
+                await transcript.next_change()
         # The code has run, so write its outputs even if the server is stopping.
         with anyio.CancelScope(shield=True):
             try:

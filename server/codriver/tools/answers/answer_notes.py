@@ -164,7 +164,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
     if repl is None or repl.phase != "connected" or not repl_notes.record_generation(call.client, answer.who, repl):
         return []
     why = (
-        call.services.transcripts.redacted_beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
+        call.services.transcripts.redact_beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
         if repl.end_reason
         else ""
     )

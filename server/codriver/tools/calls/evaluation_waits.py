@@ -89,7 +89,7 @@ async def _changed(transcript: Transcript, until: float) -> None:
     """
     timeout = asyncio.get_running_loop().call_later(max(0.0, until - monotonic()), transcript.notify_change)
     try:
-        await transcript.change()
+        await transcript.next_change()
     finally:
         timeout.cancel()
 
