@@ -129,11 +129,11 @@ class CellOutputWrites:
         # The code has run, so write its outputs even if the server is stopping.
         with anyio.CancelScope(shield=True):
             try:
-                write.failure = await self._finish(evaluation, write)
+                write.failure = await self._write_outputs(evaluation, write)
             finally:
                 write.finished.set()
 
-    async def _finish(self, evaluation: Evaluation, write: OutputWrite) -> str:
+    async def _write_outputs(self, evaluation: Evaluation, write: OutputWrite) -> str:
         """Write the outputs to the notebook. Return the reason if that fails, otherwise an empty string."""
         try:
             cells = self._repls.adapter(evaluation.repl).companion(CellRuns)
@@ -147,17 +147,17 @@ class CellOutputWrites:
             if program := await anyio.to_thread.run_sync(write.find_open):
                 return f"it was opened in {program} during the run, which would not see them"
             contents: list[bytes] = []
-            await self._editor.rewrite(write.path, partial(_with_run_outputs, write, run, contents))
+            await self._editor.rewrite(write.path, partial(_insert_outputs, write, run, contents))
         except FilesChangedError:
             return (
                 "it has changed since the run started, so only this answer has them; run the cell again to write them"
             )
         except (RefusedError, UnreadableError) as error:
             return f"{error}; only this answer has them"
-        self._expect(write, content_digest(contents[-1]))
+        self._update_expected_digests(write, content_digest(contents[-1]))
         return ""
 
-    def _expect(self, finished_write: OutputWrite, stamp: bytes) -> None:
+    def _update_expected_digests(self, finished_write: OutputWrite, stamp: bytes) -> None:
         """Update the expected content of the file for its other runs and for the callers that have read it."""
         old_version = (finished_write.path, finished_write.stamp)
         self._reads.replace(*old_version, stamp)
@@ -166,7 +166,7 @@ class CellOutputWrites:
                 write.stamp = stamp
 
 
-def _with_run_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], data: bytes | None) -> bytes:
+def _insert_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], data: bytes | None) -> bytes:
     """Return the content of the file with the outputs of a run, and append it to `contents`.
 
     Raises:

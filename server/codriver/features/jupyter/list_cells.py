@@ -47,19 +47,22 @@ class ListCellsArguments(Arguments):
 
 
 async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
-    """List the cells of a notebook from an index on, as many as fit, with the session of its kernel."""
+    """List the cells of a notebook, starting at an index, and the session of its kernel.
+
+    The list is shortened to the size limit of an answer. If a cell is named, return its source instead.
+    """
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
-    read = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
+    read = partial(_read_notebook, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
     call.services.part(NotebookVersions).note(call.who(arguments.who), path, stamp)
     max_bytes = default_budget(call)
     if arguments.cell is not None:
-        return _source(notebook.cell(arguments.cell), arguments.start, max_bytes)
+        return _source_answer(notebook.cell(arguments.cell), arguments.start, max_bytes)
     remaining = notebook.cells[arguments.start :]
     # More lines than this cannot fit, so do not format them.
-    lines = [_line(cell) for cell in remaining[: max_bytes // MIN_LINE_BYTES]]
+    lines = [_format_cell(cell) for cell in remaining[: max_bytes // MIN_LINE_BYTES]]
     if sum(len(cell.stored_source) for cell in remaining) <= MAX_COMPLETE_SOURCE_BYTES:
-        lines = [_line(cell, is_whole=True) for cell in remaining]
+        lines = [_format_cell(cell, is_whole=True) for cell in remaining]
     fitting, _, _ = fit_rows(lines, max_bytes)
     omitted = len(remaining) - len(fitting)
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
@@ -74,8 +77,8 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
-def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
-    """Return the source of a cell from a line on, as much as fits."""
+def _source_answer(cell: Cell, start: int, max_bytes: int) -> Answer:
+    """Return the source of a cell, starting at a line and shortened to `max_bytes`."""
     lines = cell.source.splitlines(keepends=True)[start:]
     fitting: list[str] = []
     size = 0
@@ -87,7 +90,7 @@ def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
     source, is_cut = "".join(fitting), False
     if len(fitting) == 1 and size > max_bytes:
         source, is_cut = truncate(source, max_bytes // 4), True
-    fields: dict[str, object] = {"cells": [_line(cell)], "source": source}
+    fields: dict[str, object] = {"cells": [_format_cell(cell)], "source": source}
     notes = (
         [f"{len(lines) - len(fitting)} more lines: from {start + len(fitting)}"] if len(fitting) < len(lines) else []
     )
@@ -96,7 +99,7 @@ def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
 
 
 def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """Return the connected kernel of a notebook, or None if it has none or several."""
+    """Return the connected kernel of a notebook, or None if it has none or more than one."""
     path = notebook.resolve()
     kernels = [
         repl
@@ -106,11 +109,11 @@ def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl |
     return kernels[0] if len(kernels) == 1 else None
 
 
-def _line(cell: Cell, *, is_whole: bool = False) -> str:
-    """Format a cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
+def _format_cell(cell: Cell, *, is_whole: bool = False) -> str:
+    """Format a cell as a line such as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
 
-    Here, 3 is its index from 0, 8c1d its id, and 7 its execution count. With `is_whole`, its source has all lines, and
-    starts on a line of its own if there are several.
+    In this example, 3 is the index, 8c1d the id, and 7 the execution count of the cell. With `is_whole`, the complete
+    source is included, below the line if it has several lines.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
     first_line = truncate(first, MAX_FIRST_LINE_CHARACTERS)
@@ -125,8 +128,10 @@ def _line(cell: Cell, *, is_whole: bool = False) -> str:
     return f"{identification}{execution} {first_line}{outputs}{error}".rstrip()
 
 
-def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """Return the path, digest and content of a notebook. Files outside the workspace need `allow_outside`.
+def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """Read a notebook. Return its path, the digest of its content, and the parsed notebook.
+
+    Files outside the workspace require `allow_outside`.
 
     Raises:
         RefusedError: the file is not a notebook, or must not be read.

@@ -32,7 +32,7 @@ KERNEL_SOURCE: Final = CapabilitySource(
 
 
 def describe_missing_kernel(state: State) -> str | None:
-    """Return a note that `run_cell` has no kernel and how to get one, or None if there is one or it is starting."""
+    """Return a note about how to get a kernel for `run_cell`, or None if there is one or it is starting."""
     kernels = [repl for repl in state.repls.values() if KERNEL_SOURCE.may_have(repl)]
     if CELLS_CAPABILITY in state.capabilities() or any(repl.is_awaited for repl in kernels):
         return None

@@ -24,17 +24,17 @@ LISP_LANGUAGES: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"}
 
 
 def cell_part(cell: str) -> FilePart:
-    """Return the part of a notebook that consists of one cell, given its id or index."""
+    """Return the part of a notebook file that consists of the cell with this id or index."""
     return FilePart("cell", cell, "cell is only for notebooks (.ipynb): omit it")
 
 
 def apply_to_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> EditedText | RefusedEdits:
-    """Apply edits to the text of a notebook in order of their numbers, or refuse all if one of them fails."""
+    """Apply numbered edits to the text of a notebook in order. If one of them fails, apply none."""
     edit_errors: list[tuple[int, EditError]] = []
     replacements: dict[int, EditEffect] = {}
     for number, edit in edits.items():
         try:
-            result = _edited_notebook(path, text, number, edit)
+            result = _apply_edit(path, text, number, edit)
         except RefusedError as error:
             edit_errors.append((number, EditError(str(error))))
             continue
@@ -45,8 +45,8 @@ def apply_to_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -
     return RefusedEdits(tuple(edit_errors)) if edit_errors else EditedText(text, replacements)
 
 
-def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> EditedText | RefusedEdits:
-    """Apply one edit to the text of a notebook. Its line numbers are relative to its cell.
+def _apply_edit(path: Path, text: str, number: int, edit: ReplaceText) -> EditedText | RefusedEdits:
+    """Apply one edit to the text of a notebook. Line numbers in the result are relative to the edited cell.
 
     Raises:
         RefusedError: the text is not a notebook, or has no such cell.
@@ -65,9 +65,9 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
 
 
 def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:
-    """Return the syntax error that an edit introduces, or an empty string if the new source is valid.
+    """Return the syntax error that an edit introduces into a cell, or an empty string.
 
-    If the old source is invalid too, return an empty string, so that it can be fixed in several edits.
+    If the old source was already invalid, no error is returned, so that it can be fixed in several edits.
     """
     errors = []
     for source in (old_source, new_source):

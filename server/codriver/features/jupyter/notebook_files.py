@@ -61,14 +61,14 @@ MAX_DEPTH: Final = 100
 
 
 def not_a_notebook(name: str, reason: str) -> RefusedError:
-    """Return the refusal of a file that is not a notebook of nbformat 4."""
+    """Return the error for a file that is not a notebook of nbformat 4."""
     hint = "Pass a Jupyter notebook. Convert nbformat 3 with jupyter nbconvert --to notebook --inplace."
     return refused("file-unreadable", f"{name} is not a notebook of nbformat 4: {reason}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a notebook."""
+    """A cell of a notebook file."""
 
     index: int
     """Index of the cell, from 0."""
@@ -83,23 +83,23 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Return the id of the cell, or if it has none, the name that clients use instead, such as `cell-3`."""
+        """Return the id of the cell, or its index in the form `cell-3` if it has no id."""
         return self.id or f"cell-{self.index}"
 
     @property
     def source(self) -> str:
-        """Return the source of the cell as text. It is parsed at each access."""
-        return _joined(json.loads(self.stored_source.decode()))
+        """Return the source of the cell, which is parsed at each access."""
+        return _join_text(json.loads(self.stored_source.decode()))
 
     @property
     def has_error(self) -> bool:
-        """Return whether one of the outputs is an error."""
+        """Return whether one of the cell's outputs is an error."""
         return "error" in self.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A parsed notebook."""
+    """A parsed notebook file."""
 
     name: str
     """File name, for messages."""
@@ -110,7 +110,7 @@ class Notebook:
     """Language of its code in lower case, or an empty string if unknown."""
 
     def cell(self, name: str) -> Cell:
-        """Return the cell with this id, or if there is none, with this index from 0, such as `3` or `cell-3`.
+        """Return the cell with this id. If there is none, return the cell with this index, such as `3` or `cell-3`.
 
         Raises:
             RefusedError: no cell has this id or index, or several have this id.
@@ -124,7 +124,7 @@ class Notebook:
         return matches[0]
 
     def _no_such_cell(self, name: str, matches: Sequence[Cell]) -> RefusedError:
-        """Return the refusal when no cell matches, or several do."""
+        """Return the error for a name that no cell or several cells have."""
         indexes = ", ".join([str(cell.index) for cell in matches])
         reason = f"cells {indexes} have the id {name!r}" if matches else f"there is no cell {name!r}"
         available = f"indexes from 0 to {len(self.cells) - 1}" if self.cells else "no cells at all"
@@ -137,7 +137,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """The formatting of a cell in its file."""
+    """The JSON formatting of a cell in its file."""
 
     indent: str | None
     """Indentation of one level, or None if the cell is on one line."""
@@ -149,7 +149,7 @@ class _Style:
     is_sorted: bool
 
     def to_json(self, value: object) -> str:
-        """Return a value in JSON with this formatting."""
+        """Return the JSON of a value in this formatting."""
         separators = (self.comma, self.colon)
         text = json.dumps(
             value, ensure_ascii=False, indent=self.indent, separators=separators, sort_keys=self.is_sorted
@@ -160,7 +160,9 @@ class _Style:
 
 
 def parse_notebook(data: bytes, name: str) -> Notebook:
-    """Parse the bytes of a file, after checking the number of its elements, its depth and its encoding.
+    """Parse the bytes of a notebook file.
+
+    Its encoding, depth and number of elements are checked first. `name` is the file name used in error messages.
 
     Raises:
         RefusedError: the file is not a notebook, or is too large.
@@ -178,12 +180,14 @@ def parse_notebook(data: bytes, name: str) -> Notebook:
 
 
 def read_notebook(data: bytes, name: str) -> Notebook:
-    """Parse the bytes of a file without the checks of `parse_notebook`. `name` is the file name in messages.
+    """Parse the bytes of a notebook file without the checks of `parse_notebook`.
+
+    `name` is the file name used in error messages.
 
     Raises:
         RefusedError: the file is not a notebook.
     """
-    top = _top(data, name)
+    top = _parse_top_level(data, name)
     metadata = top["metadata"].value if "metadata" in top else {}
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     kernel = spec.get("name") if isinstance(spec, dict) else None
@@ -198,21 +202,21 @@ def read_notebook(data: bytes, name: str) -> Notebook:
 def replace_outputs(
     data: bytes, name: str, index: int, outputs: Sequence[Mapping[str, Any]], execution_count: int | None
 ) -> bytes:
-    """Replace the outputs and the execution count of the cell `index`, and return the bytes of the new file.
+    """Replace the outputs and the execution count of a cell, and return the new bytes of the file.
 
-    If the cell does not have these keys, add them where nbformat would. `outputs` have the format of nbformat, in which
-    text is a string or a list of lines.
+    Keys that the cell lacks are added where nbformat puts them. `outputs` are in the format of nbformat, in which text
+    is a string or a list of lines.
 
     Raises:
         RefusedError: the file is not a notebook.
     """
-    top = _top(data, name)
+    top = _parse_top_level(data, name)
     members = top["cells"].value[index]
-    style = _style(top, members)
-    stored = [_stored(output, is_sorted=style.is_sorted) for output in outputs]
+    style = _detect_style(top, members)
+    stored = [_to_stored_form(output, is_sorted=style.is_sorted) for output in outputs]
     edits = [
-        _edit(members, "execution_count", json.dumps(execution_count), style),
-        _edit(members, "outputs", style.to_json(stored), style),
+        _member_edit(members, "execution_count", json.dumps(execution_count), style),
+        _member_edit(members, "outputs", style.to_json(stored), style),
     ]
     # Work from the end, so that positions stay valid. Of two insertions at one position, the second key goes first.
     chunks: list[bytes | memoryview] = []
@@ -225,31 +229,31 @@ def replace_outputs(
 
 
 def with_source(text: str, name: str, index: int, source: str) -> str:
-    """Replace the source of the cell `index`, and return the new text of the file.
+    """Replace the source of a cell, and return the new text of the file.
 
-    The source stays a string or a list of lines, whichever it was.
+    The source remains a string or a list of lines.
 
     Raises:
         RefusedError: the text is not a notebook.
     """
     data = text.encode("utf-8", "surrogatepass")
-    top = _top(data, name)
+    top = _parse_top_level(data, name)
     members = top["cells"].value[index]
     is_string = "source" in members and data[members["source"].start : members["source"].start + 1] == b'"'
-    style = _style(top, members)
+    style = _detect_style(top, members)
     value = source if is_string else source.splitlines(keepends=True)
-    start, end, replacement = _edit(members, "source", style.to_json(value), style)
+    start, end, replacement = _member_edit(members, "source", style.to_json(value), style)
     return b"".join((data[:start], replacement.encode(), data[end:])).decode("utf-8", "surrogatepass")
 
 
 def omission_output(characters: int) -> dict[str, Any]:
-    """Return an output that reports how many characters of the cell's outputs were omitted."""
+    """Return an output that reports the number of omitted characters."""
     text = f"\ncodriver left out the last {characters:,} characters of this cell's outputs, as there were too many\n"
     return {"output_type": "stream", "name": "stderr", "text": text}
 
 
-def _top(data: bytes, name: str) -> dict[str, Member]:
-    """Return the members of the notebook. The value of `cells` is a list with the members of each cell.
+def _parse_top_level(data: bytes, name: str) -> dict[str, Member]:
+    """Parse the members of a notebook. The value of `cells` is a list with the members of each cell.
 
     Raises:
         RefusedError: the file is not a notebook.
@@ -257,7 +261,9 @@ def _top(data: bytes, name: str) -> dict[str, Member]:
     start = skip_space(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
     error_text, position = "", 0
     try:
-        top, end = parse_members(data, start, {"cells": _elements, "metadata": parse_value, "nbformat": parse_value})
+        top, end = parse_members(
+            data, start, {"cells": _parse_elements, "metadata": parse_value, "nbformat": parse_value}
+        )
     except JsonError as error:
         error_text, position = error.error_text, error.position
     if error_text:  # not raised in the handler, because the traceback of the error references the whole file
@@ -274,13 +280,13 @@ def _top(data: bytes, name: str) -> dict[str, Member]:
     return top
 
 
-def _elements(data: bytes, position: int) -> tuple[list[dict[str, Member]], int]:
-    """Return the members of each cell of the array at a position, and its end."""
+def _parse_elements(data: bytes, position: int) -> tuple[list[dict[str, Member]], int]:
+    """Parse an array of objects. Return the members of each, and the position after the array."""
     return parse_array(data, position, lambda data, position: parse_members(data, position, _CELL_READERS))
 
 
 def _outputs(data: bytes, position: int) -> tuple[list[str], int]:
-    """Return the types of a cell's outputs, and the end of the outputs."""
+    """Parse the outputs of a cell. Return the type of each, and the position after the outputs."""
     if data[position : position + 1] != b"[":
         return [], skip_value(data, position)[1]
     types, end = parse_array(data, position, _output_type)
@@ -302,8 +308,8 @@ _CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
 """Functions that parse the values of a cell. Its source is parsed when it is used."""
 
 
-def _style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:
-    """Return the formatting of a cell, derived from its first keys and the first key of the file."""
+def _detect_style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:
+    """Return the formatting of a cell, derived from the text around its first keys and the first key of the file."""
     first, outer = next(iter(cell.values())), next(iter(top.values()))
     further_leads = [member.lead for member in cell.values()][1:]
     colon = first.colon if first.colon.strip() == ":" and "\n" not in first.colon else ": "
@@ -315,8 +321,8 @@ def _style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:
     return _Style(outer.lead.rpartition("\n")[2], base, newline, ",", colon, is_sorted)
 
 
-def _edit(members: Mapping[str, Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
-    """Return the start and end of the text to replace, and the new text, so that a member gets this value."""
+def _member_edit(members: Mapping[str, Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
+    """Return the edit that sets a member to a value: the start and the end of the text to replace, and the new text."""
     if member := members.get(key):
         return member.start, member.end, value
     inserted = f'"{key}"{style.colon}{value}'
@@ -340,13 +346,13 @@ def _cell(data: bytes, index: int, members: Mapping[str, Member]) -> Cell:
     )
 
 
-def _joined(text: object) -> str:
-    """Return a text that is stored as a string or a list of lines, or an empty string for other values."""
+def _join_text(text: object) -> str:
+    """Return text that nbformat stores as a string or a list of lines. Return an empty string for other values."""
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 
-def _stored(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
-    """Return an output as nbformat stores it: text as lists of lines, and without `transient` data."""
+def _to_stored_form(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
+    """Convert an output to the form that nbformat stores, with text as lists of lines and without transient data."""
     stored = {key: value for key, value in output.items() if key != "transient"}
     if isinstance(stored.get("text"), str):
         stored["text"] = stored["text"].splitlines(keepends=True)

@@ -26,9 +26,10 @@ NOTEBOOK_RULES: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 
 def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
-    """Return the project of a directory of Python notebooks whose interpreter has ipykernel, or None.
+    """Return the project of a directory of Python notebooks whose interpreter has ipykernel.
 
-    A directory with source files, or with a notebook in another language, does not count.
+    Return None if there is no such interpreter, or if the directory contains source files or notebooks in other
+    languages.
     """
     if (
         next(walk_files(workspace, (".py", *kinds.non_python_suffixes()), max_entries=MAX_CHECKED_SOURCES), None)
@@ -36,7 +37,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
     ):
         return None
     notebook = next(walk_files(workspace, (".ipynb",), max_entries=MAX_CHECKED_SOURCES), None)
-    if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
+    if notebook is None or _notebook_language(notebook, workspace) not in {"", "python"}:
         return None
     python = find_python(workspace, environ).path
     if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
@@ -44,8 +45,8 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
     return new_project(KERNEL_KIND, notebook.relative_to(workspace).as_posix())
 
 
-def _language_of(notebook: Path, workspace: Path) -> str:
-    """Return the lowercase language of a notebook, or "" if it names none or cannot be read."""
+def _notebook_language(notebook: Path, workspace: Path) -> str:
+    """Return the language of a notebook in lower case, or an empty string if it is not known."""
     try:
         found = json.loads(files.read_text(notebook, NOTEBOOK_RULES, root=workspace) or "{}")
     except (OSError, ValueError, RecursionError):
@@ -56,7 +57,10 @@ def _language_of(notebook: Path, workspace: Path) -> str:
 
 
 def _has_module(name: str, python: str) -> bool:
-    """Return whether an interpreter has a module, without running it, because it may belong to a checkout."""
+    """Return whether an interpreter has a module installed.
+
+    The interpreter is not run, because it may be part of a checkout that is not trusted.
+    """
     if python == sys.executable:
         return find_spec(name) is not None
     homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}

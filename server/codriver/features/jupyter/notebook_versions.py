@@ -22,24 +22,27 @@ MAX_REMEMBERED_READS: Final = 500
 
 @dataclass(slots=True)
 class NotebookVersions:
-    """Digests of the notebook versions that callers have read. Lives as long as the server."""
+    """Remembers which version of each notebook a caller has read, by digest. One instance exists per server."""
 
     known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_REMEMBERED_READS))
 
     def note(self, who: str, path: Path, digest: bytes) -> None:
-        """Record that a caller has read this version."""
+        """Record that a caller has read the version with this digest."""
         self.known[who, path] = digest
 
     def forget(self, who: str, path: Path) -> None:
-        """Forget which version a caller has read, because the caller changed the notebook."""
+        """Forget the version that a caller has read, because the caller has changed the notebook."""
         self.known.pop((who, path), None)
 
     def is_stale(self, who: str, path: Path, digest: bytes) -> bool:
-        """Return whether a caller has read another version. False if it has not read the notebook."""
+        """Return whether the caller has read a different version. A caller that has read none is not stale."""
         return self.known.get((who, path), digest) != digest
 
     def replace(self, path: Path, old: bytes, new: bytes) -> None:
-        """Replace a version by one that only differs in outputs that Codriver wrote, for all callers."""
+        """Treat callers that have read the old version as if they had read the new one.
+
+        Used when the two versions only differ in outputs that Codriver wrote.
+        """
         for (who, notebook), digest in list(self.known.items()):
             if notebook == path and digest == old:
                 self.known[who, notebook] = new

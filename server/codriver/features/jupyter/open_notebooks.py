@@ -14,5 +14,8 @@ if TYPE_CHECKING:
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """Return a description of the Jupyter Server in which a notebook is open, or None. Waits for servers."""
+    """Return a description of the Jupyter Server on which a notebook is open, or None.
+
+    Blocks until the servers have answered.
+    """
     return describe_server_with_notebook(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)

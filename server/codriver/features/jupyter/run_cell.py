@@ -80,34 +80,40 @@ class RunCellArguments(Evaluating):
         return self
 
 
-def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], detail: str) -> RefusedError:
-    """Return the refusal of a call when no kernel, or no single kernel, was found for the notebook."""
+def _no_kernel_error(state: State, name: str, kernelspec: str, keys: Sequence[str], detail: str) -> RefusedError:
+    """Return the error for a notebook that has no kernel, or for which several kernels could be used."""
     choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
     start = describe_kernel_setup(state, "" if kernelspec == "python3" else kernelspec)
     return refused("no-kernel", f"{name} has no kernel{detail}: nothing was run", hint=choice + start)
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
-    """Run one cell or all cells. The outputs of a cell are written when it finishes, even after this call returned."""
+    """Run one cell or all cells of a notebook.
+
+    The outputs of a cell are written to the file when the cell finishes, even if that is after this call has returned.
+    """
     require_editing_allowed("run_cell", call.services.live.settings)
-    notebook = await _open(call, arguments)
-    target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
+    notebook = await _open_notebook(call, arguments)
+    target = _resolve_target(call, arguments.repl_session_key, notebook.path, notebook.content)
     check_working_tree(call, target, notebook.who, arguments.repl_session_key)
     if arguments.cell is None:
         answer = await _run_all(call, arguments, notebook, target)
     else:
         cell = notebook.content.cell(arguments.cell)
         _check_cell(cell, notebook.path.name)
-        evaluation = _begin(call, notebook, target, cell)
+        evaluation = _start_cell(call, notebook, target, cell)
         timeout_ms = call.wait_ms(arguments.timeout_ms)
         current = await wait_for_evaluation(call, evaluation, timeout_ms / 1000, may_last=True)
         answer = await describe_evaluation(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
-    return await _with_note_on_editors(call, notebook, answer)
+    return await _add_editor_note(call, notebook, answer)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedNotebook:
-    """A notebook that may be run: it is not open in another program, and has not changed since the caller read it."""
+    """A notebook whose cells may be run.
+
+    It is not open in another program, and has not changed since the caller read it.
+    """
 
     who: str
     path: Path
@@ -120,15 +126,15 @@ class OpenedNotebook:
     """Returns the program in which the notebook is open, or None."""
 
 
-async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
-    """Read the notebook and check that it may be run.
+async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
+    """Read a notebook and check that its cells may be run.
 
     Raises:
-        RefusedError: the file is not a writable notebook, is open in another program, or has changed.
+        RefusedError: the file is not a writable notebook, is open in another program, or has changed since it was read.
     """
     who, services = call.who(arguments.who), call.services
     allow_outside = services.live.settings.allow_edits_outside_workspace
-    read_file = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
+    read_file = partial(_read_notebook, services.workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, content = await services.work.notebooks.run(call.client, read_file)
     if services.part(NotebookVersions).is_stale(who, path, stamp):
         raise refused(
@@ -153,7 +159,7 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
 
 
 def _check_cell(cell: Cell, name: str) -> None:
-    """Check that a cell has code, and not too much.
+    """Check that a cell is a code cell and is not empty or too long.
 
     Raises:
         RefusedError: the cell has no code, or too much.
@@ -179,8 +185,8 @@ def _has_code(cell: Cell) -> bool:
     return cell.type == "code" and bool(cell.source.strip())
 
 
-def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
-    """Start running a cell, and return the id of its evaluation. Its outputs are written when it finishes."""
+def _start_cell(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
+    """Start running a cell, and return the id of the evaluation. The outputs are written when it finishes."""
     request = Request(
         id=evaluation_queue.next_evaluation_id(call.state),
         code=cell.source,
@@ -198,7 +204,7 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
 
 
 async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
-    """Run all cells with code in order until one fails or the time is up, and list the value or status of each."""
+    """Run all code cells in order, and list the outcome of each. Stop when one fails or the time is up."""
     cells = [cell for cell in notebook.content.cells if _has_code(cell)]
     for cell in cells:
         _check_cell(cell, notebook.path.name)
@@ -208,11 +214,11 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
     fields: dict[str, object] = {"sessionKey": target.repl.key}
     restarts = target.repl.is_owned if arguments.restart is None else arguments.restart
     if restarts:
-        target = await _restarted(call, arguments, target)
+        target = await _restart(call, arguments, target)
     fields["restarted"] = restarts
     lines: list[str] = []
     for number, cell in enumerate(cells):
-        evaluation = _begin(call, notebook, target, cell)
+        evaluation = _start_cell(call, notebook, target, cell)
         current = await wait_for_evaluation(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
         description = await call.services.part(CellOutputWrites).describe_cell(current)
         location = str(description[0] if description else cell.index).partition(f", written to {notebook.display_path}")
@@ -222,7 +228,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
             answer = await describe_evaluation(call, current, arguments, max_images=MAX_ANSWER_IMAGES)
             fields |= {"cells": lines, **({"notRun": not_run} if not_run else {})}
             return replace(answer, fields={**answer.fields, **fields})
-        refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
+        refreshed = partial(_read_notebook, call.services.workspace, arguments.file_path, allow_outside=True)
         _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
         notebook = replace(notebook, stamp=stamp)
         if not_run and (outcome := _short_outcome(call, evaluation)):
@@ -232,7 +238,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
 
 
 def _short_outcome(call: Call, evaluation: str) -> str:
-    """Return the last line of a cell's value, or of what it printed, or an empty string. An image is its media type."""
+    """Return the last line of a cell's value or output, or an empty string. Images are represented by their type."""
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
         return ""
@@ -246,8 +252,8 @@ def _short_outcome(call: Call, evaluation: str) -> str:
     return truncate(lines[-1], MAX_OUTCOME_CHARACTERS)
 
 
-async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:
-    """Restart a kernel, and return its session.
+async def _restart(call: Call, arguments: RunCellArguments, target: Target) -> Target:
+    """Restart the kernel of a session, and return the session.
 
     Raises:
         RefusedError: the kernel is not ready in time.
@@ -259,15 +265,18 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
     return resolve_session(call.state, key)
 
 
-async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
-    """Add a note about unsaved changes if an editor has the notebook's directory open, once for each caller."""
+async def _add_editor_note(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
+    """Add a note about unsaved changes if an editor has opened the notebook's directory.
+
+    Each caller gets the note only once for each notebook.
+    """
     subject = ("editor", notebook.path)
     if not call.services.delivered.notes.is_new(notebook.who, subject):
         return answer
     editor = await call.services.work.files.run(
         call.client, partial(find_open_editor, notebook.path.parent, os.environ)
     )
-    if editor is None and any(_is_of_vscode(repl) for repl in call.state.repls.values()):
+    if editor is None and any(_was_started_by_vscode(repl) for repl in call.state.repls.values()):
         editor = "VS Code"
     if editor is None:
         return answer
@@ -277,13 +286,13 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
     return replace(answer, fields=with_notes(dict(answer.fields), [note]))
 
 
-def _is_of_vscode(repl: Repl) -> bool:
-    """Return whether VS Code started the kernel, by the name of its connection file."""
+def _was_started_by_vscode(repl: Repl) -> bool:
+    """Return whether VS Code started the kernel, judging by the name of its connection file."""
     return repl.origin.kind == KERNEL_FILE and VSCODE_CONNECTION_FILE.match(PurePath(repl.origin.text).name) is not None
 
 
-def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """Return the path, digest and content of a notebook.
+def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """Read a notebook. Return its path, the digest of its content, and the parsed notebook.
 
     Raises:
         RefusedError: the file is not a notebook, or must not be edited.
@@ -298,8 +307,11 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
     return path, content_digest(data), parse_notebook(data, path.name)
 
 
-def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
-    """Return the session of the notebook's kernel, otherwise the one with this key, otherwise the only free kernel.
+def _resolve_target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
+    """Return the session in which to run a notebook's cells.
+
+    This is the session of the notebook's kernel. If it has none, the session `key` is used, or else the only kernel
+    that belongs to no notebook.
 
     Raises:
         RefusedError: there is no kernel, or the kernel is ambiguous.
@@ -318,16 +330,16 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
     if key is not None:
         target = resolve_session(call.state, key)
         if not _runs_cells(target.repl):
-            raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
+            raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
         return target
     free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
     if len(free) != 1:
-        raise _no_kernel(call.state, path.name, notebook.kernel, keys, "")
+        raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, "")
     return resolve_session(call.state, free[0])
 
 
 def _runs_cells(repl: Repl) -> bool:
-    """Return whether the REPL records the outputs of cells, or did so before it had to reconnect."""
+    """Return whether a REPL can run cells, or could before its connection was lost."""
     return CELLS_CAPABILITY in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_awaited else ())
 
 

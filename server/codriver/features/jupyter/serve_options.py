@@ -24,7 +24,7 @@ KERNEL_OPTION: Final = click.Option(
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver serve` with the option `--kernel`, listed before `--python`."""
+    """Return a copy of the command `codriver serve` with the option `--kernel` before `--python`."""
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
     index = [parameter.name for parameter in command.params].index("python")
@@ -39,7 +39,7 @@ def _serve(serve: Callable[..., Any], /, *, kernel: tuple[str, ...], **options: 
 
 
 def _absolute_location(kernel: str) -> str:
-    """Make the path in `[KEY=]FILE` absolute. Leave `[KEY=]URL` as it is."""
+    """Make a relative path in `[KEY=]FILE` absolute. Return `[KEY=]URL` unchanged."""
     key, location = split_key(kernel)
     if "://" not in location:
         location = os.path.abspath(os.path.expanduser(location))  # noqa: PTH100, PTH111  # symbolic links are not resolved

@@ -174,7 +174,7 @@ class CellRuns:
         self._outputs: Recent[str, CellOutputs] = Recent(MAX_WAITING_CELLS)
 
     def start(self, evaluation: str) -> CellOutputs:
-        """Return the outputs of a cell that starts to run, to be filled."""
+        """Return a new collector for the outputs of an evaluation that runs a cell."""
         outputs = self._outputs[evaluation] = CellOutputs()
         return outputs
 

@@ -144,16 +144,20 @@ class RuntimeDirectory:
 
 
 def is_in_private_directory(file: Path) -> bool:
-    """Return whether a directory on the path is closed to all other users, and not everybody may write the file."""
+    """Return whether a file is protected from other users.
+
+    This requires that the file is not writable by everybody, and that one of the directories above it is closed to
+    other users.
+    """
     try:
         is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)
     except OSError:
         return False
     directory = file.parent.resolve()  # the mode of a directory with a link in it does not protect the target
-    return HAS_MODES and not is_for_everybody and any(map(_is_writable_by_user_only, (directory, *directory.parents)))
+    return HAS_MODES and not is_for_everybody and any(map(_is_closed_to_others, (directory, *directory.parents)))
 
 
-def _is_writable_by_user_only(directory: Path) -> bool:
+def _is_closed_to_others(directory: Path) -> bool:
     try:
         status = directory.stat()
     except OSError:

@@ -181,7 +181,7 @@ class Evaluator:
         try:
             async with self._order:
                 await self._steps.prepare()
-                ending = self._wrong_namespace(evaluation.request)
+                ending = self._check_namespace(evaluation.request)
                 ending = ending or await evaluate_in_order(
                     evaluation.request.sent_forms, partial(self._evaluate_form, evaluation)
                 )
@@ -199,7 +199,7 @@ class Evaluator:
         return self._kernel.reserve_main_shell()
 
     async def _clean_up(self) -> None:
-        """Clean up after an evaluation. Never raises."""
+        """Release resources after an evaluation. Subclasses override this method, which must not raise."""
 
     async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
         """End the extras of an evaluation, and report their results."""
@@ -209,7 +209,7 @@ class Evaluator:
             if report is not None:
                 self._listener(evaluation.request.id, Reported(extra.report, report))
 
-    def _wrong_namespace(self, request: Request) -> Ending | None:
+    def _check_namespace(self, request: Request) -> Ending | None:
         """Return the ending of code for another namespace, because a kernel has only one."""
         main = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", main) or request.kind != "evaluate":

@@ -36,7 +36,7 @@ DISPLAYS_OMITTED_MESSAGE: Final = "[some displays are omitted from here on, beca
 
 
 def omission_note(omitted_bytes: int, cause: str) -> str:
-    """Return a note on messages of an execution that were not stored or could not be read."""
+    """Return a note about messages that were dropped or could not be read, or an empty string."""
     omission = f"{omitted_bytes:,} bytes of its output were omitted, because too much was sent at once"
     unreadable = f"a message of the kernel could not be read: {cause}" if cause else ""
     return "; ".join(filter(None, (omission if omitted_bytes else "", unreadable)))
@@ -45,9 +45,10 @@ def omission_note(omitted_bytes: int, cause: str) -> str:
 async def stop_evaluation(
     turn_scope: anyio.CancelScope | None, finished: anyio.Event, interrupt: Callable[[], Awaitable[str]]
 ) -> Interruption:
-    """Interrupt code that the kernel runs, or withdraw code that still waits for its turn in `turn_scope`.
+    """Interrupt running code, or withdraw it if it is still waiting in `turn_scope` for the shell.
 
-    `interrupt` returns a note on its limits. `finished` is set when the code has ended.
+    `interrupt` interrupts the kernel, and returns a note for the case that the code continues to run. `finished` is set
+    when the code has ended.
     """
     if turn_scope is not None:
         turn_scope.cancel()
@@ -60,7 +61,10 @@ async def stop_evaluation(
 
 
 class Execution:
-    """One execution. It remains after its end, for late messages."""
+    """The messages about one execution of code, converted to events.
+
+    The object remains after the execution has ended, because messages about it may still be received.
+    """
 
     def __init__(self, notify: Callable[[Event], None], quirks: Quirks) -> None:
         self._notify = notify
@@ -87,11 +91,11 @@ class Execution:
 
     @property
     def is_interrupted(self) -> bool:
-        """Return whether the execution was interrupted, according to the kernel."""
+        """Return whether the kernel reported that the execution was interrupted."""
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
     def receive(self, message: Message) -> None:
-        """Process a message about the execution."""
+        """Process a message that the kernel sent about this execution."""
         content = message.content
         self.omitted_bytes += message.omitted_bytes
         self.read_error_cause = message.read_error or self.read_error_cause
@@ -115,7 +119,7 @@ class Execution:
                 self._request_input(text_at(content, "prompt"))
 
     def _mark_omission(self) -> None:
-        """Mark where the first display is missing in the output. A note at the end contains the number of bytes."""
+        """Print a mark at the position of the first omitted display."""
         if not self._has_noted_gap:
             self._has_noted_gap = True
             self._notify(Output("err", DISPLAYS_OMITTED_MESSAGE))

@@ -24,7 +24,7 @@ MAX_PAST_EXECUTIONS: Final = 200
 
 
 class ForeignEvaluations:
-    """The executions of other clients of one kernel, while Codriver is connected."""
+    """Reports the executions that other clients request from one kernel."""
 
     def __init__(self, listener: Listener, info: KernelInfo) -> None:
         self._listener = listener
@@ -32,7 +32,7 @@ class ForeignEvaluations:
         self._executions: Recent[str, Execution] = Recent(MAX_PAST_EXECUTIONS)
 
     def receive(self, message: Message) -> None:
-        """Process a message on iopub that is not about a request of this connection."""
+        """Process a message on iopub that does not belong to a request of this connection."""
         execution = self._executions.get(message.parent_id)
         if message.type == "execute_input" and execution is None:
             self._start(message)
@@ -65,6 +65,9 @@ class ForeignEvaluations:
         self._listener(event_id, ending)
 
     def _report_unowned_output(self, message: Message) -> None:
-        """Report output from the start of the kernel, or of an execution that started before Codriver connected."""
+        """Report output that belongs to no known execution.
+
+        It was printed at the start of the kernel, or by code that was already running when Codriver connected.
+        """
         if message.type == "stream" and (text := text_at(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -26,10 +26,10 @@ MAX_CHUNK_BYTES: Final = 64 * 1024
 
 
 class HttpExchange:
-    """One request to the server at a base URL, and its response.
+    """An HTTP request to a Jupyter Server, and its response.
 
-    `timeout_s` limits the wait for each chunk of the response, and its total duration. `abort` cancels the request from
-    another thread, which a slow server would otherwise block.
+    `timeout_s` limits both the wait for each chunk of the response and the total duration. Another thread may call
+    `abort` to cancel the request.
     """
 
     def __init__(self, base: str, *, timeout_s: float, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
@@ -47,7 +47,7 @@ class HttpExchange:
         body: bytes | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> tuple[int, bytes]:
-        """Return the status and body of the response.
+        """Send the request. Return the status and the body of the response.
 
         `path` is relative to the path of the base URL. `tls` is the context for HTTPS.
 
@@ -65,7 +65,7 @@ class HttpExchange:
                 return response.status, self._read_body(response, deadline)
 
     def abort(self) -> None:
-        """Abort the request if it is still running."""
+        """Close the connection, so that a blocked `run` fails. Can be called from any thread."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

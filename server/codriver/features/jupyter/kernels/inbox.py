@@ -34,7 +34,7 @@ DROPPABLE_TYPES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessages:
-    """The number of bytes in dropped messages about one parent, in place of these messages."""
+    """Takes the place of dropped messages in an inbox. All of them belong to the same request and stream."""
 
     parent: Mapping[str, object]
     stream: str
@@ -44,7 +44,10 @@ class DroppedMessages:
 
 
 class Inbox:
-    """The queued messages of one socket."""
+    """A bounded queue of the messages received by one socket.
+
+    If too many messages are queued, output messages in the middle are dropped. The oldest and the newest remain.
+    """
 
     def __init__(self, max_first: int = MAX_FLOOD_START_BYTES, max_last: int = MAX_FLOOD_END_BYTES) -> None:
         self._max_first = max_first
@@ -62,16 +65,16 @@ class Inbox:
 
     @property
     def has_space(self) -> bool:
-        """Return whether another message fits into the bounds."""
+        """Return whether the queued messages are within the size limit."""
         return self._first_bytes + self._last_bytes <= self._max_first + self._max_last
 
     @property
     def is_dropping(self) -> bool:
-        """Return whether the start of a flood is full, so that another message may displace one."""
+        """Return whether the oldest part of the queue is full, so that another message may cause one to be dropped."""
         return self._first_bytes + self._last_bytes > self._max_first
 
     def put(self, message: ReceivedMessage) -> None:
-        """Add the newest message."""
+        """Append a message. Drop messages in the middle of the queue if it is too large."""
         memory_bytes = _memory_bytes(message)
         if not self._last and self._first_bytes + memory_bytes <= self._max_first:
             self._first.append(message)
@@ -87,7 +90,7 @@ class Inbox:
         return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE_TYPES)
 
     def _move_oldest(self) -> None:
-        """Remove the oldest of the newest messages. If it is droppable, drop and count it."""
+        """Move the oldest message of the newest part to the oldest part of the queue, or drop it if it is output."""
         oldest = self._last.popleft()
         self._last_bytes -= _memory_bytes(oldest)
         if oldest.type not in DROPPABLE_TYPES:
@@ -108,7 +111,7 @@ class Inbox:
         self._first_bytes += MESSAGE_OVERHEAD_BYTES
 
     def pop(self) -> ReceivedMessage | DroppedMessages:
-        """Remove and return the oldest message. The inbox must not be empty."""
+        """Remove and return the oldest item. The inbox must not be empty."""
         if not self._first:
             self._first, self._last = deque(self._last), deque()
             self._first_bytes, self._last_bytes = self._last_bytes, 0
@@ -123,7 +126,7 @@ def _memory_bytes(message: ReceivedMessage) -> int:
 
 
 def _stream_name(message: ReceivedMessage) -> str:
-    """Return the stream of a message, from the start of its unparsed content."""
+    """Return the stream to which a message prints, found in the start of its unparsed content."""
     if message.type != "stream":
         return ""
     return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_SEARCH_BYTES) else "stdout"

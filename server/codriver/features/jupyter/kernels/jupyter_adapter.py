@@ -61,7 +61,10 @@ def connect_jupyter(
     found_by: Path | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
-    """Connect to the kernel whose connection file is `address`. This is the connector of the protocol `jupyter`."""
+    """Connect to a kernel by its connection file.
+
+    `address` is the path of the file. This function is the connector for the protocol `jupyter`.
+    """
     del is_remote  # the connection file contains the kernel's host
     return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace, hooks=hooks)
 
@@ -70,12 +73,12 @@ def connect_jupyter(
 async def connect(
     carrier: Carrier, *, listener: Listener, workspace: Path | None = None, hooks: AdapterHooks = NO_HOOKS
 ) -> AsyncIterator[Adapter]:
-    """Open an adapter for a kernel. Leaving the context does not end the kernel.
+    """Connect to a kernel and yield its adapter. The kernel continues to run when the context is left.
 
-    Stack frames in files under `workspace` count as the user's. `hooks` has the additions of features.
+    Stack frames in files under `workspace` are marked as the user's. `hooks` contains what features add to the adapter.
 
     Raises:
-        ReplUnreachableError: nothing listens there.
+        ReplUnreachableError: nothing listens at the kernel's address.
         NotAReplError: the listener does not answer like a kernel.
         PackageMissingError: a package that the transport requires is not installed.
     """
@@ -103,7 +106,7 @@ async def connect(
 
 
 class JupyterAdapter(Adapter):
-    """The adapter of one connected kernel, opened by `connect`. `Adapter` describes the operations."""
+    """The adapter of one connected kernel. Use `connect` to create one."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class JupyterAdapter(Adapter):
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
 
     async def end_evaluations(self) -> None:
-        """End all running evaluations, because the connection was closed."""
+        """End all running evaluations because the connection is closed."""
         await self._evaluator.end()
         await self._background.end()
         if self._tests is not None:
@@ -143,7 +146,7 @@ class JupyterAdapter(Adapter):
         return self._profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
-        """Send code to be run."""
+        """Start an evaluation, a load or a test run. `on_end` is called when it has ended."""
         del limits  # kernels do not support them
         if request.kind == "run-tests":
             self._require_tests().start(request, on_end)
@@ -158,7 +161,7 @@ class JupyterAdapter(Adapter):
         return await self._kernel.wait_closed()
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Interrupt Codriver's code in a session."""
+        """Interrupt the code that Codriver runs in a session."""
         self._check_capability("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
@@ -168,37 +171,37 @@ class JupyterAdapter(Adapter):
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt the evaluation of another client."""
+        """Interrupt the code that the kernel runs for another client."""
         self._check_capability("interrupt")
         return await self._evaluator.interrupt_others()
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Send `text` to code that reads from stdin."""
+        """Send text to code that reads from stdin."""
         self._check_capability("stdin", session)
         await self._evaluator.send_input(text)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """Return a part of a value or display in another MIME type, or why there is none."""
+        """Return a value or display in another MIME type, or a message that explains why it is not available."""
         return self._bundles.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Refuse sessions other than the main one, because a kernel has a single namespace."""
+        """Raise an error for any session other than the main one, because a kernel has a single namespace."""
         del shares_names
         if name != MAIN_SESSION:
             raise CapabilityMissingError("sessions", ONE_NAMESPACE_HINT)
 
     def companion(self, kind: type[T]) -> T | None:
-        """Return the companion of this type, or None if the kernel has none."""
+        """Return the companion of this type, or None if the adapter has none."""
         return self._companions.get(kind)
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
-        """Call an op that a feature adds to Codriver's worker, and return its `answer`."""
+        """Call an operation that a feature adds to Codriver's worker, and return the field `answer` of its reply."""
         if self._introspection.python is None:
             raise CapabilityMissingError(op)
-        return await self._introspection.python.call_op(op, fields, self._pass_on)
+        return await self._introspection.python.call_op(op, fields, self._forward_reports)
 
-    def _pass_on(self, text: str) -> None:
-        """Pass on the reports in a message from a thread of the kernel. Ignore invalid messages."""
+    def _forward_reports(self, text: str) -> None:
+        """Report the fields of a JSON message that a thread in the kernel sent. Ignore invalid messages."""
         with suppress(ValueError, RecursionError):
             for field, report in mapping_or_empty(json.loads(text)).items():
                 if field in self._reply_fields and isinstance(report, str):
@@ -209,14 +212,14 @@ class JupyterAdapter(Adapter):
         await self._kernel.channel.restart()
 
     async def query(self, query: Query[Answer]) -> Answer:
-        """Return the answer to a query."""
+        """Send a query to the kernel and return the answer."""
         if query.capability:
             self._check_capability(query.capability)
         _check_session(query.session)
         return query.read(await self._introspection.answer_fields(query))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Return why the kernel cannot parse `code`, or None."""
+        """Return the syntax error in `code`, or None if there is none or the kernel cannot check it."""
         return await self._introspection.check_syntax(code)
 
     async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
@@ -232,7 +235,7 @@ class JupyterAdapter(Adapter):
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
     async def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a running test run, or None."""
+        """Return the results so far of a running test run, or None if the evaluation runs no tests."""
         return self._tests.finished_tests(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:
@@ -241,7 +244,7 @@ class JupyterAdapter(Adapter):
         return self._tests
 
     def _on_event(self, evaluation: str | None, event: Event) -> None:
-        """Store the bundle of a value or display, and pass the event on."""
+        """Store the MIME bundle of a value or display, and pass the event to the listener."""
         if evaluation is not None and isinstance(event, Value | Display):
             self._bundles.store(evaluation, event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")})
         self._listener(evaluation, event)
@@ -253,6 +256,5 @@ class JupyterAdapter(Adapter):
 
 
 def _check_session(session: str) -> None:
-    """Raise `SessionNotOpenError` unless this is the main session."""
     if session != MAIN_SESSION:
         raise SessionNotOpenError(session)

@@ -62,7 +62,7 @@ DELETE_SUBSHELL_TIMEOUT_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """What a kernel reports about itself in its `kernel_info_reply`."""
+    """The content of a `kernel_info_reply`: the kernel's language, implementation and capabilities."""
 
     implementation: str = ""
     implementation_version: str = ""
@@ -90,13 +90,13 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 async def open_kernel(
     carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_TIMEOUT_S
 ) -> AsyncIterator[Kernel]:
-    """Connect to the kernel at the other end of a channel, and disconnect when the context is left.
+    """Connect to a kernel, and disconnect when the context is left.
 
-    `on_foreign` gets each message on iopub that is not about a request of this connection, or about one that the
-    connection has forgotten.
+    `on_foreign` is called with each message on iopub that does not belong to a request of this connection. That
+    includes messages about requests that the connection no longer remembers.
 
     Raises:
-        ReplUnreachableError: nothing listens there.
+        ReplUnreachableError: nothing listens at the kernel's address.
         NotAReplError: the listener does not answer like a kernel.
         PackageMissingError: a package that the transport requires is not installed.
     """
@@ -112,7 +112,7 @@ async def open_kernel(
 
 
 class Kernel:
-    """One connection to a kernel, opened by `open_kernel`."""
+    """A connection to a kernel. Use `open_kernel` to create one."""
 
     channel: Channel
 
@@ -138,11 +138,11 @@ class Kernel:
         self._making_subshell = anyio.Lock()
 
     def receive(self, message: Message) -> None:
-        """Process a message from the kernel. Call it in the order of each socket."""
+        """Process a message from the kernel. Messages of the same socket must be passed in order."""
         if self.cause is not None:
             return
         self.received += 1
-        if self.info.implementation and (cause := self._end_of_kernel(message)):
+        if self.info.implementation and (cause := self._describe_end(message)):
             self.end(cause)
             return
         if message.state:
@@ -154,8 +154,8 @@ class Kernel:
         elif message.socket == "iopub":
             self._on_foreign(message)
 
-    def _end_of_kernel(self, message: Message) -> str:
-        """Return how the kernel ended or was restarted according to a message, or an empty string."""
+    def _describe_end(self, message: Message) -> str:
+        """Return how the kernel ended or was restarted, or an empty string if the message reports neither."""
         if message.state == "starting" and self.session and message.session == self.session:
             return ""  # the kernel reports its start after it has answered the first request
         if message.state in ("starting", "restarting"):
@@ -194,12 +194,12 @@ class Kernel:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the main shell processes a request of any client, or has one queued by Codriver."""
+        """Return whether the main shell runs a request of any client, or Codriver has a request waiting for it."""
         return bool(self._running) or self._turn.locked()
 
     @property
     def foreign_request_id(self) -> str | None:
-        """Return the id of another client's request that the main shell is processing, or None."""
+        """Return the id of the request that the main shell runs for another client, or None."""
         return next(
             (
                 request_id
@@ -211,7 +211,7 @@ class Kernel:
 
     @asynccontextmanager
     async def reserve_main_shell(self) -> AsyncIterator[None]:
-        """Wait until the main shell is free, and reserve it for one request until the context is left.
+        """Wait until the main shell is free, and reserve it for a request until the context is left.
 
         Raises:
             ReplDisconnectedError: the connection has closed.
@@ -222,7 +222,10 @@ class Kernel:
             yield
 
     async def _wait_until_free(self) -> None:
-        """Wait until the main shell is idle. If the message about that may have been dropped, query the kernel."""
+        """Wait until the main shell is idle.
+
+        If that takes long, send a request to the kernel, because its `idle` message may have been lost.
+        """
         probe: Exchange | None = None
         try:
             while self._running and self.cause is None:
@@ -235,20 +238,20 @@ class Kernel:
                 self.finish(probe)
 
     def _on_reply_when_free(self, message: Message) -> None:
-        """Handle a reply of the main shell, which follows all earlier requests."""
+        """Mark the main shell as free, because its reply shows that all earlier requests have finished."""
         if message.socket == "shell" and self._running:
             self._running.clear()
             self._wake_waiters()
 
     async def wait_finished(self, request_id: str, timeout_s: float) -> bool:
-        """Wait until a request is no longer running, and return whether that happened in time."""
+        """Wait until a request has finished. Return False if it has not finished in time."""
         with anyio.move_on_after(timeout_s):
             while request_id in self._running and self.cause is None:
                 await self._changed.wait()
         return request_id not in self._running
 
     def forget_running(self, request_id: str) -> None:
-        """Consider a request finished although the kernel never reported its end."""
+        """Treat a request as finished although the kernel did not report its end."""
         self._running.pop(request_id, None)
         self._wake_waiters()
 
@@ -262,9 +265,10 @@ class Kernel:
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> Exchange:
-        """Send a request. Its exchange gets its messages until `finish`, and late ones for a while after that.
+        """Send a request. Messages about it are passed to `exchange`.
 
-        Requests to the main shell are sent in a `reserve_main_shell`.
+        Late messages are still passed for a while after `finish`. For a request to the main shell, the caller must hold
+        `reserve_main_shell`.
 
         Raises:
             ReplDisconnectedError: the connection has closed.
@@ -275,7 +279,7 @@ class Kernel:
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """Stop waiting for an exchange. Late messages still reach its `on_message`."""
+        """Stop tracking an exchange. Its `on_message` is still called with late messages."""
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
@@ -290,10 +294,10 @@ class Kernel:
         while_busy: bool = False,
         exchange: Exchange | None = None,
     ) -> Message:
-        """Send a request that runs no code of the user, and return its reply.
+        """Send a request that does not run user code, and return the reply.
 
-        A request to the main shell waits for its turn. With `while_busy`, it is sent to a subshell if the kernel is
-        busy and has one. The timeout includes waiting.
+        Wait until the main shell is free if the request is sent to it. With `while_busy`, use a subshell instead if the
+        main shell is busy and the kernel has subshells. `timeout_s` includes the time spent waiting.
 
         Raises:
             OpTimedOutError: the request was not answered, or not sent, in time.
@@ -309,7 +313,10 @@ class Kernel:
         raise OpTimedOutError(msg_type, timeout_s)
 
     async def ensure_subshell(self) -> str | None:
-        """Return the id of Codriver's subshell, or None if the kernel has no subshells. The first call creates it."""
+        """Return the id of Codriver's subshell, or None if the kernel has no subshells.
+
+        The subshell is created at the first call.
+        """
         async with self._making_subshell:
             if self.subshell_id is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.has_subshells
@@ -346,9 +353,9 @@ class Kernel:
         return exchange.reply or self._raise_disconnected()
 
     async def request_info(self, timeout_s: float) -> None:
-        """Request the kernel's info until it answers and its published messages are received.
+        """Request the kernel's info, and wait until both the reply and a message on iopub are received.
 
-        A busy kernel answers on control.
+        The request is sent on both the shell and the control socket, because a busy kernel only answers on control.
 
         Raises:
             NotAReplError: the listener does not answer like a kernel.
@@ -386,11 +393,11 @@ class Kernel:
         self.info = read_kernel_info(replies[-1].content)
 
     async def watch_channel(self) -> None:
-        """Wait until the channel is closed, and then end the connection."""
+        """Wait until the channel is closed, then end the connection."""
         self.end(await self.channel.wait_closed())
 
     def end(self, cause: str) -> None:
-        """End the connection, and wake everything that waits for a reply."""
+        """End the connection, and wake all tasks that are waiting for a reply."""
         if self.cause is not None:
             return
         self.cause = cause
@@ -405,7 +412,7 @@ class Kernel:
         return self.cause or "the connection was closed"
 
     def check_open(self) -> None:
-        """Raise `ReplDisconnectedError` if the connection has closed."""
+        """Raise `ReplDisconnectedError` if the connection is closed."""
         if self.cause is not None:
             raise ReplDisconnectedError(self.cause)
 
@@ -414,7 +421,10 @@ class Kernel:
 
 
 class Exchange:
-    """A request, with the reply and the kernel's `idle` that complete it, in any order."""
+    """A request and the kernel's responses to it.
+
+    It is complete when both the reply and the status `idle` are received, in any order.
+    """
 
     __slots__ = ("id", "idle", "on_message", "received", "replied", "replied_or_idle", "reply")
 
@@ -431,7 +441,7 @@ class Exchange:
         self.idle = anyio.Event()
 
     def receive(self, message: Message) -> None:
-        """Process a message about the request."""
+        """Process a message that the kernel sent about the request."""
         self.received += 1
         if self.on_message is not None:
             self.on_message(message)
@@ -446,7 +456,7 @@ class Exchange:
     async def wait(self, event: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
         """Wait for an event. Return False if no message about the request is received for `silence_s`.
 
-        A growing `progress` means that a message is being received.
+        `progress` returns a number. While it grows, a long message is being received, and the wait continues.
         """
         while not event.is_set():
             previous = (self.received, progress())
@@ -457,14 +467,14 @@ class Exchange:
         return event.is_set()
 
     def end(self) -> None:
-        """Wake everything that waits: no more messages will be received."""
+        """Wake all waiting tasks, because no more messages will be received."""
         self.replied_or_idle.set()
         self.replied.set()
         self.idle.set()
 
 
 async def delete_subshell(kernel: Kernel, subshell: str | None) -> None:
-    """Delete a subshell of Codriver, whose thread would otherwise live as long as the kernel. Never raises."""
+    """Delete one of Codriver's subshells, so that its thread ends before the kernel does. Never raises."""
     if subshell is None or kernel.cause is not None:
         return
     content = {"subshell_id": subshell}

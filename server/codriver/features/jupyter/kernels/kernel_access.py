@@ -27,10 +27,9 @@ CALL_TIMEOUT_S: Final = 10.0
 
 
 class KernelAccess:
-    """How features use one connected Python kernel.
+    """The access of companions to one connected Python kernel.
 
-    Threads of the program print after the expression that started them, so the kernel sends this output as output
-    of the expression.
+    A kernel sends the output of a thread as output of the expression that started the thread, even after its end.
     """
 
     dialect = "python"
@@ -49,11 +48,14 @@ class KernelAccess:
         return self._kernel.is_busy
 
     async def evaluate(self, code: str, *, what: str) -> str:
-        """Evaluate an expression silently, and return its value."""
+        """Evaluate an expression silently and return its value."""
         return await self._evaluate(code, what, Exchange())
 
     async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
-        """Evaluate an expression silently, and pass on what it prints."""
+        """Evaluate an expression silently, and pass what it prints to `on_output`.
+
+        Return the value, and a function that stops passing on the output of threads that the expression started.
+        """
 
         def receive(message: Message) -> None:
             if message.type == "stream" and text_at(message.content, "name") == "stderr":
@@ -71,7 +73,7 @@ class KernelAccess:
         return value, end
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
-        """Refuse, because kernels have no ops."""
+        """Raise an error, because kernels have no operations."""
         del fields
         raise CapabilityMissingError(op)
 

@@ -37,7 +37,7 @@ NOT_INSTALLED_MESSAGE: Final = (
 
 
 class KernelDiscovery:
-    """Searches for kernels and reports them to the core while a server runs."""
+    """Searches the workspace for kernels that other programs started, and registers them as REPLs."""
 
     def __init__(
         self,
@@ -70,21 +70,18 @@ class KernelDiscovery:
         poller = Poller(self._search.find, interval_s=SEARCH_INTERVAL_S, may_wait=self._search.may_wait)
         while True:
             try:
-                self._reconcile(await poller.next_result(self._is_changed))
+                self._reconcile(await poller.next_result(self._needs_reconciling))
             except Exception as error:  # noqa: BLE001  # it would end the server's task group
                 self._report({"": f"the search for kernels failed: {error!r}"})
 
-    def _is_changed(self, result: SearchResult) -> bool:
-        """Return whether the result has changed or has kernels, for which the state decides what to do.
-
-        Called in a thread.
-        """
+    def _needs_reconciling(self, result: SearchResult) -> bool:
+        """Return whether the result of a search has to be compared with the registered REPLs. Called in a thread."""
         previous, self._last_result = self._last_result, result
         repls = self._core.state.repls.values()
         return result != previous or bool(result.kernels) or any(repl.origin.is_discovered_only for repl in repls)
 
     def _reconcile(self, result: SearchResult) -> None:
-        """Report kernels to the core that it does not know as REPLs, and REPLs whose kernel is gone."""
+        """Register newly found kernels as REPLs, and remove REPLs whose kernels are gone."""
         repls = self._core.state.repls.values()
         discovered = {repl.id: repl for repl in repls if repl.origin.is_discovered_only}
         used_by = {
@@ -123,9 +120,9 @@ class KernelDiscovery:
         self._search.probe_again(repl.origin.text for repl in discovered.values() if repl.phase == "stopped")
 
     def _is_attempt_due(self, repl: Repl) -> bool:
-        """Return whether it is time to try a kernel again that was given up, and schedule the next attempt.
+        """Return whether to try again to connect to a kernel, and schedule the next attempt.
 
-        It still listens, so it may just have been too busy to answer, as kernels are while they start.
+        The kernel still listens, so it may just have been too busy to answer while it was starting.
         """
         if repl.phase != "stopped" or find_spec("jupyter_client") is None:
             return False
@@ -138,7 +135,7 @@ class KernelDiscovery:
         return is_due
 
     def _report(self, errors: Mapping[str, str]) -> None:
-        """Report each error once, until it is resolved."""
+        """Report each error once until it is resolved."""
         lines = [
             AddServerLine(sentence) for subject, sentence in errors.items() if self._reported.get(subject) != sentence
         ]
@@ -148,7 +145,7 @@ class KernelDiscovery:
 
 
 def _kernel_id(address: str) -> str:
-    """Return the id of the kernel at an address, from the name of its connection file or its URL."""
+    """Return the id of the kernel at an address. It is part of the kernel's connection file name or URL."""
     name = address.partition("?")[0].rpartition("/")[2]
     return name.removeprefix("kernel-").removesuffix(".json")
 

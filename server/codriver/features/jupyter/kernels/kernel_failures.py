@@ -55,7 +55,7 @@ _LIBRARY_FILE: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """An error as the kernel sent it."""
+    """An error as reported by a kernel."""
 
     name: str
     value: str
@@ -81,15 +81,15 @@ def is_interrupt(error: KernelError) -> bool:
 
 
 def not_run_failure() -> Failure:
-    """Return the failure of code that the kernel discarded without running it."""
+    """Return the failure of code that the kernel discarded because earlier code had failed."""
     message = "the kernel discarded this code without running it, because earlier code failed: send it again"
     return Failure(NOT_RUN_TYPE, message)
 
 
 def failure_from_error(error: KernelError, *, language: str, cell: int | None) -> Failure:
-    """Convert an error to a failure.
+    """Convert a kernel's error to a failure.
 
-    `cell` is the execution count. Lines of this execution are lines of the code.
+    `cell` is the execution count of the failed code. Frames with this count are frames of the code itself.
     """
     if language == "python":
         return _python_failure(error, cell)
@@ -104,7 +104,7 @@ def failure_from_error(error: KernelError, *, language: str, cell: int | None) -
 
 
 def format_report(failure: Failure, *, language: str) -> str:
-    """Format a failure for the error output: like Python's traceback, or as a line followed by the trace."""
+    """Format a failure for stderr, in the style of Python's tracebacks or as a message followed by the trace."""
     if language != "python":
         return f"{_message_line(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
@@ -124,31 +124,31 @@ def _message_line(failure: Failure) -> str:
 
 
 def _python_failure(error: KernelError, cell: int | None) -> Failure:
-    """Return the failure of the last traceback. The earlier tracebacks are its chain, nearest first."""
+    """Convert the error of a Python kernel. Earlier tracebacks become the chain of the failure, nearest first."""
     parts = _RELATION_PATTERN.split(error.traceback)
     step = 1 + len(_RELATIONS_BY_LINE)
     tracebacks = parts[::step]
     relations = [next(filter(None, parts[start + 1 : start + step]), "") for start in range(0, len(parts) - 1, step)]
     failure = replace(
-        _with_position(Failure(error.name or "Error", _CELL_FILE_SUFFIX.sub("", error.value)), tracebacks[-1], cell),
+        _add_position(Failure(error.name or "Error", _CELL_FILE_SUFFIX.sub("", error.value)), tracebacks[-1], cell),
         phase="read" if error.name in _SYNTAX_ERRORS else "execution",
     )
     chain = [
-        _with_position(replace(_last_line(text), relation=_RELATIONS_BY_LINE[relation_text]), text, cell)
+        _add_position(replace(_parse_last_line(text), relation=_RELATIONS_BY_LINE[relation_text]), text, cell)
         for text, relation_text in zip(tracebacks, relations, strict=False)
     ]
     links = tuple(replace(link, trace=link.trace[:MAX_CAUSE_FRAMES]) for link in reversed(chain))
     return replace(failure, chain=links)
 
 
-def _last_line(text: str) -> Failure:
-    """Return the type and message at the end of a traceback."""
+def _parse_last_line(text: str) -> Failure:
+    """Parse the error type and the message on the last line of a traceback."""
     matches = list(_LAST_LINE.finditer(text))
     return Failure(matches[-1]["type"], matches[-1]["message"] or "") if matches else Failure("Error", "")
 
 
-def _with_position(failure: Failure, text: str, cell: int | None) -> Failure:
-    """Return the failure with its trace, innermost frame first, and the position of the user's innermost frame."""
+def _add_position(failure: Failure, text: str, cell: int | None) -> Failure:
+    """Add the trace, innermost frame first, and the position of the innermost frame that is the user's."""
     all_frames = list(_FRAME_PATTERN.finditer(text))[::-1]
     # Outside of Codriver's frames, there is only the cell that calls them.
     frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(WORKER_DIRECTORY), all_frames))
@@ -160,7 +160,9 @@ def _with_position(failure: Failure, text: str, cell: int | None) -> Failure:
         if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):
             return replace(failure, line=int(frame["line"]), trace=trace)
         if frame["file"] is not None and not _LIBRARY_FILE.search(frame["file"]):
-            return replace(failure, file=_full_path(frame["file"]), line=int(frame["at"] or frame["row"]), trace=trace)
+            return replace(
+                failure, file=_expand_home(frame["file"]), line=int(frame["at"] or frame["row"]), trace=trace
+            )
     return replace(failure, trace=trace)
 
 
@@ -168,9 +170,9 @@ def _frame_text(frame: re.Match[str]) -> str:
     function = frame["function"] or "<module>"
     if frame["cell"] is not None:
         return f"{function} (<In[{frame['cell']}]>:{frame['line']})"
-    return f"{function} ({_full_path(frame['file'])}:{frame['at'] or frame['row']})"
+    return f"{function} ({_expand_home(frame['file'])}:{frame['at'] or frame['row']})"
 
 
-def _full_path(file: str) -> str:
-    """Return the full path. IPython abbreviates the home directory to `~`."""
+def _expand_home(file: str) -> str:
+    """Expand the `~` with which IPython abbreviates the home directory."""
     return str(Path(file).expanduser()) if file.startswith("~") else file

@@ -36,7 +36,10 @@ QUERY_TIMEOUT_S: Final = 10.0
 
 
 class KernelIntrospection:
-    """Answers the queries of the adapter contract for one connected kernel."""
+    """Answers the queries of the adapter contract for one connected kernel.
+
+    A Python kernel is queried through Codriver's modules, and other kernels through the messages of the protocol.
+    """
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
         self.queries = KernelQueries(kernel, op_timeout_s=QUERY_TIMEOUT_S)
@@ -47,37 +50,37 @@ class KernelIntrospection:
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
-        """Prepare the kernel for code that loads a file."""
+        """Prepare the kernel for code that loads a file or evaluates in a frame. See `Programs.prepare_load`."""
         if self.python is not None:
             await self.python.load_modules_in_turn()
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """Return expressions to send with code. See `Programs.edited_modules_expressions`."""
+        """Return expressions that find outdated modules. See `Programs.edited_modules_expressions`."""
         return {} if self.python is None else self.python.edited_modules_expressions(code)
 
     def edited_modules(self, value: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the modules in the results of these expressions."""
+        """Return the names of outdated modules from the values of these expressions."""
         return python_programs.edited_modules(value) if value else ()
 
     async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of a request in the kernel."""
+        """Start an extra of a request in the kernel. See `Programs.start_extra`."""
         if self.python is not None:
             await self.python.start_extra(extra)
 
     async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, and return its report as JSON."""
+        """End an extra, and return its report as JSON. See `Programs.end_extra`."""
         return None if self.python is None else await self.python.end_extra(extra)
 
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """Return simple local variables where an execution failed."""
+        """Return a few simple local variables from the frame of a failure. See `Programs.simple_locals`."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
             return ()  # the names of a module are not local variables
         return await self.python.simple_locals(cell)
 
     def loading_code(self, request: Request) -> str:
-        """Return code that loads a file.
+        """Return the code that loads a file.
 
-        In Python, tracebacks show the file's path. For other languages, the code is the text of the file.
+        In Python, tracebacks of the loaded code refer to the file. In other languages, the code is the file's text.
         """
         if self.python is None:
             return request.code
@@ -86,11 +89,11 @@ class KernelIntrospection:
         )
 
     def frame_evaluation_code(self, request: Request) -> str:
-        """Return code that evaluates a request in a frame."""
+        """Return the code that evaluates a request in the stack frame that it selects."""
         return python_programs.frame_evaluation_code(request.code, request.frame or 0)
 
     def remember_failures(self, on_end: OnEnd) -> OnEnd:
-        """Wrap a callback for the end of an evaluation, so that its failure becomes the kernel's last error."""
+        """Wrap a callback for the end of an evaluation so that a failure becomes the kernel's last error."""
 
         def note(ending: Ending | Exception) -> None:
             if isinstance(ending, Ending) and ending.failure is not None:
@@ -100,7 +103,7 @@ class KernelIntrospection:
         return note
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
-        """Return the kernel's answer to a query, or an empty mapping if it has none."""
+        """Return the fields of the kernel's answer to a query, or an empty mapping if it has no answer."""
         if self.python is not None:
             return await self.python.answer_fields(query)
         if isinstance(query, Complete):
@@ -110,7 +113,7 @@ class KernelIntrospection:
         return await self.queries.inspect(query.symbol) if isinstance(query, Lookup) else EMPTY_MAPPING
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Return why the kernel cannot parse `code`, or None."""
+        """Return the syntax error in `code`, or None if there is none or the kernel cannot check it."""
         return await (self.python or self.queries).check_syntax(code)
 
     async def stacks(self) -> ThreadDump | None:

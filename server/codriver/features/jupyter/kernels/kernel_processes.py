@@ -50,25 +50,25 @@ class KernelProcess:
 
     @property
     def directory(self) -> str | None:
-        """Return the kernel's working directory, or None if the system does not show it."""
+        """Return the kernel's working directory, or None if it cannot be determined."""
         try:
             return str((PROCESSES_DIRECTORY / str(self.id) / "cwd").readlink())
         except OSError:
             return None
 
     def interrupt(self) -> bool:
-        """Send SIGINT, and return whether that worked.
+        """Send SIGINT and return whether that succeeded.
 
-        The signal goes to the kernel's process group if it has its own, because a kernel that waits for a child process
-        only continues if the child is interrupted too.
+        If the kernel leads a process group, the signal is sent to the whole group. A kernel that waits for a child
+        process only continues when the child is interrupted too.
         """
         return interrupt(self.id, is_group=self.leads_group)
 
 
 def paths_in_command(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield every string in a command line that may be the path of the kernel's connection file.
+    """Yield the strings in a command line that may be the path of a kernel's connection file.
 
-    Nothing is yielded for programs that join a kernel instead of running one.
+    Yield nothing for programs that connect to an existing kernel.
     """
     if any(argument == EXISTING_OPTION or argument.startswith(f"{EXISTING_OPTION}=") for argument in arguments):
         return
@@ -85,29 +85,37 @@ def paths_in_command(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def find_process(connection_file: str) -> KernelProcess | None:
-    """Return the process of the kernel with this connection file, or None if there is none or it is ambiguous."""
+    """Return the process of the kernel with this connection file, or None if it cannot be identified."""
     return find_processes([Path(connection_file)]).get(Path(connection_file))
 
 
 def find_working_directories(connection_files: Iterable[Path]) -> dict[Path, Path]:
-    """Return the working directories of the kernels with these connection files, where the system shows them."""
+    """Return the working directory of each kernel whose process can be found, by connection file."""
     processes = find_processes(connection_files)
     directories = {path: process.directory for path, process in processes.items()}
     return {path: Path(directory) for path, directory in directories.items() if directory is not None}
 
 
 def find_processes(connection_files: Iterable[Path]) -> dict[Path, KernelProcess]:
-    """Return the process of each kernel whose connection file is in the command line of exactly one kernel process."""
+    """Find the processes of kernels by their connection files.
+
+    A file is omitted from the result if no kernel process, or more than one, has it in its command line.
+    """
     paths_by_real_path = {os.path.realpath(path): path for path in connection_files}
     candidates: dict[Path, list[int]] = {}
     for process_id, arguments in _command_lines():
-        for path in _files_of(process_id, arguments, paths_by_real_path):
+        for path in _find_connection_files(process_id, arguments, paths_by_real_path):
             candidates.setdefault(path, []).append(process_id)
-    return {path: process for path, ids in candidates.items() if (process := _kernel_among(ids)) is not None}
+    return {path: process for path, ids in candidates.items() if (process := _select_kernel(ids)) is not None}
 
 
-def _files_of(process_id: int, arguments: Sequence[str], paths_by_real_path: Mapping[str, Path]) -> set[Path]:
-    """Return the connection files in the command line of a process. Keys of `paths_by_real_path` are resolved."""
+def _find_connection_files(
+    process_id: int, arguments: Sequence[str], paths_by_real_path: Mapping[str, Path]
+) -> set[Path]:
+    """Return the connection files named in the command line of a process.
+
+    The keys of `paths_by_real_path` are resolved paths.
+    """
     names = {os.path.basename(path) for path in paths_by_real_path}  # noqa: PTH119  # called for every process
     paths: set[Path] = set()
     directory = ""
@@ -116,20 +124,20 @@ def _files_of(process_id: int, arguments: Sequence[str], paths_by_real_path: Map
         if name not in names:
             continue
         if name == spelling:
-            paths |= _with_bare_name(process_id, name, paths_by_real_path)
+            paths |= _resolve_bare_name(process_id, name, paths_by_real_path)
         else:
-            directory = directory or _directory_of(process_id)
+            directory = directory or _working_directory(process_id)
             path = os.path.realpath(os.path.join(directory, spelling))  # noqa: PTH118  # see above
             paths |= {paths_by_real_path[path]} if path in paths_by_real_path else set()
     return paths
 
 
-def _with_bare_name(process_id: int, name: str, paths_by_real_path: Mapping[str, Path]) -> set[Path]:
-    """Return the file that a bare name refers to.
+def _resolve_bare_name(process_id: int, name: str, paths_by_real_path: Mapping[str, Path]) -> set[Path]:
+    """Return the connection file to which a name without a directory refers.
 
-    It is the one in the process's directory, or else the only one with this name.
+    A file in the working directory of the process is preferred. Otherwise, the name must be unique.
     """
-    sibling = os.path.join(_directory_of(process_id), name)  # noqa: PTH118  # as above
+    sibling = os.path.join(_working_directory(process_id), name)  # noqa: PTH118  # as above
     if os.path.exists(sibling):  # noqa: PTH110  # as above
         path = os.path.realpath(sibling)
         return {paths_by_real_path[path]} if path in paths_by_real_path else set()
@@ -137,24 +145,25 @@ def _with_bare_name(process_id: int, name: str, paths_by_real_path: Mapping[str,
     return paths if len(paths) == 1 else set()
 
 
-def _directory_of(process_id: int) -> str:
+def _working_directory(process_id: int) -> str:
     with suppress(OSError):
         return str((PROCESSES_DIRECTORY / str(process_id) / "cwd").readlink())
     return os.sep
 
 
-def _kernel_among(candidates: Sequence[int]) -> KernelProcess | None:
-    """Return the kernel among the processes that name its file, or None if it is ambiguous.
+def _select_kernel(candidates: Sequence[int]) -> KernelProcess | None:
+    """Return the kernel among processes whose command lines name the same file, or None if it cannot be identified.
 
-    Kernels listen, while their launchers and viewers of the file do not. Children may inherit the command line and the
-    sockets, so the kernel is the outermost listener. If none listens over TCP, it is the innermost process.
+    Unlike launchers and programs that display the file, kernels listen on ports. Child processes may inherit both the
+    command line and the sockets, so the outermost listener is the kernel. If no process listens on TCP, the innermost
+    process is the kernel.
     """
     parents_and_groups: dict[int, tuple[int, int]] = {}
     for process_id in candidates:
         with suppress(OSError, ValueError, IndexError):
             fields = (PROCESSES_DIRECTORY / str(process_id) / "stat").read_bytes().rpartition(b")")[2].split()
             parents_and_groups[process_id] = int(fields[PARENT_FIELD]), int(fields[GROUP_FIELD])
-    listeners = _listeners_among(parents_and_groups)
+    listeners = _select_listeners(parents_and_groups)
     parents = {parent for parent, _ in parents_and_groups.values()}
     outermost = [process_id for process_id in listeners if parents_and_groups[process_id][0] not in listeners]
     likely = outermost or [process_id for process_id in parents_and_groups if process_id not in parents]
@@ -164,7 +173,7 @@ def _kernel_among(candidates: Sequence[int]) -> KernelProcess | None:
     return KernelProcess(likely[0], group in parents_and_groups)
 
 
-def _listeners_among(processes: Iterable[int]) -> set[int]:
+def _select_listeners(processes: Iterable[int]) -> set[int]:
     try:
         socket_links = {f"socket:[{inode}]" for inode in listening_sockets()}
     except OSError:
@@ -181,7 +190,7 @@ def _listeners_among(processes: Iterable[int]) -> set[int]:
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
-    """Yield the id of each process and the words of its command."""
+    """Yield the process id and the command line of each running process."""
     for directory in PROCESSES_DIRECTORY.glob("[0-9]*"):
         with suppress(OSError):
             arguments = files.read_head(directory / "cmdline", COMMAND_RULES).split(b"\0")

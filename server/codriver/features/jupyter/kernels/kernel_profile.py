@@ -54,7 +54,10 @@ ONLY_PYTHON_TESTS_HINT: Final = "only Python's tests can be run in a kernel: eva
 
 
 async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:
-    """Return the profile of a connected kernel. Query it for its process if that is not known."""
+    """Return the profile of a connected kernel.
+
+    If the kernel's process id is not known, the kernel is queried for it.
+    """
     info, channel = kernel.info, kernel.channel
     process_id = channel.process_id or await _reported_process(kernel)
     is_python = info.language == PYTHON_LANGUAGE
@@ -109,7 +112,7 @@ def _protocol_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[
 
 
 async def _reported_process(kernel: Kernel) -> int | None:
-    """Return the process id that a kernel on this machine reports."""
+    """Query a kernel on this machine for its process id."""
     if not kernel.info.quirks.reports_process or not kernel.channel.is_local:
         return None
     with suppress(OpTimedOutError):
@@ -120,7 +123,10 @@ async def _reported_process(kernel: Kernel) -> int | None:
 
 
 async def supports_expressions(kernel: Kernel) -> bool:
-    """Return whether the kernel runs Python and evaluates expressions. An unknown kernel is probed."""
+    """Return whether the kernel runs Python and evaluates `user_expressions`.
+
+    If the implementation is not known, a test expression is evaluated.
+    """
     if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
         return kernel.info.quirks.supports_expressions
     try:
@@ -131,7 +137,7 @@ async def supports_expressions(kernel: Kernel) -> bool:
 
 
 def query_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
-    """Return the capabilities that queries provide, and what to do instead of missing ones."""
+    """Return the capabilities that queries provide, and hints for the ones that are missing."""
     capabilities = {
         "complete": Capability("complete_request"),
         "lookup": Capability("inspect_request"),

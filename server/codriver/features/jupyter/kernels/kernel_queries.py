@@ -59,7 +59,7 @@ INVALID_MESSAGE: Final = "the kernel cannot parse the code"
 
 
 class KernelQueries:
-    """Sends queries to one connected kernel."""
+    """Sends completion, inspection and syntax queries to one connected kernel."""
 
     def __init__(self, kernel: Kernel, *, op_timeout_s: float) -> None:
         self._kernel = kernel
@@ -68,13 +68,13 @@ class KernelQueries:
         """IPython returns no completions for one of two simultaneous requests, or never answers it."""
 
     async def complete(self, prefix: str) -> Mapping[str, object]:
-        """Return the completions of `prefix` in the user's namespace, in the form that `Complete` reads."""
+        """Return the completions of `prefix` in the user's namespace, as fields for the query `Complete`."""
         async with self._completing:
             reply = await self._request("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return {"completions": read_completions(prefix, reply.content)}
 
     async def inspect(self, symbol: str) -> Mapping[str, object]:
-        """Return the kernel's description of `symbol`, in the form that `Lookup` reads."""
+        """Return the kernel's description of `symbol`, as fields for the query `Lookup`."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._request("inspect_request", content)
         if reply.content.get("found") is not True:
@@ -82,9 +82,9 @@ class KernelQueries:
         return read_symbol(symbol, text_at(reply.mapping_field("data"), "text/plain"))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Return why the kernel cannot parse `code`. None if the code is valid, or the check is not reliable.
+        """Return the syntax error in `code`, or None if there is none or it cannot be determined.
 
-        A busy kernel without a subshell is not queried, because running the code will show the error.
+        If the kernel is busy and has no subshells, the check is skipped. The error appears when the code runs.
         """
         reliability = self._kernel.info.quirks.syntax_check
         is_checked = reliability in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED_CHARACTERS
@@ -101,11 +101,11 @@ class KernelQueries:
         return SyntaxIssue(INVALID_MESSAGE) if status == "invalid" and reliability == "complete" else None
 
     async def can_query(self) -> bool:
-        """Return whether the kernel would answer a query now."""
+        """Return whether the kernel can answer a query without waiting for running code."""
         return not self._kernel.is_busy or await self._kernel.ensure_subshell() is not None
 
     async def wait_until_free(self) -> None:
-        """Wait for a moment until queries are answered.
+        """Wait briefly until the kernel can answer queries.
 
         Raises:
             RefusedError: the kernel remains busy.
@@ -122,7 +122,7 @@ class KernelQueries:
         )
 
     async def _is_free_within(self, timeout_s: float) -> bool:
-        """Return whether queries are answered, now or within a time."""
+        """Wait until the kernel can answer queries. Return False if it cannot within `timeout_s`."""
         if await self.can_query():
             return True
         with anyio.move_on_after(timeout_s):
@@ -136,9 +136,9 @@ class KernelQueries:
 
 
 def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[str, str | None]]:
-    """Return the completions of a `complete_reply` as complete names.
+    """Return the completions in a `complete_reply` as complete names.
 
-    Some kernels return only the part after the last dot.
+    This adds the prefix up to the last dot for kernels that return only the part after it.
     """
     start = content.get("cursor_start")
     unchanged_prefix = prefix[:start] if isinstance(start, int) else ""
@@ -157,11 +157,11 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
 
 
 def read_symbol(symbol: str, text: str) -> Mapping[str, object]:
-    """Parse the description of a symbol in an `inspect_reply`. Empty if there is none."""
+    """Parse the description of a symbol in an `inspect_reply`. Return an empty mapping for an empty description."""
     plain_text = _OVERPRINTED_CHARACTER.sub("", _ANSI_SEQUENCE.sub("", text)).replace("\r\n", "\n").strip()
     if not plain_text or _R_NO_HELP_TEXT.match(plain_text):
         return EMPTY_MAPPING
-    parts = _parts_of(plain_text)
+    parts = _parse_sections(plain_text)
     if not parts:
         return {"name": symbol, "doc": plain_text}
     signature = next((parts[name] for name in ("Signature", "Init signature", "Call signature") if name in parts), "")
@@ -177,8 +177,8 @@ def read_symbol(symbol: str, text: str) -> Mapping[str, object]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _parts_of(text: str) -> dict[str, str]:
-    """Return the parts of a description in IPython's form, by title. Empty for other forms."""
+def _parse_sections(text: str) -> dict[str, str]:
+    """Return the sections of an IPython description by title, or an empty mapping for other kernels."""
     parts: dict[str, list[str]] = {}
     title = ""
     for line in text.split("\n"):

@@ -20,7 +20,7 @@ SyntaxCheck = Literal["complete", "incomplete", "none", "unseen"]
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """How an implementation differs from the protocol."""
+    """The ways in which an implementation of kernels deviates from the protocol."""
 
     interrupt_by: InterruptBy = "message"
     """`message`: by an `interrupt_request` on control. `signal`: by SIGINT to its process group. `none`: not at all."""
@@ -106,5 +106,5 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
 
 
 def find_quirks(implementation: str) -> Quirks:
-    """Return the known quirks of an implementation."""
+    """Return the known quirks of an implementation, or the defaults if it is not known."""
     return QUIRKS_BY_IMPLEMENTATION.get(implementation, Quirks())

@@ -53,7 +53,7 @@ UNASSIGNED_PROBE_INTERVAL_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredKernel:
-    """A kernel that belongs to the workspace and seems to run, as far as known without connecting to it."""
+    """A kernel that belongs to the workspace and appears to be running."""
 
     identity: str
     origin: Origin
@@ -66,7 +66,7 @@ class DiscoveredKernel:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """All kernels of the workspace at one time, and errors about files without a kernel."""
+    """The kernels of the workspace at the time of a search, and errors about files that could not be used."""
 
     kernels: tuple[DiscoveredKernel, ...] = ()
     errors: tuple[tuple[str, str], ...] = ()
@@ -74,9 +74,9 @@ class SearchResult:
 
 
 class KernelSearch:
-    """Finds the kernels of a workspace. Not thread-safe, and blocks while it waits for disks and servers.
+    """Finds the kernels of a workspace. Not thread-safe.
 
-    `clock` returns monotonic seconds.
+    Searches block while they read the disk, query servers and probe ports. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class KernelSearch:
         self._next_probe_at: dict[ConnectionFile, float] = {}
 
     def find(self) -> SearchResult:
-        """Return the current kernels."""
+        """Search for kernels, and return the result."""
         contents, now = self._directory.contents(), self._clock()
         if contents is self._contents and not contents.kernels and now < self._next_query_at:
             return self._result
@@ -121,9 +121,9 @@ class KernelSearch:
             self._alive &= current
         if now >= self._next_query_at:
             self._query_servers(contents.servers, now)
-        self._assign(contents.kernels)
+        self._assign_kernels(contents.kernels)
         self._probe(contents.kernels, now)
-        self._assign(contents.kernels)  # the probes may have found kernels whose working directory is needed
+        self._assign_kernels(contents.kernels)  # the probes may have found kernels whose working directory is needed
         errors = [(str(path), f"the file {path} cannot be used: {reason}") for path, reason in contents.errors]
         errors += list(self._server_errors.items())
         kernels = []
@@ -133,19 +133,19 @@ class KernelSearch:
                 kernels.append(_kernel_with_file(file, notebook))
             elif is_of_workspace and not self._is_young(file):
                 errors.append((str(file.path), _stale_file_message(file, notebook)))
-        kernels += self._without_file({file.kernel_id for file in contents.kernels})
+        kernels += self._kernels_without_file({file.kernel_id for file in contents.kernels})
         return SearchResult(tuple(kernels), tuple(errors))
 
     def may_wait(self) -> bool:
-        """Return whether a search may wait for servers or listeners, not only for the disk."""
+        """Return whether the next search may block on servers or ports, and not only on the disk."""
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def probe_again(self, paths: Iterable[str]) -> None:
-        """Probe kernels again that were given up."""
+        """Probe the kernels with these connection files at the next search, although they were alive before."""
         self._suspects = frozenset(paths)
 
     def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
-        """Request the sessions of the servers, and schedule the next request."""
+        """Query the servers for their sessions, and schedule the next query."""
         relevant = [server for server in servers if server.overlaps(self._workspace) and is_alive(server)]
         sessions: list[NotebookSession] = []
         self._server_errors = {}
@@ -168,7 +168,7 @@ class KernelSearch:
         return time.time_ns() - file.written_ns < MAX_KERNEL_START_S * 10**9
 
     def _probe(self, kernels: Iterable[ConnectionFile], now: float) -> None:
-        """Probe files that are not known to have a listener, if it is time."""
+        """Probe the ports of kernels that are not known to be alive and whose next probe is due."""
         for file in kernels:
             is_sure = file in self._alive and str(file.path) not in self._suspects
             if (
@@ -179,16 +179,20 @@ class KernelSearch:
                 continue
             was_alive = file in self._alive
             (self._alive.add if file.has_listener() else self._alive.discard)(file)
-            self._next_probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
+            self._next_probe_at[file] = now + self._probe_interval_s(file, was_alive=was_alive)
 
-    def _probe_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
-        """Return the interval until the next probe of a file."""
+    def _probe_interval_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
+        """Return the interval in seconds until the next probe of a kernel."""
         if self._is_young(file) and not was_alive:
             return 0.0
         return PROBE_INTERVAL_S if file in self._assignments else UNASSIGNED_PROBE_INTERVAL_S
 
-    def _assign(self, kernels: Iterable[ConnectionFile]) -> None:
-        """Determine which kernels belong to the workspace. Working directories are only determined once."""
+    def _assign_kernels(self, kernels: Iterable[ConnectionFile]) -> None:
+        """Determine which kernels belong to the workspace.
+
+        A kernel belongs to it if its notebook is in the workspace, or if it has no notebook and its working directory
+        is.
+        """
         sessions_by_kernel = {session.kernel_id: session for session in self._sessions}
         unassigned = []
         for file in kernels:
@@ -207,8 +211,8 @@ class KernelSearch:
                 directory = directories.get(file.path)
                 self._assignments[file] = (directory is not None and self._is_within(directory), None)
 
-    def _without_file(self, known_ids: set[str]) -> list[DiscoveredKernel]:
-        """Return the workspace's kernels that only a server lists, because their file cannot be read."""
+    def _kernels_without_file(self, known_ids: set[str]) -> list[DiscoveredKernel]:
+        """Return the kernels of the workspace that are listed by a server and have no readable connection file."""
         sessions = {
             session.kernel_id: session
             for session in self._sessions
@@ -224,7 +228,7 @@ class KernelSearch:
 
 
 def _notebook_path(path: str) -> str | None:
-    """Return the path if it is a notebook's. A console has only a name on its server."""
+    """Return the path if it is that of a notebook. A server lists consoles under a name without a suffix."""
     return path if session_key_for_notebook(path) else None
 
 

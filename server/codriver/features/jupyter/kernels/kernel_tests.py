@@ -44,7 +44,7 @@ STOPPED_RUN: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST_NAM
 
 
 class KernelTestRunner:
-    """Runs the tests of one connected Python kernel. `interrupt` interrupts the kernel."""
+    """Runs tests in one connected Python kernel. `interrupt` is called to interrupt the kernel."""
 
     __test__ = False  # pytest would collect the class as a test
 
@@ -61,17 +61,17 @@ class KernelTestRunner:
         self.end = self._evaluations.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run tests as an evaluation."""
+        """Start a test run as an evaluation."""
         self._kernel.check_open()
         self._evaluations.start(request, on_end)
 
     def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a running test run, or None."""
+        """Return the results so far of a running test run, or None if the evaluation runs no tests."""
         test_run = next((run.progress.run for run in self._running if run.evaluation == evaluation), None)
         return self._mark_user_frames(test_run) if test_run is not None else None
 
     async def interrupt(self) -> Interruption:
-        """Interrupt the oldest test run, or withdraw it if it still waits for its turn."""
+        """Interrupt the oldest test run, or withdraw it if it is still waiting for the shell."""
         if not self._running:
             return Interruption("idle")
         run = self._running[0]
@@ -107,14 +107,14 @@ class KernelTestRunner:
                 self._listener(evaluation, Reported(extra.report, report))
 
     def _mark_user_frames(self, run: TestRun) -> TestRun:
-        """Mark frames in files of the workspace as the user's."""
+        """Mark the stack frames in files of the workspace as the user's."""
         workspace = self._python.workspace
         results = [replace(result, frames=mark_user_frames(result.frames, workspace)) for result in run.results]
         return replace(run, results=tuple(results))
 
 
 class _RunningTests:
-    """A test run that has not ended."""
+    """The state of a test run that has not ended."""
 
     def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
         self.printed: list[str] = []
@@ -127,7 +127,7 @@ class _RunningTests:
         self._kernel = kernel
 
     async def send(self, expression: str) -> Mapping[str, object]:
-        """Send the expression, wait until it is evaluated, and return its result."""
+        """Evaluate an expression in the kernel and return its result."""
         execution = Execution(self._on_event, self._kernel.info.quirks)
         exchange = self._kernel.post("shell", EXECUTE_TYPE, silent_request(expression), Exchange(execution.receive))
         try:
@@ -149,7 +149,7 @@ class _RunningTests:
 
 
 def new_process_expression(selection: TestSelection) -> str:
-    """Return the expression that runs the tests in a new process with the kernel's Python."""
+    """Return the expression that runs the tests in a new process of the kernel's interpreter."""
     return WORKER_PYTHON.program_code(
         "test",
         ns=selection.namespace or "",
@@ -162,7 +162,7 @@ def new_process_expression(selection: TestSelection) -> str:
 
 
 def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
-    """Return the test run that the kernel's answer describes.
+    """Parse the kernel's reply to a test run.
 
     Raises:
         RefusedError: the module or file does not exist.

@@ -38,12 +38,12 @@ _PLACEHOLDER: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
 
 
 class KernelSpecError(CodriverError):
-    """Raised if a kernelspec cannot be used. The message is a clause that continues after a colon."""
+    """Raised when a kernelspec cannot be used. The message is a clause that can follow a colon."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """A kernelspec. `argv` and `env` are those of its file, with placeholders."""
+    """A kernelspec. Placeholders in `argv` and `env` are not yet replaced."""
 
     name: str
     directory: Path
@@ -53,7 +53,7 @@ class KernelSpec:
 
 
 def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the directories that may contain kernelspecs, starting with the one in the interpreter's environment."""
+    """Return the directories to search for kernelspecs, starting with that of the interpreter's environment."""
     listed = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     environment_data = Path(python).parent.parent / "share" / "jupyter"
     directories = (
@@ -67,7 +67,7 @@ def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, .
 
 
 def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
-    """Return the names of all kernelspecs in alphabetical order."""
+    """Return the names of all kernelspecs in these directories, sorted alphabetically."""
     names: set[str] = set()
     for directory in directories:
         try:
@@ -78,7 +78,7 @@ def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
 
 
 def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
-    """Return the first kernelspec with this name.
+    """Return the kernelspec with this name from the first directory that has one.
 
     Raises:
         KernelSpecError: the kernelspec does not exist or cannot be read.
@@ -112,7 +112,9 @@ def _parse_kernelspec(name: str, path: Path, data: bytes) -> KernelSpec:
 def kernel_command(
     spec: KernelSpec, connection_file: Path, *, python: str, environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the command of a kernel and the environment variables that it adds. `python` is the project's interpreter.
+    """Return the command that starts a kernel, and the environment variables to add.
+
+    `python` is the project's interpreter.
 
     Raises:
         KernelSpecError: the kernel's program does not exist.

@@ -31,7 +31,10 @@ STATUS_SEARCH_BYTES: Final = 1024
 
 
 class LostMessageCounter:
-    """Counts the lost messages of one connection to a kernel."""
+    """Counts the messages that were lost on one connection to a kernel.
+
+    Message ids contain consecutive numbers, so missing numbers indicate lost messages.
+    """
 
     def __init__(self) -> None:
         self.lost = 0
@@ -39,7 +42,7 @@ class LostMessageCounter:
         self._series_by_prefix: Recent[str, _Series] = Recent(MAX_SERIES)
 
     def add(self, message: ReceivedMessage) -> None:
-        """Count a signed message of any socket."""
+        """Process a signed message received on any socket."""
         prefix, _, number = text_at(message.header, "msg_id").rpartition("_")
         if not prefix or not number.isdecimal() or len(number) > MAX_NUMBER_DIGITS:
             return
@@ -57,7 +60,7 @@ class LostMessageCounter:
 
 @dataclass(slots=True)
 class _Series:
-    """The messages of one series since the kernel was last idle."""
+    """The messages whose ids share a prefix, received since the kernel was last idle."""
 
     last_counted: int
     newest: int = 0

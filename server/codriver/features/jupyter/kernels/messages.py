@@ -32,7 +32,7 @@ OMITTED_TYPE: Final = "codriver/left-out"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message from a kernel. Its parent is the request that caused it, by Codriver or another client."""
+    """A message from a kernel. Its parent is the request of a client that caused it."""
 
     socket: Socket
     type: str
@@ -54,21 +54,21 @@ class Message:
     """Why the content could not be read, or empty."""
 
     def text(self, key: str) -> str:
-        """Return the string under `key` of the content, or an empty string."""
+        """Return the string at `key` in the content, or an empty string."""
         return text_at(self.content, key)
 
     def mapping_field(self, key: str) -> Mapping[str, object]:
-        """Return the object under `key` of the content, or an empty mapping."""
+        """Return the object at `key` in the content, or an empty mapping."""
         return mapping_at(self.content, key)
 
     @property
     def state(self) -> str:
-        """Return the execution state: `busy`, `idle`, `starting`, `restarting` or `dead`. Empty for other messages."""
+        """Return the execution state in a status message, such as `busy` or `idle`, or an empty string."""
         return self.text("execution_state") if self.type == "status" else ""
 
 
 def parse_message(socket: Socket, parts: Mapping[str, object]) -> Message:
-    """Return the message in an object with its parts, such as a frame of a server. Missing parts are empty."""
+    """Create a message from its parts, such as the header and the content. Missing parts are empty."""
     header, parent = mapping_at(parts, "header"), mapping_at(parts, "parent_header")
     return Message(
         socket=socket,
@@ -85,7 +85,7 @@ def parse_message(socket: Socket, parts: Mapping[str, object]) -> Message:
 
 
 def new_header(msg_type: str, session: str, subshell: str | None = None) -> dict[str, object]:
-    """Return the header of a new message, with a new message id."""
+    """Return the header of a new message, with a random message id."""
     header: dict[str, object] = {
         "msg_id": uuid4().hex, "msg_type": msg_type, "username": "codriver", "session": session,
         "date": datetime.now(UTC).isoformat(), "version": PROTOCOL_VERSION,

@@ -47,12 +47,15 @@ _TOKEN_PATTERN: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class KernelNameError(ValueError):
-    """Raised if a text names no kernel. The message explains why without the text, which may contain a token."""
+    """Raised when a text does not name a kernel.
+
+    The message does not contain the text, because the text may contain a token.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """Where a server's token is stored. Without a file or variable, the server needs no token."""
+    """The file or environment variable that contains a server's token. Has neither if the server needs no token."""
 
     file: str | None = None
     variable: str | None = None
@@ -65,12 +68,12 @@ class TokenSource:
 
     @property
     def name(self) -> str:
-        """Return the name that replaces the token in redacted text."""
+        """Return the placeholder for the token in redacted text."""
         return self.variable or "KERNEL_TOKEN"
 
     @property
     def hint(self) -> str:
-        """Return what to do if the token is missing or wrong."""
+        """Return a hint for a token that is missing or wrong."""
         if self.file or self.variable:
             return f"the token is read from {self} for each attempt: put the server's token there"
         return (
@@ -79,14 +82,14 @@ class TokenSource:
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """Return the token, or None without a file or variable. Blocks.
+        """Read the token. Return None if there is no file or variable. Blocks.
 
         Raises:
-            RefusedError: it does not exist, other users may read it, or it is not a token.
+            RefusedError: the file or variable is missing, is readable by other users, or contains no token.
         """
         if self.file:
             try:
-                token = _token_in(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
+                token = _parse_token(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
             except FileNotFoundError:
                 raise self._refusal("the file does not exist") from None
             except OSError as error:
@@ -104,14 +107,17 @@ class TokenSource:
         return token
 
     def _refusal(self, cause: str) -> RefusedError:
-        """Return the refusal of a token that cannot be read."""
+        """Return the error for a token that cannot be read."""
         message = f"the token of the Jupyter Server cannot be read from {self}: {cause}"
         return refused("repl-unreachable", message, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelUrl:
-    """A kernel of a Jupyter Server: by its id, by its open notebook, or to be started from a kernelspec."""
+    """The URL of a kernel on a Jupyter Server.
+
+    The kernel is identified by its id or by an open notebook, or is started from a kernelspec.
+    """
 
     base: str
     """The base URL of the server, without a slash at the end."""
@@ -131,26 +137,26 @@ class KernelUrl:
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL for this kernel."""
+        """Return the REPL address of the kernel."""
         return f"jupyter+{self}"
 
     @property
     def key(self) -> str:
-        """Return a session key, after the notebook or the kernelspec."""
+        """Return a session key for the kernel, derived from the name of its notebook or kernelspec."""
         return (session_key_for_notebook(self.notebook) if self.notebook else None) or session_key_for_kernelspec(
             self.spec or ""
         )
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether others could read the messages: plain HTTP to another machine."""
+        """Return whether messages are sent to another machine over plain HTTP."""
         parts = urlsplit(self.base)
         return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedKernel:
-    """A kernel that the user named, with everything that is needed to reach it."""
+    """A kernel that the user configured, with what is needed to connect to it."""
 
     location: KernelUrl | Path
     """The URL or the path of a connection file."""
@@ -162,8 +168,8 @@ class NamedKernel:
     """Whether unencrypted connections to the server are allowed."""
 
 
-def _token_in(text: str, file: str) -> str:
-    """Return the token in a file: all of its text, or the value of `token` in a server's `jpserver-*.json`.
+def _parse_token(text: str, file: str) -> str:
+    """Return the token in a text file, or in the field `token` of a JSON file that a Jupyter Server wrote.
 
     Raises:
         ValueError: the file is not JSON.
@@ -176,14 +182,14 @@ def _token_in(text: str, file: str) -> str:
 
 
 def split_key(text: str) -> tuple[str | None, str]:
-    """Split `[KEY=]FILE|URL` into the key, if any, and the rest."""
+    """Split `[KEY=]FILE|URL` into the key, or None, and the rest."""
     match = _KEY_AND_LOCATION.fullmatch(text)
     assert match is not None  # noqa: S101  # the pattern matches every text
     return match[1], match[2]
 
 
 def parse_location(text: str) -> KernelUrl | Path:
-    """Parse the text that names a kernel.
+    """Parse the path of a connection file or the URL of a kernel.
 
     Raises:
         KernelNameError: it names no kernel.

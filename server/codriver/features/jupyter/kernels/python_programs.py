@@ -39,7 +39,7 @@ _IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]
 
 
 def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
-    """Parse the JSON that an expression printed. None if it is Python's `None`.
+    """Parse the JSON that an expression printed. Return None if its value was `None`.
 
     Raises:
         EvaluationFailedError: the expression failed, or printed something else.
@@ -60,7 +60,10 @@ def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
 
 
 def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the modules that code used and whose files were edited since, from the results of its expressions."""
+    """Return the names of outdated modules from the values of `user_expressions`.
+
+    A module is outdated if its file was edited after it was loaded.
+    """
     modules: object = ()
     with suppress(EvaluationFailedError):
         printed = parse_printed_json(EDITED_EXPRESSION, mapping_at(answer, EDITED_EXPRESSION))
@@ -69,7 +72,7 @@ def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def answer_data(query: str, answer: object) -> object:
-    """Return the data of an answer.
+    """Return the field `data` of an answer.
 
     Raises:
         EvaluationFailedError: the answer is a failure.
@@ -82,7 +85,7 @@ def answer_data(query: str, answer: object) -> object:
 
 @cache
 def _module_sources() -> tuple[tuple[str, str], ...]:
-    """Return the names and sources of the modules to load, each after the modules that it needs."""
+    """Return the names and sources of the modules to load. Each module follows the modules that it imports."""
     needs: dict[str, set[str]] = {}
     sources: dict[str, str] = {}
     features = {
@@ -110,14 +113,20 @@ def _loader_source() -> str:
 
 @cache
 def package_name() -> str:
-    """Return the name of the private package. It depends on the sources, because kernels outlive servers."""
+    """Return the name of the private package that contains the modules.
+
+    The name depends on the sources, because kernels keep running when Codriver is upgraded.
+    """
     digest = blake2b(json.dumps([_loader_source(), *_module_sources()]).encode(), digest_size=4).hexdigest()
     return f"_codriver_{digest}"
 
 
 @cache
 def _load_expression() -> str:
-    """Return the expression that loads the modules and returns `answers`, whatever names the user has redefined."""
+    """Return the expression that loads the modules. Its value is the module `answers`.
+
+    The expression does not depend on any name that the user may have redefined.
+    """
     packed = base64.b85encode(zlib.compress(json.dumps(_module_sources()).encode(), 9)).decode()
     return (
         "[space['install'](" + repr(package_name()) + ", " + repr(WORKER_DIRECTORY) + ", texts)"
@@ -129,7 +138,7 @@ def _load_expression() -> str:
 
 
 def install_expression() -> str:
-    """Return the expression that loads the modules if they are missing. Its value is `None`."""
+    """Return the expression that loads the modules if necessary. Its value is `None`."""
     return f"None if {_answers_expression()} else {_load_expression()} and None"
 
 
@@ -138,7 +147,10 @@ def _answers_expression() -> str:
 
 
 def call_expression(function: str, /, **fields: object) -> str:
-    """Return the expression that calls a function of the modules. It prints JSON, or `None` if they are not loaded."""
+    """Return the expression that calls a function of the loaded modules.
+
+    The function prints its result as JSON. If the modules are not loaded, the value of the expression is `None`.
+    """
     keyword_arguments = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
     # An exception would become the user's last error.
     call_arguments = ", ".join(filter(None, [repr(function), keyword_arguments]))
@@ -146,7 +158,7 @@ def call_expression(function: str, /, **fields: object) -> str:
 
 
 def loading_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:
-    """Return code that loads a file, in a kernel with the modules."""
+    """Return the code that loads a file, for a kernel in which the modules are loaded."""
     has_options = lines is not None or undo_id or how
     arguments = [
         path,
@@ -157,10 +169,10 @@ def loading_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: s
 
 
 def frame_evaluation_code(code: str, frame: int) -> str:
-    """Return code that evaluates code in a frame, in a kernel with the modules."""
+    """Return the code that evaluates `code` in a stack frame, for a kernel in which the modules are loaded."""
     return f"__import__('sys').modules[{package_name()!r}].answers.frame({_literal(code)}, {frame})"
 
 
 def _literal(value: object) -> str:
-    """Return a value as a Python literal in ASCII."""
+    """Return an ASCII-only Python literal for a value."""
     return ascii(value)

@@ -52,7 +52,7 @@ MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
 
 
 class EvaluateExpression(Protocol):
-    """A function that evaluates an expression in a kernel."""
+    """A function that evaluates an expression in a kernel and returns the result."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
         """Return the result as the kernel sent it."""
@@ -60,7 +60,7 @@ class EvaluateExpression(Protocol):
 
 
 class PythonQueries:
-    """Sends queries to one connected Python kernel."""
+    """Queries one connected Python kernel by calling modules of the embedded worker in it."""
 
     def __init__(self, kernel: Kernel, queries: KernelQueries, *, op_timeout_s: float, workspace: Path | None) -> None:
         self._kernel = kernel
@@ -71,7 +71,7 @@ class PythonQueries:
         self._loading = anyio.Lock()
 
     async def load_modules(self) -> None:
-        """Load the modules into the kernel, if they are not loaded.
+        """Load the modules into the kernel if necessary.
 
         Raises:
             RefusedError: the kernel is busy.
@@ -83,7 +83,7 @@ class PythonQueries:
                 await self._send_modules(evaluate_expression)
 
     async def load_modules_in_turn(self) -> None:
-        """Load the modules in the caller's turn, if they are not loaded.
+        """Load the modules into the kernel if necessary. The caller must have reserved the main shell.
 
         Raises:
             EvaluationFailedError: the kernel cannot load them.
@@ -92,9 +92,10 @@ class PythonQueries:
             await self._send_modules(evaluate_in_turn)
 
     async def simple_locals(self, cell: int) -> tuple[str, ...]:
-        """Return simple local variables where a cell failed, in the caller's turn. Empty if that takes too long.
+        """Return a few local variables with simple values from the frame in which a cell failed.
 
-        Code of other clients may run in between and keep the kernel busy.
+        Return an empty tuple if another client's code is running or the query takes too long. The caller must have
+        reserved the main shell.
         """
         if self._kernel.foreign_request_id is not None:
             return ()
@@ -110,16 +111,16 @@ class PythonQueries:
         return tuple(variable for variable in variables if isinstance(variable, str))
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """Return the expression to send with code, which returns the edited modules that the code used.
+        """Return the expression that finds outdated modules, to be sent together with `code`.
 
-        Empty if Codriver's modules are not loaded.
+        Return an empty mapping if the modules are not loaded. See `Programs.edited_modules_expressions`.
         """
         if not self._is_loaded or len(code) > MAX_CHECKED_CHARACTERS:
             return {}
         return {EDITED_EXPRESSION: call_expression("edited", code=code)}
 
     async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of an evaluation in the kernel, in the caller's turn.
+        """Start an extra of an evaluation, such as a trace. The caller must have reserved the main shell.
 
         Raises:
             EvaluationFailedError: the kernel cannot start it.
@@ -130,14 +131,17 @@ class PythonQueries:
         parse_printed_json(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
 
     async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, in the caller's turn. Return its report as JSON, or None."""
+        """End an extra, and return its report as JSON, or None if it has no report.
+
+        The caller must have reserved the main shell.
+        """
         code = call_expression(extra.end)
         reply = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
         answer = answer_data(extra.end, parse_printed_json(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
-        """Return the expression that evaluates code for a test run, in the project's directory if that exists."""
+        """Return the expression that runs code of a test run in the project's directory, if that exists."""
         return call_expression("test", code=code, directory=str(self.workspace or ""))
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
@@ -146,10 +150,10 @@ class PythonQueries:
         self._is_loaded = True
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
-        """Return the kernel's answer to a query.
+        """Return the fields of the kernel's answer to a query.
 
-        IPython only completes what is not a dotted name, because its completions take seconds the first time, and fail
-        if a person's notebook requests some at the same time.
+        Only prefixes that are not dotted names are completed by IPython, because its first completion may take seconds,
+        and concurrent completions of a notebook may make it fail.
         """
         is_main = query.namespace in MAIN_NAMESPACES
         if isinstance(query, Complete) and is_main and not _DOTTED_NAME.fullmatch(query.prefix):
@@ -159,7 +163,9 @@ class PythonQueries:
         return mapping_or_empty(await self._call_modules(query.name, **query.request_fields(query.namespace or "")))
 
     async def call_op(self, op: str, fields: Mapping[str, str], on_text: Callable[[str], object]) -> str:
-        """Call an op of a feature, and return its answer. The texts that it sends afterwards are passed to `on_text`.
+        """Call an operation that a feature adds, and return its answer.
+
+        Texts that threads of the operation send are passed to `on_text`, even after it has returned.
 
         Raises:
             RefusedError: the kernel is busy.
@@ -173,7 +179,7 @@ class PythonQueries:
         return str(answer_data(op, parse_printed_json(op, value)))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Return why and where IPython cannot parse `code`. None if the code is valid or was not checked."""
+        """Return the syntax error in `code`, or None if there is none or the check was skipped."""
         if is_plain_python(code):
             return None  # the check would delay the evaluation
         if await self._queries.check_syntax(code) is None:
@@ -191,7 +197,7 @@ class PythonQueries:
         )
 
     async def stacks(self) -> ThreadDump | None:
-        """Return the stacks of the kernel's threads that run user code, or None if it is busy or fails."""
+        """Return the stacks of the threads that run user code, or None if the kernel is busy or the query fails."""
         try:
             if not await self._queries.can_query():
                 return None
@@ -210,7 +216,7 @@ class PythonQueries:
         return {"trace": replace(trace, frames=mark_user_frames(trace.frames, self.workspace), chain=chain)}
 
     async def _call_modules(self, query: str, **fields: object) -> object:
-        """Return the answer to a query by the modules, after loading them if necessary.
+        """Return the modules' answer to a query. Load the modules first if necessary.
 
         Raises:
             RefusedError: the kernel is busy.
@@ -224,7 +230,7 @@ class PythonQueries:
 
 
 def is_plain_python(code: str) -> bool:
-    """Return whether code is Python without IPython's magics. Code that is too long to be checked counts as plain."""
+    """Return whether code is plain Python, without IPython's magics. Code that is too long to check counts as plain."""
     if len(code) > MAX_CHECKED_CHARACTERS:
         return True
     try:

@@ -44,7 +44,7 @@ SERVER_NOT_RUNNING_STATUSES: Final = (424, 503)
 
 
 class ServerAnswerError(RefusedError):
-    """Raised if a Jupyter Server refuses a request. `status` is the HTTP status."""
+    """Raised when a Jupyter Server refuses a request. `status` is the HTTP status code."""
 
     reason = "repl-unreachable"
 
@@ -54,18 +54,18 @@ class ServerAnswerError(RefusedError):
 
 
 class TokenRefusedError(ServerAnswerError):
-    """Raised if the server requires a token, or another one."""
+    """Raised when a server requires a token, or rejects the one that was sent."""
 
 
 class KernelNotFoundError(ServerAnswerError):
-    """Raised if the server has no such kernel."""
+    """Raised when a server has no kernel with the requested id."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
-    """A kernel in the list of a server.
+    """A kernel as listed by a server.
 
-    `state` is not reliable, because it remains `starting` until the first client connects.
+    `state` is not reliable. It remains `starting` until the first client connects.
     """
 
     id: str
@@ -76,18 +76,20 @@ class KernelModel:
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """A notebook or console that is open on a server: its path on the server, and its kernel."""
+    """A notebook or console that is open on a server, with its kernel.
+
+    `path` is relative to the server's root directory.
+    """
 
     path: str
     kernel: KernelModel
 
 
 class ServerApi:
-    """The requests to one server.
+    """A client for the REST API of one Jupyter Server.
 
-    In addition to the documented exceptions, each method raises `ReplUnreachableError` if the server does not respond
-    in time, `TokenRefusedError`, a plain `RefusedError` if the token cannot be read, and `ServerAnswerError` for other
-    refusals.
+    In addition to the documented exceptions, all requests may raise `ReplUnreachableError` if the server does not
+    respond in time, `TokenRefusedError`, `RefusedError` if the token cannot be read, or another `ServerAnswerError`.
     """
 
     def __init__(
@@ -109,18 +111,18 @@ class ServerApi:
         self._tls: ssl.SSLContext | None = None
 
     async def kernels(self) -> tuple[KernelModel, ...]:
-        """Return the running kernels. A Kernel Gateway only lists them if it is configured to."""
+        """Return the running kernels. A Kernel Gateway only lists them if its configuration allows it."""
         return tuple(map(_parse_kernel, mappings_or_empty(await self._request("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
-        """Return the open notebooks and consoles. A Kernel Gateway has none."""
+        """Return the open notebooks and consoles. The result is always empty for a Kernel Gateway."""
         rows = mappings_or_empty(await self._request("GET", "/api/sessions"))
         return tuple(
             ServerSession(str(row.get("path", "")), _parse_kernel(mapping_or_empty(row.get("kernel")))) for row in rows
         )
 
     async def kernel(self, kernel: str) -> KernelModel:
-        """Return one kernel.
+        """Return the kernel with this id.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
@@ -128,9 +130,9 @@ class ServerApi:
         return _parse_kernel(mapping_or_empty(await self._request("GET", _kernel_path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
-        """Start a kernel from a kernelspec and return it. An empty `spec` is the server's default.
+        """Start a kernel and return it. An empty `spec` selects the server's default kernelspec.
 
-        A gateway only accepts variables in `env` that start with `KERNEL_`, and a Jupyter Server accepts none.
+        `env` is only used by a Kernel Gateway, which accepts variables that start with `KERNEL_`.
         """
         body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
         return _parse_kernel(
@@ -138,7 +140,7 @@ class ServerApi:
         )
 
     async def interrupt(self, kernel: str) -> None:
-        """Interrupt the code that a kernel is running.
+        """Interrupt the code that a kernel runs.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
@@ -146,7 +148,7 @@ class ServerApi:
         await self._request("POST", f"{_kernel_path(kernel)}/interrupt", {})
 
     async def restart(self, kernel: str) -> None:
-        """Restart the process of a kernel, which keeps its id.
+        """Restart the process of a kernel. The kernel's id does not change.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
@@ -159,25 +161,25 @@ class ServerApi:
             raise
 
     async def delete(self, kernel: str) -> None:
-        """Shut down a kernel. It is not an error if it does not exist."""
+        """Shut down a kernel, if it exists."""
         with suppress(KernelNotFoundError):
             await self._request("DELETE", _kernel_path(kernel))
 
     def headers(self) -> dict[str, str]:
-        """Return the header with the token. Blocks."""
+        """Return the request headers, which contain the token if there is one. Blocks while the token is read."""
         token = self._token.read(self._environ)
         if token and self._add_secret is not None:
             self._add_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return a context that verifies certificates with the system's trust store. None for a server without TLS."""
+        """Return a TLS context that uses the system's trust store, or None if the server's URL is not HTTPS."""
         if self._tls is None and self.base.startswith("https:"):
             self._tls = ssl.create_default_context()
         return self._tls
 
     def error_from_status(self, status: int, detail: str, path: str) -> ServerAnswerError:
-        """Return the error for a response that is not successful."""
+        """Return the error for an unsuccessful response."""
         detail = f" ({escape_to_one_line(detail[:MAX_EXCERPT_CHARACTERS])})" if detail else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
@@ -238,7 +240,7 @@ class ServerApi:
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe why a server was not reached."""
+    """Return a description of the reason why a server could not be reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -262,7 +264,7 @@ def _kernel_path(kernel: str) -> str:
 
 
 def _error_message(response: bytes) -> str:
-    """Return the `message` or `reason` in the JSON of a refusal."""
+    """Return the `message` or `reason` in the JSON of an unsuccessful response."""
     try:
         data = json.loads(response)
     except (ValueError, RecursionError):

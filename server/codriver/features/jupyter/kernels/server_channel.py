@@ -63,7 +63,7 @@ EXECUTE_TYPE: Final = "execute_request"
 
 @dataclass(slots=True)
 class _SentCode:
-    """Code that was sent and has no reply yet."""
+    """The state of code that was sent and has no reply yet."""
 
     has_started: bool = False
     """Whether a message about the code was received."""
@@ -73,11 +73,11 @@ class _SentCode:
 async def open_server_channel(
     api: ServerApi, kernel: str, on_message: OnMessage, *, first_message_s: float = FIRST_MESSAGE_TIMEOUT_S
 ) -> AsyncIterator[Channel]:
-    """Open a channel to a kernel of a server, and wait for its first message. See `channel.Carrier`.
+    """Open a channel to a kernel of a server, and wait for the kernel's first message.
 
     Raises:
-        ReplUnreachableError: nothing answers there.
-        ServerAnswerError: the server refuses, or has no such kernel.
+        ReplUnreachableError: nothing listens at the server's URL.
+        ServerAnswerError: the server refuses the request, or has no kernel with this id.
         NotAReplError: the listener is not a Jupyter Server, or the kernel does not answer.
         PackageMissingError: `websockets` is not installed.
     """
@@ -94,7 +94,7 @@ async def open_server_channel(
 
 
 class ServerChannel(Channel):
-    """A channel to a kernel of a Jupyter Server, opened by `open_server_channel`."""
+    """A channel to a kernel through a Jupyter Server. Use `open_server_channel` to create one."""
 
     def __init__(self, api: ServerApi, kernel: str, on_message: OnMessage) -> None:
         self._api = api
@@ -121,7 +121,7 @@ class ServerChannel(Channel):
 
     @property
     def session(self) -> str:
-        """Return the session id, by which the server recognizes the channel after a reconnection."""
+        """Return the session id, which identifies this channel to the server when it reconnects."""
         return self._session
 
     @property
@@ -131,12 +131,12 @@ class ServerChannel(Channel):
 
     @property
     def can_interrupt(self) -> bool:
-        """Return whether the server can interrupt the kernel. It always can."""
+        """Return True, because every server can interrupt its kernels."""
         return True
 
     @property
     def can_restart(self) -> bool:
-        """Return whether the server can restart the kernel. It always can."""
+        """Return True, because every server can restart its kernels."""
         return True
 
     def post(
@@ -148,7 +148,10 @@ class ServerChannel(Channel):
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Queue a message for sending, and return its id. It waits while the connection is lost. See `Channel.post`."""
+        """Queue a message for sending, and return its message id.
+
+        While the connection is lost, the message stays in the queue.
+        """
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
         frame = self._create_frame(socket, msg_type, content, metadata or {}, subshell)
@@ -157,7 +160,7 @@ class ServerChannel(Channel):
         return cast("str", frame.header["msg_id"])
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is closed and return the cause."""
+        """Wait until the channel is closed, and return the cause."""
         await self._closed.wait()
         return self._cause or "the connection was closed"
 
@@ -168,21 +171,21 @@ class ServerChannel(Channel):
         )
 
     async def interrupt(self) -> bool:
-        """Let the server interrupt the kernel, in the way of its kernelspec."""
+        """Request the server to interrupt the kernel, in the way that the kernelspec specifies."""
         await self._api.interrupt(self._kernel)
         return True
 
     async def restart(self) -> None:
-        """Let the server restart the kernel. The kernel's messages about that end the connection."""
+        """Request the server to restart the kernel. The connection ends when the kernel announces the restart."""
         await self._api.restart(self._kernel)
 
     def end(self, cause: str) -> None:
-        """Close the channel. Queued messages are discarded."""
+        """Close the channel and discard queued messages."""
         self._cause = self._cause or cause
         self._closed.set()
 
     async def wait_for_message(self, within_s: float) -> None:
-        """Wait for any message of the kernel, sending it requests until then.
+        """Wait for any message from the kernel. Send requests to the kernel repeatedly in the meantime.
 
         Raises:
             NotAReplError: the kernel does not answer, or the connection was closed.
@@ -196,7 +199,7 @@ class ServerChannel(Channel):
             raise NotAReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
 
     async def run(self, socket: ServerWebSocket) -> None:
-        """Read and write until the channel is closed, and reconnect after each loss."""
+        """Send and receive messages until the channel is closed, and reconnect whenever the connection is lost."""
         current_socket: ServerWebSocket | None = socket
         while current_socket is not None and self._cause is None:
             try:
@@ -209,7 +212,7 @@ class ServerChannel(Channel):
             current_socket = await self._reconnect(loss)
 
     async def _run_socket(self, socket: ServerWebSocket) -> SocketLostError:
-        """Read and write over one WebSocket until it is lost, and return the cause.
+        """Send and receive messages over one WebSocket until it is lost. Return the cause.
 
         Raises:
             FrameError: the received data are not a message.
@@ -238,7 +241,7 @@ class ServerChannel(Channel):
                     await self._has_outgoing.wait()
 
     async def _reconnect(self, loss: SocketLostError) -> ServerWebSocket | None:
-        """Return a new WebSocket for the same session, or None if that was given up or the kernel is gone."""
+        """Open a new WebSocket for the same session. Return None if the kernel is gone or all attempts failed."""
         lost_at, delay_s = anyio.current_time(), FIRST_RECONNECT_DELAY_S
         self._probe, self._uncertain = "", self._unanswered.copy()
         while self._cause is None:
@@ -261,13 +264,13 @@ class ServerChannel(Channel):
         return None
 
     async def _has_other_clients(self) -> bool:
-        """Return whether another client is connected to the kernel, so that the server stored nothing."""
+        """Return whether other clients are connected to the kernel, in which case the server stored no messages."""
         with suppress(RefusedError):
             return (await self._api.kernel(self._kernel)).connections > 1
         return False
 
     def _print_gap(self) -> None:
-        """Print in the output of running code that some of it may be missing."""
+        """Print a note in the output of running code, because some of the output may be missing."""
         text = f"[{self._loss}: output that the code printed in the meantime may be missing here]\n"
         for message_id in self._uncertain:
             message = Message("iopub", "stream", content={"name": "stderr", "text": text})
@@ -276,7 +279,7 @@ class ServerChannel(Channel):
             )
 
     async def poll(self) -> None:
-        """Check whether the kernel still exists, because its WebSocket remains open when it is deleted."""
+        """Check regularly whether the kernel still exists. When a kernel is deleted, its WebSocket stays open."""
         while self._cause is None:
             self._poll_now = anyio.Event()
             with anyio.move_on_after(POLL_INTERVAL_S):
@@ -295,7 +298,7 @@ class ServerChannel(Channel):
         message = replace(parse_message(frame.channel, _parts(frame)), read_error=frame.read_error)
         self._received.set()
         if message.session == self._session:
-            message = _as_server_message(message)
+            message = _convert_server_message(message)
         if code := self._unanswered.get(message.parent_id):
             code.has_started = True
             if message.socket == "shell":
@@ -309,7 +312,10 @@ class ServerChannel(Channel):
         self._on_message(message)
 
     def _check_unanswered(self) -> None:
-        """Close the channel if code sent before a lost connection has no reply, although a later request has one."""
+        """Close the channel if code that was sent before a lost connection will never be answered.
+
+        A reply to a later request shows that the kernel has finished with the code.
+        """
         self._probe = ""
         unanswered = [code for message_id, code in self._uncertain.items() if message_id in self._unanswered]
         if not unanswered:
@@ -324,7 +330,7 @@ class ServerChannel(Channel):
         self.end(f"{self._loss}; {outcome}. The kernel is idle, and its definitions still exist")
 
     def _post_probe(self, socket: Socket) -> str:
-        """Request the kernel's info before all queued messages, and return the request's id."""
+        """Put a request for the kernel's info at the front of the queue, and return its message id."""
         frame = self._create_frame(socket, "kernel_info_request", {}, {}, None)
         self._internal_ids.add(frame.header["msg_id"])
         self._outgoing.appendleft(frame)
@@ -349,8 +355,11 @@ def _parts(frame: Frame) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _as_server_message(message: Message) -> Message:
-    """Return a message that the server created for this session: without a session id, and with a shortened text."""
+def _convert_server_message(message: Message) -> Message:
+    """Convert a message that the server itself created.
+
+    Remove the session id, and shorten the server's text about omitted output.
+    """
     message_text = message.text("text")
     if message.type != "stream" or not message_text.startswith(RATE_LIMIT_PREFIXES):
         return replace(message, session="")

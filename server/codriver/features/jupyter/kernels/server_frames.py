@@ -55,7 +55,7 @@ EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FrameError(PeerError):
-    """Raised if a frame from a Jupyter Server is invalid. `cause` explains why."""
+    """Raised when a frame from a Jupyter Server is invalid. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"the Jupyter Server sent an invalid frame: {cause}")
@@ -64,7 +64,7 @@ class FrameError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message, with the name of the channel that carries it. The parts are JSON objects."""
+    """A message and the name of the channel on which it is sent."""
 
     channel: str
     header: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """Encode a message as a frame of the subprotocol v1."""
+    """Encode a message as a binary frame of the WebSocket subprotocol v1."""
     parts = (frame.header, frame.parent_header, frame.metadata, frame.content)
     segments = [frame.channel.encode(), *map(_encode_part, parts), *frame.buffers]
     start = OFFSET_BYTES * (1 + len(segments) + 1)
@@ -86,14 +86,14 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(data: bytes) -> Frame:
-    """Decode a short binary frame. See `decode_in_turns`."""
+    """Decode a short binary frame without pauses. See `decode_in_turns`."""
     return _run_decoder(decode_in_turns(data, TEXT_PLACEHOLDER))
 
 
 def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Frame]:
-    """Decode a binary frame of the subprotocol v1, and yield wherever the decoder can pause.
+    """Decode a binary frame of the WebSocket subprotocol v1, and yield regularly so that other tasks can run.
 
-    `placeholder` is a string that no message contains by accident.
+    `placeholder` must be a string that does not occur in the message, such as a random one.
 
     Raises:
         FrameError: the frame is malformed or too large.
@@ -126,9 +126,9 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
 
 
 def encode_text(frame: Frame) -> str:
-    """Encode a message as JSON, for a server without the subprotocol.
+    """Encode a message as JSON text, for a server without the subprotocol.
 
-    Buffers are not sent, because no request has any.
+    Buffers are omitted, because no request has any.
     """
     message = {
         "channel": frame.channel, "header": dict(frame.header), "parent_header": dict(frame.parent_header),
@@ -138,12 +138,14 @@ def encode_text(frame: Frame) -> str:
 
 
 def decode_legacy(data: str | bytes) -> Frame:
-    """Decode a short frame of a server without the subprotocol. See `decode_legacy_in_turns`."""
+    """Decode a short frame from a server without the subprotocol. See `decode_legacy_in_turns`."""
     return _run_decoder(decode_legacy_in_turns(data, TEXT_PLACEHOLDER))
 
 
 def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[None, None, Frame]:
-    """Decode a frame of a server without the subprotocol: text, or bytes if the message has buffers.
+    """Decode a frame from a server without the subprotocol, and yield regularly so that other tasks can run.
+
+    Such a frame is text, or binary if the message has buffers. `placeholder` is as for `decode_in_turns`.
 
     Raises:
         FrameError: the frame is malformed or too large.
@@ -165,7 +167,7 @@ def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[Non
 
 
 def _run_decoder(decoder: Generator[None, None, Frame]) -> Frame:
-    """Run a decoder without pauses, and return its result."""
+    """Run a decoder to its end without pauses, and return its result."""
     while True:
         try:
             next(decoder)
@@ -180,7 +182,7 @@ def _check_size(size: int) -> None:
 
 
 def _split_segments(data: bytes, offsets: Sequence[int], *, head_bytes: int) -> list[bytes]:
-    """Return the segments between the offsets, which start at the end of the frame's head and never decrease."""
+    """Return the segments of a frame. Each offset is the end of one segment and the start of the next."""
     if offsets[0] != head_bytes:
         raise FrameError(f"its first offset is {offsets[0]}, but its head ends at {head_bytes}")
     if any(start > end for start, end in pairwise(offsets)) or offsets[-1] > len(data):
@@ -210,7 +212,7 @@ def _parse_small_part(text: bytes) -> Mapping[str, Any]:
 
 
 def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[str, Any]]:
-    """Parse the object in a part that may be long."""
+    """Parse a JSON object that may be long, and yield regularly."""
     if len(text) <= MAX_SHORT_BYTES:
         return _parse_small_part(text)
     try:
@@ -222,7 +224,7 @@ def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[
 
 
 def _as_object(value: object) -> Mapping[str, Any]:
-    """Return a part as an object. Kernels send `null` for a missing one."""
+    """Return a part that must be a JSON object. Treat `null`, which kernels send for a missing part, as empty."""
     if value is None:
         return EMPTY_MAPPING
     if not isinstance(value, dict):

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServerKernels:
-    """The kernels of Jupyter Servers that one Codriver server may use."""
+    """Connects to kernels of Jupyter Servers, and owns the kernels that Codriver has started on them."""
 
     def __init__(
         self,
@@ -82,18 +82,18 @@ class ServerKernels:
         """The ids of kernels that were named by a notebook or kernelspec, by address."""
 
     def ids(self) -> frozenset[str]:
-        """Return the ids of kernels that were named by a notebook or kernelspec."""
+        """Return the ids of connected kernels that the user named by a notebook or a kernelspec."""
         return frozenset(self._ids_by_address.values())
 
     def connectors(self) -> Mapping[str, Connector]:
-        """Return the connectors for these kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
+        """Return the connector for each protocol, by its name."""
         return {
             JUPYTER_PROTOCOL: self._connect_by_file,
             **{protocol: partial(self._connect, protocol) for protocol in SERVER_PROTOCOLS},
         }
 
     async def end(self) -> None:
-        """Delete the kernels that Codriver started."""
+        """Delete the kernels that Codriver has started."""
         started, self._started = self._started, {}
         async with anyio.create_task_group() as tasks:
             for api, kernel in started.values():
@@ -114,12 +114,15 @@ class ServerKernels:
 
         async with open_zmq(str(file), on_message, found_by=found_by, catch_up=self._catch_up) as channel:
             kernel = file.stem.removeprefix("kernel-")
-            if (api := await self._server_of(file, kernel)) is not None:
+            if (api := await self._find_server(file, kernel)) is not None:
                 channel.restart_kernel = partial(api.restart, kernel)
             yield channel
 
-    async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
-        """Return the server on this machine that started the kernel of a connection file."""
+    async def _find_server(self, file: Path, kernel: str) -> ServerApi | None:
+        """Return the Jupyter Server on this machine that started a kernel, or None if none did.
+
+        `file` is the kernel's connection file, and `kernel` its id.
+        """
         if file.name.startswith(CODRIVER_PREFIX) or not file.name.startswith("kernel-"):
             return None
         for base, token in await anyio.to_thread.run_sync(_local_servers, self._environ):
@@ -166,13 +169,19 @@ class ServerKernels:
             yield adapter
 
     async def _token_source(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
-        """Return the source of the token: as named, or else the file of a server of this user on this machine."""
+        """Return where the token is read from.
+
+        If the user named no source, use the file of a server that this user runs on this machine.
+        """
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK_HOSTS:
             return named.token
         return await anyio.to_thread.run_sync(_local_token_source, url.base, self._environ)
 
     async def _find_or_start(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
-        """Return the id of the kernel, after starting it if it is named by a kernelspec."""
+        """Return the id of the kernel at a URL.
+
+        If the URL names a kernelspec, start the kernel unless Codriver has already started it.
+        """
         if url.kernel:
             return url.kernel
         if url.notebook:
@@ -207,7 +216,7 @@ async def _delete(api: ServerApi, kernel: str) -> None:
 
 
 def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
-    """Return the URLs of this user's servers on this machine, with the sources of their tokens."""
+    """Return the base URL and the token source of each server that this user runs on this machine."""
     contents = RuntimeDirectory(runtime_directory(environ)).contents()
     servers = [server for server in contents.servers if is_alive(server)]
     return [
@@ -218,16 +227,16 @@ def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
 
 
 def _local_token_source(base: str, environ: Mapping[str, str]) -> TokenSource:
-    """Return the file with the token of this user's server at the port of a URL."""
+    """Return the token file of the server that this user runs at the port of a URL, or an empty source."""
     port = urlsplit(base).port
     token_sources = (token for url, token in _local_servers(environ) if urlsplit(url).port == port)
     return next((token for token in token_sources if token.file), TokenSource())
 
 
 def describe_start_delay(address: str, seconds: float) -> str | None:
-    """Describe that a server has not started the kernel at an address yet.
+    """Return a note that the server has not started the kernel at `address` yet.
 
-    Return None if the server does not have to start it.
+    Return None if the kernel at this address is not started by the server on demand.
     """
     if "/?" not in address:
         return None

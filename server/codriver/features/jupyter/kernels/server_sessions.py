@@ -39,12 +39,12 @@ VSCODE_SUFFIX: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
 
 
 class NotebookServerError(CodriverError):
-    """Raised if a Jupyter Server does not list its sessions. The message is a clause that explains why."""
+    """Raised when a Jupyter Server does not list its sessions. The message is a clause that explains why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookSession:
-    """A notebook or console that is open on a server, and its kernel."""
+    """A notebook or console that is open on a local server, with its kernel."""
 
     path: Path
     """The absolute path."""
@@ -55,14 +55,17 @@ class NotebookSession:
 
 
 def is_alive(server: NotebookServer) -> bool:
-    """Return whether the process that wrote the server's file still runs. If not, another program may use its port."""
+    """Return whether the process that wrote the server's file is still running.
+
+    If it is not, another program may listen on the server's port.
+    """
     return is_running(server.process_id, of_this_user=True)  # another user's process did not write this user's file
 
 
 def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
-    """Return the sessions of a server on this machine. Blocks for at most 2 s.
+    """Query a local server for its sessions. Blocks for at most 2 s.
 
-    The token is sent in a header, to loopback addresses only. Redirects are not followed.
+    The token is sent in a header, and only to loopback addresses. Redirects are not followed.
 
     Raises:
         NotebookServerError: the server did not list its sessions.
@@ -90,9 +93,9 @@ def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
 
 
 def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
-    """Describe the server on which a notebook is open, or may be open. None if it is open on none of them.
+    """Return a description of the server on which a notebook is open or may be open, or None.
 
-    Blocks until the servers whose directory contains the notebook have answered.
+    Blocks until each server whose directory contains the notebook has answered.
     """
     for server in servers:
         if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
@@ -109,7 +112,7 @@ def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServ
 
 
 def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
-    """Parse a server's list of sessions, without invalid rows.
+    """Parse the list of sessions that a server returned. Ignore invalid rows.
 
     Raises:
         NotebookServerError: the response is not a list.

@@ -72,7 +72,7 @@ PING_FIRST_BYTE: Final = b"\x89"
 class SocketLostError(Exception):
     """Raised when a WebSocket is closed. `cause` explains why.
 
-    `is_stalled` means that nothing announced the end, so the last messages may be lost.
+    `is_stalled` is true if the connection stopped responding. Then the last messages may be lost.
     """
 
     def __init__(self, cause: str, *, is_stalled: bool = False) -> None:
@@ -82,14 +82,14 @@ class SocketLostError(Exception):
 
 
 class PingFloodError(FrameError):
-    """Raised if a Jupyter Server sends pings without end, each of which has to be answered."""
+    """Raised when a server sends so many pings that answering them would never end."""
 
     def __init__(self) -> None:
         super().__init__(f"more than {MAX_PINGS_PER_SECOND} pings were received within a second")
 
 
 class ServerWebSocket:
-    """An open WebSocket connection to a Jupyter Server."""
+    """An open WebSocket to a kernel of a Jupyter Server."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
@@ -100,11 +100,11 @@ class ServerWebSocket:
 
     @property
     def is_open(self) -> bool:
-        """Return whether messages can be sent, as far as known."""
+        """Return whether the WebSocket is open, as far as this side knows."""
         return self._connection.state.name == "OPEN"
 
     async def receive(self) -> Frame:
-        """Return the next message.
+        """Receive the next message.
 
         Raises:
             SocketLostError: the WebSocket is closed.
@@ -124,7 +124,7 @@ class ServerWebSocket:
         return await self._decode(data)
 
     async def _decode(self, data: str | bytes) -> Frame:
-        """Decode a frame, in turns if it is long."""
+        """Decode a frame. Let other tasks run in between if it is long."""
         is_short, placeholder = len(data) <= MAX_SHORT_BYTES, secrets.token_hex(16)
         if self._uses_v1 and isinstance(data, bytes):
             return decode(data) if is_short else await run_in_turns(decode_in_turns(data, placeholder))
@@ -144,9 +144,9 @@ class ServerWebSocket:
             raise self._lost_error(closed) from None
 
     async def watch(self) -> None:
-        """Ping the server regularly. If it does not answer, close the connection and return.
+        """Ping the server regularly. If a ping is not answered, close the connection and return.
 
-        A proxy may keep a connection open long after the other side is gone.
+        Without pings, a proxy might keep the connection open long after the server is gone.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
@@ -167,7 +167,7 @@ class ServerWebSocket:
         return False
 
     async def close(self) -> None:
-        """Close the connection. Closing it twice has no effect."""
+        """Close the connection. Has no effect if it is already closed."""
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(CLOSE_TIMEOUT_S):
                 await self._connection.close()
@@ -186,11 +186,11 @@ class ServerWebSocket:
 
 
 async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSocket:
-    """Open a WebSocket to a kernel with this session id.
+    """Open a WebSocket to a kernel. `session` is the session id sent to the server.
 
     Raises:
-        ReplUnreachableError: nothing answers there in time.
-        ServerAnswerError: the server refuses.
+        ReplUnreachableError: nothing answers at the server's URL in time.
+        ServerAnswerError: the server refuses the connection.
         NotAReplError: the listener is not a Jupyter Server.
         PackageMissingError: `websockets` is not installed.
     """
@@ -219,7 +219,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
 
 @cache
 def _client_class() -> type[connect]:
-    """Return a client of `websockets` that logs nothing and follows no redirect, so that the token remains secret."""
+    """Return a `connect` class that keeps the token secret by neither logging nor following redirects."""
     from websockets.asyncio.client import connect  # noqa: PLC0415
 
     # At level DEBUG, the client logs the header with the token.
@@ -242,7 +242,7 @@ def _client_class() -> type[connect]:
 
 
 def _connection_class() -> type[ClientConnection]:
-    """Return a connection of `websockets` that acknowledges data immediately, and aborts if pings flood it."""
+    """Return a connection class that acknowledges data immediately and aborts when it is flooded with pings."""
     from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
     from websockets.frames import Opcode  # noqa: PLC0415
 
@@ -280,7 +280,7 @@ def _connection_class() -> type[ClientConnection]:
 
 
 def _acknowledge_immediately(transport: asyncio.BaseTransport) -> None:
-    """Disable delayed acknowledgements, because of which each small chunk of a Jupyter Server would wait 40 ms."""
+    """Disable delayed TCP acknowledgements, which would delay each small chunk from a server by 40 ms."""
     raw_socket, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
     if raw_socket is not None and option is not None:
         with suppress(OSError):

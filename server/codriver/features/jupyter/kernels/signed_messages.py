@@ -53,7 +53,7 @@ _PART_LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A signed message whose content has not been parsed."""
+    """A message whose signature was verified and whose content is not parsed yet."""
 
     header: Mapping[str, object]
     parent: Mapping[str, object]
@@ -72,11 +72,11 @@ class ReceivedMessage:
 
     @property
     def type(self) -> str:
-        """Return the message type in the header."""
+        """Return the message type from the header."""
         return text_at(self.header, "msg_type")
 
     def content_start(self, count: int) -> bytes:
-        """Return the first `count` bytes of the content."""
+        """Return at most `count` bytes from the start of the content."""
         partial = b""
         for chunk in self.head:
             partial += chunk[: count - len(partial)]
@@ -88,7 +88,7 @@ class ReceivedMessage:
 class Signer:
     """Signs and verifies messages with the key of one kernel.
 
-    Without a key, nothing is signed and every message is accepted.
+    A kernel without a key accepts and sends unsigned messages.
     """
 
     def __init__(self, key: bytes, scheme: str) -> None:
@@ -101,11 +101,11 @@ class Signer:
         self._prepared = hmac.new(key, digestmod=algorithm) if key else None
 
     def new_signature(self) -> hmac.HMAC | None:
-        """Return a signature to which parts are added, or None without a key."""
+        """Return a new signature to update with the parts of a message, or None if there is no key."""
         return self._prepared.copy() if self._prepared else None
 
     def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """Return the signed parts of a message: header, parent, metadata and content."""
+        """Return the parts of a signed message with this header, parent header, metadata and content."""
         # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
         dumped = [json.dumps(dict(item)).encode("ascii") for item in objects]
         signature = self.new_signature()
@@ -116,7 +116,7 @@ class Signer:
 
 
 class Assembler:
-    """Assembles the messages of one socket, in time linear in their size."""
+    """Assembles messages from the chunks that one socket receives, in linear time."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
@@ -133,7 +133,7 @@ class Assembler:
         self._signature = self._signer.new_signature()
 
     def add(self, chunk: PartChunk) -> ReceivedMessage | None:
-        """Return the message that the chunk completes, if its signature is valid."""
+        """Add a chunk. Return the message that it completes, or None if there is none or its signature is invalid."""
         data, ends_part, ends_message, part_bytes = chunk
         if self._next <= _CONTENT:
             if part_bytes > MAX_CONTENT_BYTES and self._next == _CONTENT and not self._part.size:
@@ -185,7 +185,7 @@ class Assembler:
 
 
 def _parse_object(part: HeadAndTail) -> Mapping[str, object] | None:
-    """Return the object in a part, or None if it is another value or too long to be stored."""
+    """Return the JSON object in a message part, or None if the part is something else or was too long to store."""
     if part.left_out:
         return None
     try:

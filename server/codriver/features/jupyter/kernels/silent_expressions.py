@@ -24,7 +24,9 @@ MESSAGE_MARK: Final = "\x1e"
 
 
 async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-    """Return the result of an expression. It is evaluated in a subshell while the kernel is busy, or else in its turn.
+    """Evaluate an expression silently, and return the result as the kernel sends it.
+
+    If the kernel is busy, use a subshell if it has any, or wait until it is free.
 
     Raises:
         OpTimedOutError: the expression was not evaluated in time.
@@ -38,10 +40,9 @@ async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) ->
 async def evaluate_with_messages(
     kernel: Kernel, code: str, on_text: Callable[[str], object], *, timeout_s: float
 ) -> Mapping[str, object]:
-    """Return the result of an expression as `evaluate_expression` does.
+    """Evaluate an expression like `evaluate_expression`, and pass texts that it sends to `on_text`.
 
-    The texts of the messages that threads of the kernel send for this request, then and afterwards, are passed to
-    `on_text`.
+    Threads that the expression started may send texts even after it has returned.
     """
     is_last = False
 
@@ -64,7 +65,7 @@ async def evaluate_with_messages(
 
 
 async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-    """Return the result of an expression, on the main shell in the caller's turn.
+    """Evaluate an expression on the main shell, which the caller must have reserved. Return the result.
 
     Raises:
         OpTimedOutError: the expression was not evaluated in time.
@@ -82,7 +83,7 @@ async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Ma
 
 
 def silent_request(code: str) -> dict[str, object]:
-    """Return the content of a request that evaluates an expression and nothing else."""
+    """Return the content of an `execute_request` that only evaluates an expression."""
     return {
         "code": "",
         "silent": True,
@@ -94,5 +95,5 @@ def silent_request(code: str) -> dict[str, object]:
 
 
 def expression_value(reply: Message | None) -> Mapping[str, object]:
-    """Return the result of the expression in a reply."""
+    """Return the result of the expression from a reply, or an empty mapping if there is none."""
     return mapping_at(reply.mapping_field("user_expressions"), "it") if reply is not None else {}

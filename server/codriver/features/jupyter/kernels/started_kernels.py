@@ -31,7 +31,9 @@ REPLY_TIMEOUT_S: Final = 2.0
 
 
 def prepare_connection_file(file: Path, *, is_first: bool) -> None:
-    """Write the connection file before the first start of a kernel. Later starts use the same file. Blocks.
+    """Write the connection file of a kernel that is about to be started. Blocks.
+
+    If `is_first` is false and the file exists, it is used again.
 
     Raises:
         StartError: the file cannot be written.
@@ -51,7 +53,7 @@ def prepare_connection_file(file: Path, *, is_first: bool) -> None:
 
 
 def remove_connection_file(file: Path) -> None:
-    """Remove a connection file if it exists. Blocks."""
+    """Remove a connection file, if it exists. Blocks."""
     with contextlib.suppress(OSError):
         _remove(file)
 
@@ -62,7 +64,7 @@ def _remove(file: Path) -> None:
 
 
 def _remove_stale_files(directory: Path) -> None:
-    """Remove the files of servers that were killed."""
+    """Remove connection files left behind by servers that were killed."""
     for path in _stale_files(directory):
         with contextlib.suppress(OSError):
             _remove(path)
@@ -76,7 +78,7 @@ def _stale_files(directory: Path) -> Iterator[Path]:
 
 
 async def shut_down_kernel(file: Path) -> None:
-    """Request the shutdown of the kernel with this connection file, so that its exit handlers run. Never raises."""
+    """Request a kernel to shut down, so that its exit handlers run. Never raises."""
     try:
         await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)
     except Exception as error:  # noqa: BLE001  # the caller terminates the kernel anyway
@@ -84,7 +86,7 @@ async def shut_down_kernel(file: Path) -> None:
 
 
 def _request_shutdown(file: Path) -> None:
-    """Request the shutdown, and wait for the reply.
+    """Send the shutdown request and wait for the reply.
 
     Source: Jupyter messaging protocol 5.4, "Kernel shutdown", on the control channel.
     """

@@ -24,9 +24,9 @@ DEFAULT_PART_CHARACTERS: Final = 100_000
 
 
 class StoredBundles:
-    """The MIME bundles of the newest evaluations of one kernel, for one connection.
+    """Stores the MIME bundles of the latest evaluations on one connection to a kernel.
 
-    Images are not stored, because answers contain and number them.
+    Images are not stored, because they are returned directly in answers.
     """
 
     def __init__(self, max_characters: int = MAX_STORED_CHARACTERS) -> None:
@@ -36,7 +36,7 @@ class StoredBundles:
         self._characters = 0
 
     def store(self, evaluation: str, bundle: Bundle) -> None:
-        """Store the next value or display of an evaluation, except its plain text and images."""
+        """Store the next value or display of an evaluation, without its plain text and its images."""
         number = self._counts.get(evaluation, 0) + 1
         self._counts[evaluation] = number
         stored_bundle = {
@@ -54,10 +54,11 @@ class StoredBundles:
             self._characters -= _bundle_size(dropped)
 
     def read(self, evaluation: str, part: ValuePart) -> Value | str:
-        """Return a part of the data of one MIME type, or why there is none.
+        """Return a part of the stored data, or a message that explains why it is not available.
 
-        The path of the part is the type. `$2` before it selects the second value or display of the evaluation.
-        Otherwise, the last one with this type is read. `start` and `max_length` count characters.
+        The path of the part is a MIME type. It may be preceded by a number such as `$2`, which selects the second value
+        or display of the evaluation. Without a number, the last one with this type is read. `start` and `max_length`
+        are in characters.
         """
         steps = list(part.path)
         number = None

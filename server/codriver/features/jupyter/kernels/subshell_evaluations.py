@@ -57,12 +57,12 @@ documentation, `PyThreadState_SetAsyncExc`.
 
 
 def has_subshells(kernel: Kernel) -> bool:
-    """Return whether the kernel reports subshells, and its reports are reliable."""
+    """Return whether the kernel supports subshells reliably."""
     return kernel.info.quirks.has_subshells and SUBSHELLS_FEATURE in kernel.info.features
 
 
 class SubshellEvaluations:
-    """The background evaluations of one adapter, each in its own session."""
+    """Runs background evaluations in one kernel. Each has its own session and subshell."""
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:
         self._kernel = kernel
@@ -74,7 +74,7 @@ class SubshellEvaluations:
         return session in self._running
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run code form by form on a new subshell."""
+        """Start an evaluation on a new subshell. `on_end` is called when it has ended."""
         evaluator = _SubshellEvaluator(self._kernel, self._listener)
         self._running[request.session] = evaluator
 
@@ -87,17 +87,17 @@ class SubshellEvaluations:
         evaluator.start(replace(request, session=MAIN_SESSION), on_finished)
 
     async def interrupt(self, session: str) -> Interruption:
-        """Interrupt the code of a session. If no exception reaches it within two seconds, it is abandoned."""
+        """Interrupt the evaluation of a session. Abandon it if it has not stopped after two seconds."""
         return await self._running[session].interrupt()
 
     async def end(self) -> None:
-        """End all running evaluations, because the connection was closed."""
+        """End all running evaluations because the connection is closed."""
         for evaluator in list(self._running.values()):
             await evaluator.end()
 
 
 class _NoPrograms:
-    """Replaces Codriver's programs, which only run in the main shell."""
+    """Programs for subshells, which load nothing and evaluate in no frames."""
 
     def loading_code(self, request: Request) -> str:
         raise CapabilityMissingError("background", f"{request.kind} only runs in the main shell")
@@ -106,7 +106,7 @@ class _NoPrograms:
         raise CapabilityMissingError("background", f"frame {request.frame} belongs to the main shell")
 
     async def prepare_load(self) -> None:
-        """Do nothing, because nothing is loaded in a subshell."""
+        """Do nothing, because nothing is loaded on a subshell."""
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         del code
@@ -129,7 +129,7 @@ class _NoPrograms:
 
 
 class _SubshellEvaluator(Evaluator):
-    """Runs one evaluation on a subshell, which is deleted at its end."""
+    """Runs one evaluation on a subshell, and deletes the subshell when the evaluation has ended."""
 
     stores_history = False
     accepts_input = False

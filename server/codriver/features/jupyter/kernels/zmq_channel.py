@@ -91,11 +91,11 @@ WRONG_KEY_HINT: Final = (
 async def open_zmq(
     address: str, on_message: OnMessage, *, found_by: Path | None = None, catch_up: CatchUp = anyio.lowlevel.checkpoint
 ) -> AsyncIterator[ZmqChannel]:
-    """Open a channel to the kernel whose connection file is `address`. See `channel.Carrier`.
+    """Open a channel to the kernel with the connection file `address`.
 
-    `found_by` is the same file if it was discovered instead of named by the user. Then the listeners on its ports have
-    to belong to this user. `catch_up` is awaited before each message is delivered. More messages wait in the meantime,
-    within bounds.
+    `found_by` is the same file if it was discovered and not named by the user. In this case, the listeners on its ports
+    must belong to this user. `catch_up` is awaited before each message is delivered, and more messages are queued in
+    the meantime, up to a limit.
 
     Raises:
         ReplUnreachableError: the file is missing or not a connection file, or nothing listens there.
@@ -125,7 +125,7 @@ async def open_zmq(
 
 
 class ZmqChannel(Channel):
-    """A channel over ZeroMQ, opened by `open_zmq`."""
+    """A channel to a kernel over ZeroMQ. Use `open_zmq` to create one."""
 
     def __init__(
         self,
@@ -153,9 +153,9 @@ class ZmqChannel(Channel):
         """Restarts the kernel through the server that started it, if there is one."""
 
     async def open(self) -> None:
-        """Connect all sockets with the session id as their identity.
+        """Connect all sockets. Each has the session id as its ZeroMQ identity.
 
-        The kernel sends a request for input to the identity that sent the code.
+        The kernel sends requests for input to the identity that sent the code.
 
         Raises:
             ReplUnreachableError: a socket cannot be connected.
@@ -187,27 +187,27 @@ class ZmqChannel(Channel):
 
     @property
     def notebook(self) -> str | None:
-        """Return the notebook that the kernel's server wrote to the connection file."""
+        """Return the notebook named in the connection file, or None."""
         session = text_at(self._connection_info, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
 
     @property
     def can_restart(self) -> bool:
-        """Return whether a server on this machine started the kernel."""
+        """Return whether the kernel was started by a Jupyter Server on this machine, which can restart it."""
         return self.restart_kernel is not None
 
     async def restart(self) -> None:
-        """Restart the kernel through the server that started it."""
+        """Restart the kernel through the Jupyter Server that started it."""
         await (self.restart_kernel or super().restart)()
 
     @property
     def can_interrupt(self) -> bool:
-        """Return whether the kernel's process is known."""
+        """Return whether the kernel's process is known, so that it can be sent a signal."""
         return self._process is not None
 
     @property
     def process_id(self) -> int | None:
-        """Return the kernel's process, if its command line contains the connection file."""
+        """Return the id of the kernel's process, or None if the process was not found."""
         return self._process.id if self._process else None
 
     def post(
@@ -219,7 +219,7 @@ class ZmqChannel(Channel):
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Queue a message for sending, and return its id. See `Channel.post`."""
+        """Queue a message for sending, and return its message id."""
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
         header = new_header(msg_type, self._session, subshell)
@@ -233,11 +233,11 @@ class ZmqChannel(Channel):
 
     @property
     def lost_messages(self) -> int:
-        """Return how many messages of the kernel were lost, if it numbers them."""
+        """Return the number of lost messages, or 0 if the kernel does not number its messages."""
         return self._lost_messages.lost
 
     async def read(self, socket: Socket) -> None:
-        """Read one socket until it is closed. Close the channel when all earlier messages were delivered."""
+        """Read from one socket until it is closed. Then deliver the queued messages and close the channel."""
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_TIMEOUT_S)
         with anyio.move_on_after(DELIVERY_TIMEOUT_S):
@@ -247,7 +247,10 @@ class ZmqChannel(Channel):
         self._set_closed("the kernel exited or was restarted" if is_closed else cause)
 
     async def deliver(self, socket: Socket) -> None:
-        """Deliver the messages of one socket, until cancelled. Long messages are parsed and delivered in turns."""
+        """Deliver the messages of one socket until cancelled.
+
+        Long messages are parsed in steps, so that other tasks can run.
+        """
         turns = TurnTimer()
         while True:
             await self._deliver_next(socket, turns)
@@ -268,24 +271,24 @@ class ZmqChannel(Channel):
                 await turns.yield_to_others()
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is closed and return the cause."""
+        """Wait until the channel is closed, and return the cause."""
         await self._closed.wait()
         return self._cause or "the connection was closed"
 
     async def silence_reason(self) -> str:
-        """Return the likely reason why the kernel does not answer. See `Channel.silence_reason`."""
+        """Return the likely reason why the kernel does not answer."""
         if any(socket.unsigned_message_count for socket in self._sockets.values()):
             return "its connection file belongs to another kernel: the one that listens there signs with another key"
         return WRONG_KEY_HINT
 
     async def interrupt(self) -> bool:
-        """Send SIGINT to the kernel's process group, if its process is known. Return whether that worked."""
+        """Send SIGINT to the kernel's process group, if its process is known. Return whether that succeeded."""
         return self._process is not None and self._process.interrupt()
 
     async def watch_heartbeat(self) -> None:
-        """Close the channel if the heartbeat stops and another sign confirms that the kernel is gone.
+        """Close the channel when the heartbeat stops and the kernel is found to be gone.
 
-        Its sockets remain open then if they are forwarded through a tunnel.
+        If the ports are forwarded through a tunnel, the sockets stay open when the kernel exits.
         """
         heartbeat: ZmqSocket | None = None
         with suppress(OSError):
@@ -320,7 +323,7 @@ class ZmqChannel(Channel):
         self._closed.set()
 
     async def close(self) -> None:
-        """Close the sockets. The kernel continues to run. Closing twice has no effect."""
+        """Close the sockets. The kernel continues to run. Has no effect if they are already closed."""
         self._set_closed("Codriver closed it")
         async with anyio.create_task_group() as tasks:
             for socket in self._sockets.values():
@@ -328,7 +331,7 @@ class ZmqChannel(Channel):
 
 
 async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
-    """Parse a JSON object in turns.
+    """Parse a JSON object in steps, so that other tasks can run.
 
     Raises:
         UnreadableError: the text is not an object, or exceeds a limit.
@@ -337,7 +340,7 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
 
 
 async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
-    """Join and parse the content of a message, in turns."""
+    """Join and parse the content of a message in steps."""
     if received.size_bytes <= MAX_SHORT_BYTES and not received.omitted_bytes:
         return await _read_object(b"".join(received.head))
     chunks = join_around_gap(received.head, received.tail, received.omitted_bytes)
@@ -345,7 +348,7 @@ async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
 
 
 async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
-    """Parse a received message. If its content cannot be read, it is empty and `read_error` explains why."""
+    """Parse a received message. If its content is unreadable, leave it empty and set `read_error`."""
     omitted_bytes, cause = received.omitted_bytes, ""
     metadata = content = EMPTY_MAPPING
     try:
@@ -358,7 +361,10 @@ async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
 
 
 def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
-    """Return a message in place of dropped ones. For a stream, it prints a mark, as if the program had printed it."""
+    """Return a message that takes the place of dropped messages.
+
+    If they were output to a stream, the message prints a mark to this stream.
+    """
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
     msg_type = "stream" if dropped.stream else OMITTED_TYPE
     parts = {"header": {"msg_type": msg_type}, "parent_header": dropped.parent, "content": content}
@@ -366,7 +372,7 @@ def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
 
 
 def _split_long_text(message: Message) -> Iterator[Message]:
-    """Yield the message. If a program printed a long text, split it into several messages."""
+    """Yield a message, split into several if it prints a long text."""
     text = message.text("text") if message.type == "stream" else ""
     if len(text) <= MAX_STREAM_CHARACTERS:
         yield message
@@ -398,7 +404,10 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
 
 
 async def _probe(address: str, connection_info: Mapping[str, object], found_by: Path | None) -> None:
-    """Raise an error unless ZeroMQ listens on the kernel's port, for a discovered file as this user."""
+    """Raise an error unless a ZeroMQ socket listens on the kernel's shell port.
+
+    If the connection file was discovered, the listener must also belong to this user.
+    """
     try:
         greeting = await _receive_greeting(connection_info, found_by)
     except OSError as error:
@@ -417,7 +426,9 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
 
 
 async def _receive_greeting(connection_info: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
-    """Return the first bytes from the shell port, which ZeroMQ sends unasked, or None if nothing listens there.
+    """Return the first bytes sent by the listener on the shell port, or None if nothing listens on it.
+
+    A ZeroMQ socket sends its greeting without being asked.
 
     Raises:
         UntrustedListenerError: the file was discovered, and a listener on its ports may not belong to this user.
@@ -445,7 +456,10 @@ async def _receive_greeting(connection_info: Mapping[str, object], found_by: Pat
 
 
 def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object], file: Path) -> None:
-    """Raise an error unless the listeners on the file's ports belong to this user. The shell's is already connected."""
+    """Raise an error unless the listeners on all ports of a connection file belong to this user.
+
+    `shell` is already connected to the shell port.
+    """
     local_address, *_ = normalize_address(shell.getpeername())
     other_addresses = (
         (local_address, cast("int", connection_info[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb")

@@ -54,7 +54,7 @@ LONG_SLICE_BYTES: Final = 64 * 1024
 
 
 class ZmqSocket:
-    """A connected socket, until either side closes it. Its owner runs `read` in a task and takes the messages."""
+    """A connected ZeroMQ socket. A task of its owner must run `read` while messages are received."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class ZmqSocket:
 
     @property
     def unsigned_message_count(self) -> int:
-        """Return how many messages so far are not signed with the kernel's key."""
+        """Return the number of messages so far that were not signed with the kernel's key."""
         return self._assembler.unsigned
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send a message, or queue what the kernel does not accept immediately."""
+        """Send a message, or queue it until the handshake has finished."""
         data = encode(parts)
         if self._unsent is None:
             self._transport.write(data)
@@ -102,7 +102,10 @@ class ZmqSocket:
             self._unsent.append(data)
 
     async def receive_next(self) -> ReceivedMessage | DroppedMessages:
-        """Return the next message or number of dropped bytes. Wait forever after the connection was closed."""
+        """Return the next message, or the number of bytes that were dropped in its place.
+
+        After the connection is closed, wait forever.
+        """
         while not len(self._inbox):
             self._has_item = anyio.Event()
             await self._has_item.wait()
@@ -147,7 +150,7 @@ class ZmqSocket:
         self._has_bytes.set()
 
     async def _decode(self, data: bytes, turns: TurnTimer) -> None:
-        """Decode bytes in turns, and put completed messages into the inbox when it has space."""
+        """Decode bytes in steps, and wait for space in the inbox before adding messages to it."""
         start = 0
         while start < len(data):
             if turns.is_turn_over:
@@ -162,7 +165,7 @@ class ZmqSocket:
             start = end
 
     def _send_answers(self) -> None:
-        """Send the answers that the protocol requires, and after the handshake the frames that waited for it."""
+        """Send the answers that the protocol requires. After the handshake, also send queued frames."""
         while self._decoder.answers:
             self._transport.write(self._decoder.answers.pop())
         if self._unsent is not None and self._decoder.is_ready:
@@ -178,11 +181,11 @@ class ZmqSocket:
 
     @property
     def is_drained(self) -> bool:
-        """Return whether all received bytes were decoded and taken from the inbox."""
+        """Return whether all received messages have been decoded and removed from the inbox."""
         return not self._backlog_bytes and not len(self._inbox)
 
     async def close(self) -> None:
-        """Close the connection. Closing it twice has no effect."""
+        """Close the connection. Has no effect if it is already closed."""
         await self._transport.close()
 
 
@@ -194,10 +197,10 @@ async def open_socket(
     signer: Signer,
     lost_messages: LostMessageCounter,
 ) -> ZmqSocket:
-    """Return a socket of this ZeroMQ type that is connected to the kernel's socket `name`.
+    """Connect to the kernel's socket `name`, and return a ZeroMQ socket of type `socket_type`.
 
     Raises:
-        OSError: nothing listens there within `OPEN_TIMEOUT_S`.
+        OSError: the connection is not established within `OPEN_TIMEOUT_S`.
     """
     deadline = anyio.current_time() + OPEN_TIMEOUT_S
     while True:
@@ -211,7 +214,7 @@ async def open_socket(
 
 
 async def _connect(connection_info: Mapping[str, object], name: str, *, has_large_buffer: bool) -> TcpTransport:
-    """Connect to the kernel's socket `name`, with a large receive buffer if requested."""
+    """Connect to the kernel's socket `name`, optionally with a large receive buffer."""
     loop = asyncio.get_running_loop()
     host, port = str(connection_info["ip"]), connection_info[f"{name}_port"]
     if connection_info.get("transport") == "ipc":
