@@ -28,13 +28,17 @@ Numbers are accepted too. The schema does not list them, because some clients ca
 
 
 class StatusArguments(Given):
-    """Additional arguments of `status`."""
+    """The argument `cell` that this feature adds to the tool `status`."""
 
     cell: CellName | None = Field(None, description="One cell's source, by id, or index from 0.")
 
 
 class CellOfEdit(PartArguments):
-    """Additional arguments of each edit in `edit_files`. They are unlisted; `list_cells` mentions them."""
+    """The argument `cell` that this feature adds to each edit of the tool `edit_files`.
+
+    The tool's schema does not list the argument, so that the schema stays short. The answer of `list_cells` mentions
+    it.
+    """
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})
 

@@ -47,7 +47,7 @@ WRITE_TIMEOUT_S: Final = 10.0
 
 @dataclass(slots=True)
 class OutputWrite:
-    """A write of the outputs of one run to a cell."""
+    """A pending or finished write of a cell's outputs to its notebook file."""
 
     path: Path
     display_path: str
@@ -66,12 +66,15 @@ class OutputWrite:
 
 
 def content_digest(data: bytes) -> bytes:
-    """Return a digest of a file's content, by which versions of the file are compared."""
+    """Return a digest of a file's content, used to compare versions of the file."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class CellOutputWrites:
-    """Pending and finished writes of cell outputs, by evaluation. Lives as long as the server."""
+    """Writes the outputs of cells to their notebooks when the cells finish.
+
+    One instance exists per server. It remembers the latest `MAX_REMEMBERED_RUNS` writes by evaluation.
+    """
 
     def __init__(
         self,
@@ -91,14 +94,18 @@ class CellOutputWrites:
         self.by_evaluation: Recent[str, OutputWrite] = Recent(MAX_REMEMBERED_RUNS)
 
     def start(self, evaluation: Evaluation, write: OutputWrite) -> None:
-        """Register a write for an evaluation that has just started. The outputs are written when it finishes."""
+        """Register the notebook cell of an evaluation that has just started.
+
+        A background task writes the outputs when the evaluation finishes.
+        """
         self.by_evaluation[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
     async def describe_cell(self, evaluation: Evaluation) -> tuple[str, str] | None:
-        """Describe the cell of an evaluation and its file, with a note if its outputs are not in the file.
+        """Return a description of the cell that an evaluation runs, and a note if its outputs were not written.
 
-        Return None if the evaluation is not a cell. If it has finished, wait for the write first.
+        The note is empty once the outputs are in the file. If the evaluation has finished, wait for the write first.
+        Return None if the evaluation does not run a cell.
         """
         write = self.by_evaluation.get(evaluation.id)
         if write is None:
@@ -134,7 +141,7 @@ class CellOutputWrites:
                 write.finished.set()
 
     async def _write_outputs(self, evaluation: Evaluation, write: OutputWrite) -> str:
-        """Write the outputs to the notebook. Return the reason if that fails, otherwise an empty string."""
+        """Write the outputs to the notebook. Return the reason if they were not written, or an empty string."""
         try:
             cells = self._repls.adapter(evaluation.repl).companion(CellRuns)
             run = None if cells is None else cells.collect(evaluation.id)
@@ -158,7 +165,11 @@ class CellOutputWrites:
         return ""
 
     def _update_expected_digests(self, finished_write: OutputWrite, stamp: bytes) -> None:
-        """Update the expected content of the file for its other runs and for the callers that have read it."""
+        """Replace the expected digest of the file after a write by Codriver.
+
+        Other cells of the same notebook that are still running may then be written too, and callers that have read the
+        notebook need not read it again.
+        """
         old_version = (finished_write.path, finished_write.stamp)
         self._reads.replace(*old_version, stamp)
         for write in self.by_evaluation.values():
@@ -167,7 +178,9 @@ class CellOutputWrites:
 
 
 def _insert_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], data: bytes | None) -> bytes:
-    """Return the content of the file with the outputs of a run, and append it to `contents`.
+    """Insert the outputs of a run into the bytes of a notebook file.
+
+    Return the new bytes, and also append them to `contents`.
 
     Raises:
         FilesChangedError: the file has changed since the run started.
@@ -180,7 +193,7 @@ def _insert_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], dat
 
 
 async def describe_cell(call: Call, evaluation: Evaluation) -> AnswerAddition | None:
-    """Describe the cell of an evaluation for an answer, or return None if it is not a cell."""
+    """Return the cell that an evaluation runs as an addition to an answer, or None if it runs no cell."""
     writes: CellOutputWrites = call.services.parts[CellOutputWrites]
     if evaluation.id not in writes.by_evaluation:
         return None

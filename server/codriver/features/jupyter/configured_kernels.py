@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def configured_kernels(settings: Settings, environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """Return the kernels in the settings, with their tokens from `environ`."""
+    """Return the kernels in the settings. Tokens in environment variables are read from `environ`."""
     return named_kernels(settings.value_of(KERNELS_SETTING), environ)
 
 
 def check_configured_kernels(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check the connections of the kernels in the settings.
+    """Check that the connections to the kernels in the settings are encrypted where that is required.
 
     Raises:
-        UnencryptedError: see `check_encrypted`.
+        UnencryptedError: a connection to another machine is unencrypted, and the settings do not allow that.
     """
     check_encrypted(configured_kernels(settings, environ))
 

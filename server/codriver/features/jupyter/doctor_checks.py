@@ -24,14 +24,14 @@ def _has_jupyter() -> bool:
 
 
 def suggest_kernel_fix(repl: Mapping[str, Any]) -> str | None:
-    """Return the fix for a kernel that is not connected, or None for other REPLs."""
+    """Return a suggested fix for a kernel that is not connected. Return None for other kinds of REPL."""
     if repl.get("kind") not in ("kernel", "server"):
         return None
     return f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL_COMMAND
 
 
 def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Yield a row for each running kernel of the workspace, which a server would connect to."""
+    """Yield a note for each running kernel to which `codriver serve` would connect in this workspace."""
     fix = "codriver serve connects to it" if _has_jupyter() else INSTALL_COMMAND
     directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:

@@ -29,7 +29,7 @@ NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
 class JsonError(ValueError):
-    """The bytes at `position` are not the expected JSON, or the value is too large."""
+    """Raised when a value at `position` is not the expected JSON, or is too large."""
 
     def __init__(self, error_text: str, position: int) -> None:
         super().__init__(error_text)
@@ -39,7 +39,7 @@ class JsonError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a JSON object. Positions are offsets in the document."""
+    """A member of a JSON object, with the offsets of its key and its value in the document."""
 
     lead: str
     """White space before the key."""
@@ -58,9 +58,10 @@ class Member:
 def parse_members(
     data: bytes, position: int, readers: Mapping[str, Reader] = NO_READERS
 ) -> tuple[dict[str, Member], int]:
-    """Return the members of the object at a position, and its end. If a key occurs twice, the last one counts.
+    """Parse the object at a position. Return its members by key, and the position after it.
 
-    `readers` has the functions that parse the values of some keys. All other values are skipped.
+    `readers` maps keys to the functions that parse their values. Other values are skipped. If a key is repeated, the
+    last member is used.
 
     Raises:
         JsonError: the value is not an object, or a reader cannot parse its value.
@@ -88,9 +89,10 @@ def parse_members(
 
 
 def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], int]:
-    """Return the values of the array at a position, and its end. `reader` parses each value.
+    """Parse the array at a position. Return its values, and the position after it.
 
-    Values are parsed one by one, because parsing a large text at once would block all other threads.
+    `reader` parses each value. Values are parsed one by one, because parsing a large document in one call would block
+    all other threads.
 
     Raises:
         JsonError: the value is not an array, or the reader cannot parse one of its values.
@@ -110,7 +112,7 @@ def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], 
 
 
 def parse_value(data: bytes, position: int) -> tuple[Any, int]:
-    """Parse the value at a position, and return it with its end.
+    """Parse the value at a position. Return it, and the position after it.
 
     Raises:
         JsonError: the value is invalid or too large.
@@ -131,7 +133,7 @@ def parse_value(data: bytes, position: int) -> tuple[Any, int]:
 
 
 def check_value(data: bytes, position: int) -> tuple[None, int]:
-    """Check that the value at a position is valid, and return its end without the value.
+    """Check that the value at a position is valid JSON. Return None and the position after it.
 
     Raises:
         JsonError: the value is invalid or too large.
@@ -140,7 +142,7 @@ def check_value(data: bytes, position: int) -> tuple[None, int]:
 
 
 def skip_value(data: bytes, position: int) -> tuple[None, int]:
-    """Return the end of the value at a position. Only its brackets are checked, not its strings and numbers.
+    """Return None and the position after a value. Its brackets are matched, but its content is not checked.
 
     Raises:
         JsonError: the value has no end.
@@ -172,13 +174,13 @@ def skip_value(data: bytes, position: int) -> tuple[None, int]:
 
 
 def skip_space(data: bytes, position: int) -> int:
-    """Return the position of the next character that is not white space, or of the end."""
+    """Return the position of the first byte at or after `position` that is not white space."""
     match = _SPACE.match(data, position)
     return match.end() if match else position
 
 
 def _expect(data: bytes, position: int, characters: bytes) -> bytes:
-    """Return the character at a position, which must be one of `characters`.
+    """Return the byte at a position if it is one of `characters`.
 
     Raises:
         JsonError: it is another character, or the end of the file.

@@ -31,7 +31,7 @@ FORWARDED_VARIABLE: Final = re.compile(r"KERNEL_\w+")
 
 
 class NamedKernelEntry(BaseModel):
-    """A kernel in the settings: a table, or a string `[KEY=]FILE|URL`."""
+    """An entry of the setting `kernels`: a table, or a string of the form `[KEY=]FILE|URL`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -63,7 +63,7 @@ class NamedKernelEntry(BaseModel):
 
     @property
     def text(self) -> str:
-        """Return the file or URL of the kernel."""
+        """Return the connection file or the URL of the kernel."""
         if self.kernel is None:
             return self.url or self.file
         return f"{self.url}{'' if self.url.endswith('/') else '/'}?kernel={quote(self.kernel)}"
@@ -88,11 +88,11 @@ class NamedKernelEntry(BaseModel):
 
 
 class UnencryptedError(StartError):
-    """A server on another machine is configured without encryption."""
+    """Raised when the settings name a kernel on another machine whose connection would not be encrypted."""
 
 
 def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
-    """Check that the connections to other machines are encrypted, unless the settings allow plain HTTP.
+    """Check that connections to kernels on other machines are encrypted, unless the settings allow plain HTTP.
 
     Raises:
         UnencryptedError: a connection is unencrypted, and the settings do not allow that.
@@ -103,7 +103,10 @@ def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
 
 
 def first_error(error: ValidationError) -> str:
-    """Return the first validation error of the setting as text, without any value, because that may be a secret."""
+    """Describe the first validation error of the setting.
+
+    The description contains no values, because they may be secrets.
+    """
     first = error.errors(include_input=False, include_url=False)[0]
     location = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
     message = first["msg"].removeprefix("Value error, ")
@@ -111,7 +114,10 @@ def first_error(error: ValidationError) -> str:
 
 
 def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """Return the kernels in the settings. Those without a token use that of another kernel on the same server."""
+    """Convert the entries of the setting to kernels.
+
+    A kernel without a token uses the token of another kernel on the same server.
+    """
     return tuple(_named(entry, entries, environ) for entry in entries)
 
 

@@ -13,7 +13,10 @@ JUPYTER_PROTOCOL: Final = "jupyter"
 
 
 def session_key_for_kernelspec(name: str) -> str:
-    """Return the session key for a kernel without a notebook: the key of the kernelspec's language, if it is known."""
+    """Return the session key for a kernel that has no notebook, derived from the name of its kernelspec.
+
+    Python kernels have the key `jup`, and R kernels the key `r`.
+    """
     name = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
     if not name or "python" in name or "py" in name.split("-"):
         return "jup"
@@ -21,9 +24,9 @@ def session_key_for_kernelspec(name: str) -> str:
 
 
 def session_key_for_notebook(path: str) -> str | None:
-    """Return the session key for the kernel of a notebook, such as `a-ipynb`, or None for a path without a suffix.
+    """Return the session key for the kernel of a notebook, for example `a-ipynb` for `a.ipynb`.
 
-    Consoles have such a path, because they have no file.
+    Return None for a path without a suffix, which is that of a console.
     """
     name = Path(path).name
     return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None

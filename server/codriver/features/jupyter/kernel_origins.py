@@ -14,7 +14,7 @@ KERNEL_SERVER: Final = "server"
 
 
 def kernel_of_file(path: object, *, is_discovered_only: bool = False) -> Origin:
-    """Return the origin of a kernel with this connection file."""
+    """Return the origin of a kernel that was found by its connection file."""
     return Origin(
         KERNEL_FILE,
         str(path),
@@ -25,5 +25,5 @@ def kernel_of_file(path: object, *, is_discovered_only: bool = False) -> Origin:
 
 
 def kernel_of_server(url: object, *, is_discovered_only: bool = False) -> Origin:
-    """Return the origin of a kernel with this URL."""
+    """Return the origin of a kernel that was found by its URL on a Jupyter Server."""
     return Origin(KERNEL_SERVER, str(url), KERNEL_KIND.title, is_discovered_only=is_discovered_only)

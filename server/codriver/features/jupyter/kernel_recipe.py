@@ -34,9 +34,10 @@ PACKAGES_BY_MODULE: Final[Mapping[str, str]] = {IPYKERNEL_MODULE: "ipykernel", "
 
 
 def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
-    """Return the recipe for `repl`, which is `jupyter` or `jupyter:` and the name of a kernelspec.
+    """Return the recipe that starts a Jupyter kernel.
 
-    Without a kernelspec, start IPython in the project's interpreter.
+    `repl` is `jupyter:` and the name of a kernelspec. If it is only `jupyter`, the recipe starts IPython's kernel in
+    the project's interpreter.
 
     Raises:
         RecipeError: jupyter_client is not installed, or the kernelspec is missing or invalid.

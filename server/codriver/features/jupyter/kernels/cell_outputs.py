@@ -42,14 +42,14 @@ class CellRun:
 
     @property
     def has_started(self) -> bool:
-        """Return whether the kernel has reported that the cell started."""
+        """Return whether the kernel has reported the start of the cell."""
         return self.execution_count is not None or bool(self.outputs)
 
 
 class CellOutputs:
-    """The outputs of a cell in order, with at most `max_characters`.
+    """Collects the outputs of a cell in order, up to a number of characters.
 
-    Consecutive texts of the same stream are one output.
+    Consecutive texts of the same stream are joined into one output.
     """
 
     def __init__(self, max_characters: int = MAX_OUTPUT_CHARACTERS) -> None:
@@ -63,7 +63,7 @@ class CellOutputs:
         self._clears_next = False
 
     def receive(self, message: Message) -> None:
-        """Process a message about the execution."""
+        """Process a message that the kernel sent about the cell."""
         content = message.content
         if isinstance(count := content.get("execution_count"), int):
             self._count = count
@@ -88,7 +88,7 @@ class CellOutputs:
                 self._clear_outputs(waits=content.get("wait") is True)
 
     def run(self) -> CellRun:
-        """Return the outputs so far."""
+        """Return the execution count and the outputs received so far."""
         self._join_chunks()
         return CellRun(self._count, tuple(self._outputs), self._omitted)
 
@@ -109,14 +109,17 @@ class CellOutputs:
         self._chunks.append(stored_text)
 
     def _join_chunks(self) -> None:
-        """Join the texts of the last output. Appending each text to a growing string would be slow."""
+        """Join the collected text of the last output.
+
+        The text is collected in chunks, because appending to a growing string is slow.
+        """
         if self._chunks:
             last_output = self._outputs[-1]
             last_output["text"] = "".join([str(last_output["text"]), *self._chunks])
             self._chunks = []
 
     def _add_output(self, output: CellOutput) -> bool:
-        """Add an output, and return False if it does not fit and is omitted."""
+        """Add an output. Return False if it was omitted because it does not fit."""
         if self._clears_next:
             self._clear_outputs(waits=False)
         self._join_chunks()
@@ -126,7 +129,7 @@ class CellOutputs:
         return True
 
     def _reserve(self, size: int) -> bool:
-        """Return whether this many more characters fit, and count them as stored or omitted."""
+        """Reserve space for `size` characters. If they do not fit, count them as omitted and return False."""
         if size > self._max_characters - self._characters:
             self._omitted += size
             return False
@@ -140,7 +143,7 @@ class CellOutputs:
                 output.update(new_output)
 
     def _clear_outputs(self, *, waits: bool) -> None:
-        """Remove the outputs so far, immediately or, with `waits`, when the next output is received."""
+        """Remove the outputs collected so far. With `waits`, remove them when the next output is received."""
         self._clears_next = waits
         if not waits:
             self._outputs.clear()
@@ -166,7 +169,7 @@ def _display_id(message: Message) -> str:
 
 
 class CellRuns:
-    """The runs of cells in one kernel whose outputs wait to be collected. A companion of the kernel's adapter."""
+    """Collects the outputs of the cells that run in one kernel. A companion of the kernel's adapter."""
 
     capabilities: Mapping[str, Capability] = MappingProxyType({})
 
@@ -179,6 +182,6 @@ class CellRuns:
         return outputs
 
     def collect(self, evaluation: str) -> CellRun | None:
-        """Return the run of a cell, and forget it. Return None if the evaluation is not that of a cell."""
+        """Remove and return the outputs of a finished cell, or return None if the evaluation runs no cell."""
         outputs = self._outputs.pop(evaluation, None)
         return outputs.run() if outputs else None

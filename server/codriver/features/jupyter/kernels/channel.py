@@ -28,7 +28,10 @@ CatchUp = Callable[[], Awaitable[None]]
 
 
 class Channel(Protocol):
-    """A connection to one kernel. Subclasses may lack their own way to interrupt or restart the kernel."""
+    """A connection to one kernel over a transport, such as ZeroMQ or a WebSocket.
+
+    Transports that cannot interrupt or restart the kernel inherit the methods that report this.
+    """
 
     @property
     def session(self) -> str:
@@ -37,7 +40,7 @@ class Channel(Protocol):
 
     @property
     def address(self) -> str:
-        """Return the kernel's address for people: the path of its connection file, or its URL without a token."""
+        """Return the kernel's address for display: the path of its connection file, or its URL without a token."""
         ...
 
     @property
@@ -47,32 +50,35 @@ class Channel(Protocol):
 
     @property
     def process_id(self) -> int | None:
-        """Return the id of the kernel's process on this machine, if the transport knows it."""
+        """Return the process id of the kernel if it runs on this machine and the id is known, or None."""
         return None
 
     @property
     def received_bytes(self) -> int:
-        """Return a number that grows while bytes are received, even within a message, or 0 if they are not counted."""
+        """Return the number of bytes received so far, or 0 if the transport does not count them.
+
+        Bytes of incomplete messages are included, so a growing number shows that a long message is on its way.
+        """
         return 0
 
     @property
     def notebook(self) -> str | None:
-        """Return the absolute path of the kernel's notebook, if the transport knows it."""
+        """Return the absolute path of the kernel's notebook, or None if it is not known."""
         return None
 
     @property
     def lost_messages(self) -> int:
-        """Return how many messages of the kernel are known to be lost."""
+        """Return the number of the kernel's messages that are known to be lost."""
         return 0
 
     @property
     def can_interrupt(self) -> bool:
-        """Return whether the transport has its own way to interrupt the kernel."""
+        """Return whether `interrupt` is supported."""
         return False
 
     @property
     def can_restart(self) -> bool:
-        """Return whether the transport has its own way to restart the kernel."""
+        """Return whether `restart` is supported."""
         return False
 
     def post(
@@ -84,7 +90,7 @@ class Channel(Protocol):
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Queue a message for sending, and return its id.
+        """Queue a message for sending, and return its message id.
 
         Raises:
             ReplDisconnectedError: the channel is closed.
@@ -92,7 +98,7 @@ class Channel(Protocol):
         ...
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is closed and return the cause. Returns immediately afterwards, and never raises."""
+        """Wait until the channel is closed, and return the cause. Never raises."""
         ...
 
     async def silence_reason(self) -> str:
@@ -100,11 +106,11 @@ class Channel(Protocol):
         return "it answered nothing"
 
     async def interrupt(self) -> bool:
-        """Interrupt the kernel in the transport's own way, and return whether that worked."""
+        """Interrupt the kernel by a means of the transport, such as a signal. Return whether it was interrupted."""
         return False
 
     async def restart(self) -> None:
-        """Restart the kernel in the transport's own way.
+        """Restart the kernel by a means of the transport.
 
         Raises:
             CapabilityMissingError: the transport cannot restart kernels.

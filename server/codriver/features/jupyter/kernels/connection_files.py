@@ -58,7 +58,7 @@ LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFile:
-    """The connection file of a kernel, without the key, which only the connection needs."""
+    """The content of a kernel's connection file, without its signing key."""
 
     path: Path
     written_ns: int
@@ -72,16 +72,16 @@ class ConnectionFile:
 
     @property
     def kernel_id(self) -> str:
-        """Return the kernel's id on the server that started it."""
+        """Return the id that the kernel has on the server that started it."""
         return self.path.stem.removeprefix("kernel-")
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL for this kernel."""
+        """Return the REPL address of the kernel."""
         return f"jupyter://{self.path}"
 
     def has_listener(self) -> bool:
-        """Return whether anything listens on the shell port now. Blocks for at most `PROBE_TIMEOUT_S`."""
+        """Return whether a process listens on the kernel's shell port. Blocks for at most `PROBE_TIMEOUT_S`."""
         if self.transport == "ipc":
             return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket, which is not opened as a file
         try:
@@ -93,7 +93,7 @@ class ConnectionFile:
 
 @dataclass(frozen=True, slots=True)
 class NotebookServer:
-    """A Jupyter Server of this user on this machine. The token is a secret."""
+    """A Jupyter Server that this user runs on this machine."""
 
     path: Path
     url: str
@@ -102,13 +102,13 @@ class NotebookServer:
     token: str = field(repr=False, default="")
 
     def overlaps(self, workspace: Path) -> bool:
-        """Return whether the server's directory is the workspace, contains it, or is in it."""
+        """Return whether the server's root directory is the workspace, contains it, or is inside it."""
         return workspace.is_relative_to(self.root) or self.root.is_relative_to(workspace)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The files in the runtime directory at one time."""
+    """The parsed files of the runtime directory."""
 
     kernels: tuple[ConnectionFile, ...] = ()
     servers: tuple[NotebookServer, ...] = ()
@@ -117,7 +117,7 @@ class Contents:
 
 
 class RuntimeDirectory:
-    """Jupyter's runtime directory, which is only read again after it has changed. Not thread-safe."""
+    """A cached view of Jupyter's runtime directory. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -125,7 +125,10 @@ class RuntimeDirectory:
         self._contents = Contents()
 
     def contents(self) -> Contents:
-        """Return the current files, as the same object if nothing has changed. Blocks."""
+        """Return the current contents. Blocks if the directory has to be read again.
+
+        Return the same object as long as the contents do not change.
+        """
         try:
             status = self._directory.stat()
         except OSError:
@@ -222,10 +225,10 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
 
 
 def read_server_file(path: Path, data: bytes) -> NotebookServer:
-    """Parse a file that a Jupyter Server wrote.
+    """Parse the file that a running Jupyter Server wrote to the runtime directory.
 
     Raises:
-        ValueError: it is not such a file.
+        ValueError: the file was not written by a Jupyter Server.
     """
     document = _parse_object(data)
     url, root, process_id = text_at(document, "url"), text_at(document, "root_dir"), document.get("pid")

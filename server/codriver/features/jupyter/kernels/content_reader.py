@@ -47,7 +47,7 @@ belong to the escape before them.
 
 
 class UnreadableContentError(Exception):
-    """Raised if the content of a message is not a JSON object or exceeds a limit. `cause` explains why."""
+    """Raised when the content of a message is not a JSON object or exceeds a limit. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
@@ -55,13 +55,14 @@ class UnreadableContentError(Exception):
 
 
 class TooComplexError(UnreadableContentError):
-    """Raised if the content of a message has too many elements or is nested too deeply."""
+    """Raised when the content of a message has too many elements or is nested too deeply."""
 
 
 def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes: int) -> tuple[bytes, ...]:
-    """Join the head and the tail of a message's content, with a mark for the omitted bytes between them.
+    """Join the start and the end of a message's content, with a mark in place of the omitted bytes.
 
-    The head, the tail and the result are in chunks. The result is valid JSON if both cuts are within the same string.
+    The arguments and the result are lists of chunks. The result is valid JSON if the omitted bytes are part of one
+    string.
     """
     if not omitted_bytes:
         return tuple(head)
@@ -84,7 +85,7 @@ def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes:
 
 
 def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
-    """Return as many of the first chunks as the search for a cut needs."""
+    """Return the first chunks that are needed to find a position where the content can be cut."""
     first: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -96,7 +97,7 @@ def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
 
 
 def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
-    """Join chunks, and yield between them, because filling new memory takes time."""
+    """Join chunks, and yield regularly so that other tasks can run."""
     joined = bytearray(sum(map(len, chunks)))
     offset = 0
     for chunk in chunks:
@@ -107,9 +108,9 @@ def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
 
 
 def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[None, None, Mapping[str, object]]:
-    """Parse the content of a message, and yield wherever the parser can pause.
+    """Parse the content of a message, and yield regularly so that other tasks can run.
 
-    `placeholder` is a string that no content contains by accident.
+    `placeholder` must be a string that does not occur in the content, such as a random one.
 
     Raises:
         UnreadableContentError: the content is not a JSON object.
@@ -142,7 +143,11 @@ def _load(text: bytes | bytearray) -> object:
 def _without_long_strings(
     content: bytes | bytearray, strings: dict[str, str], placeholder: str
 ) -> Generator[None, None, bytes]:
-    """Replace each long string with a name, and add it to `strings`. Check the number of elements and the depth."""
+    """Replace long strings in the content with placeholders, and add the strings to `strings`.
+
+    Raises:
+        TooComplexError: the content has too many elements or is nested too deeply.
+    """
     parts: list[bytes | bytearray] = []
     copied = offset = elements = depth = tokens = 0
     while offset < len(content):
@@ -174,7 +179,7 @@ def _without_long_strings(
 
 
 def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, None, int]:
-    """Return the offset after the quote that ends the string whose body starts at `offset`."""
+    """Return the offset after the closing quote of a string whose first character is at `offset`."""
     while offset < len(content):
         stop = min(offset + CHUNK_BYTES, len(content))
         quote = content.find(b'"', offset, stop)
@@ -194,7 +199,7 @@ def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, N
 
 
 def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
-    """Return the string between two offsets, parsed in chunks."""
+    """Parse the string between two offsets in chunks."""
     chunks: list[str] = []
     while start < end:
         cut = end
@@ -210,7 +215,7 @@ def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator
 
 
 def _with_strings(value: object, strings: Mapping[str, str]) -> object:
-    """Return the value with its long strings inserted."""
+    """Return a value in which the placeholders are replaced with the long strings."""
     if isinstance(value, str):
         return strings.get(value, value)
     if isinstance(value, dict):

@@ -75,7 +75,7 @@ STILL_RUNS_MESSAGE: Final = "the kernel was interrupted, but the code is still r
 
 @dataclass(slots=True, eq=False)
 class _RunningEvaluation:
-    """An evaluation that has not ended."""
+    """The state of an evaluation that has not ended."""
 
     request: Request
     execution: Execution | None = None
@@ -92,49 +92,52 @@ class _RunningEvaluation:
 
 
 class Programs(Protocol):
-    """Codriver's programs in a kernel, which load files and describe failures."""
+    """Code that Codriver runs in a kernel to load files, to evaluate in frames, and to describe failures.
+
+    The coroutines run code on the main shell, so their caller must have reserved it.
+    """
 
     def loading_code(self, request: Request) -> str:
-        """Return the code that loads the file of a request."""
+        """Return the code that loads the file named by a request."""
         ...
 
     def frame_evaluation_code(self, request: Request) -> str:
-        """Return the code that evaluates a request in a frame."""
+        """Return the code that evaluates a request in the stack frame that it selects."""
         ...
 
     async def prepare_load(self) -> None:
-        """Prepare the kernel for code that will be sent in the same turn."""
+        """Prepare the kernel for the code returned by `loading_code` or `frame_evaluation_code`."""
         ...
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """Return expressions to send with code.
+        """Return `user_expressions` that find outdated modules, to be sent together with `code`.
 
-        They return the modules that the code used and whose files were edited since they were loaded.
+        A module is outdated if `code` uses it and its file was edited after it was loaded.
         """
         ...
 
     def edited_modules(self, values: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the modules in the results of these expressions."""
+        """Return the names of outdated modules from the values of `edited_modules_expressions`."""
         ...
 
     async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of a request, in the caller's turn."""
+        """Start an extra of a request, such as a trace."""
         ...
 
     async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, in the caller's turn. Return its report as JSON, or None."""
+        """End an extra, and return its report as JSON, or None if it has no report."""
         ...
 
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """Return the first few simple local variables where an execution failed, in the caller's turn.
+        """Return a few local variables with simple values from the frame in which an execution failed.
 
-        `cell` is its execution count.
+        `cell` is the execution count of the failed execution.
         """
         ...
 
 
 class Evaluator:
-    """Runs the evaluations of one adapter."""
+    """Runs the evaluations of one adapter on the kernel's main shell, one after another."""
 
     stores_history = True
     """Whether code is stored in the kernel's history."""
@@ -163,7 +166,10 @@ class Evaluator:
         """The id of the subshell to which code is sent, or None for the main shell."""
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Send code to be run, form by form, or a file to be loaded."""
+        """Start an evaluation, which runs the code form by form or loads a file.
+
+        `on_end` is called when it has ended.
+        """
         if request.session != MAIN_SESSION:
             raise SessionNotOpenError(request.session)
         self._kernel.check_open()
@@ -195,14 +201,14 @@ class Evaluator:
             evaluation.finished.set()
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
-        """Return a context manager that waits for the shell and reserves it for one request."""
+        """Return a context manager that waits for the shell, and reserves it for one request."""
         return self._kernel.reserve_main_shell()
 
     async def _clean_up(self) -> None:
         """Release resources after an evaluation. Subclasses override this method, which must not raise."""
 
     async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
-        """End the extras of an evaluation, and report their results."""
+        """End the extras of an evaluation, and pass their reports to the listener."""
         for extra in evaluation.started_extras:
             async with self._kernel.reserve_main_shell():
                 report = await self._programs.end_extra(extra)
@@ -210,7 +216,10 @@ class Evaluator:
                 self._listener(evaluation.request.id, Reported(extra.report, report))
 
     def _check_namespace(self, request: Request) -> Ending | None:
-        """Return the ending of code for another namespace, because a kernel has only one."""
+        """Return a failure if a request is for a namespace that the kernel does not have, or None.
+
+        A kernel has only one namespace.
+        """
         main = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", main) or request.kind != "evaluate":
             return None
@@ -229,7 +238,10 @@ class Evaluator:
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
-        """Return whether an interrupt ended the code. In Python, other errors were raised by the code."""
+        """Return whether an interrupt ended the code.
+
+        An interrupted Python kernel may still report an error that the code itself raised.
+        """
         return execution.error is None or not self._quirks.supports_expressions
 
     def _failure_of_form(self, request: Request, execution: Execution, number: int) -> Failure:
@@ -244,7 +256,10 @@ class Evaluator:
         return failure_from_error(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, evaluation: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """Run a form. Return its execution, or None if it was withdrawn before it was sent, and notes."""
+        """Run a form. Return its execution and notes about it.
+
+        The execution is None if the evaluation was interrupted before the form was sent.
+        """
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MAX_SEND_ATTEMPTS):
@@ -295,7 +310,7 @@ class Evaluator:
         return execution, notes
 
     async def _wait_for_end(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
-        """Wait for the reply and `idle`, in any order. Return notes on a missing one."""
+        """Wait for the kernel's reply and its `idle` status, in any order. Return notes about the execution."""
         await exchange.replied_or_idle.wait()
         if exchange.replied.is_set():
             notes = (
@@ -325,7 +340,7 @@ class Evaluator:
         return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
-        """Wait for a value after the end of an execution, until no message is received for `silence_s`."""
+        """Wait for a value that may follow the end of an execution. Stop if no message is received for `silence_s`."""
         while not execution.has_value.is_set():
             received = self._kernel.received
             with anyio.move_on_after(silence_s):
@@ -340,7 +355,10 @@ class Evaluator:
             self._reply_input(execution, evaluation.input_ahead.pop(0))
 
     async def send_input(self, text: str) -> None:
-        """Send lines to code that reads from stdin. Further lines wait. An empty text is the end of the input."""
+        """Send text to code that reads from stdin. Lines that it has not requested yet are queued.
+
+        An empty text signals the end of the input.
+        """
         evaluation = self._queue[0] if self._queue else None
         if evaluation is None:
             return
@@ -354,7 +372,7 @@ class Evaluator:
         self._kernel.channel.post("stdin", "input_reply", {"value": line})
 
     async def interrupt(self) -> Interruption:
-        """Interrupt the running code, or withdraw code that was not sent. Evaluations of other clients continue."""
+        """Interrupt the running evaluation of Codriver, or withdraw it if its code was not sent yet."""
         evaluation = self._queue[0] if self._queue else None
         if evaluation is None:
             return Interruption("idle")
@@ -362,7 +380,7 @@ class Evaluator:
         return await stop_evaluation(evaluation.turn_scope, evaluation.finished, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt the evaluation of another client."""
+        """Interrupt the code that the kernel runs for another client."""
         request_id = self._kernel.foreign_request_id
         if request_id is None:
             return Interruption("idle")
@@ -372,7 +390,10 @@ class Evaluator:
         return Interruption("requested", note=note)
 
     async def interrupt_kernel(self) -> str:
-        """Interrupt the kernel in a way that works for it, and return a note on the limits of that way."""
+        """Interrupt the kernel, by a signal or a message depending on the implementation.
+
+        Return a note for the case that the code continues to run.
+        """
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS_MESSAGE}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
         # A kernel that gets a message may interrupt only itself, and continue to wait for a child process.
@@ -385,7 +406,7 @@ class Evaluator:
 
 
 def _message_handler(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """Return the handler of an execution's messages, which also passes them to a notebook cell."""
+    """Return a callback that passes each message to the execution, and to the outputs of the cell if there is one."""
     if cell is None:
         return execution.receive
 
