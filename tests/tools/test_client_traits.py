@@ -12,7 +12,7 @@ from codriver.repls.contract import test_run_values
 from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.settings.model import Settings
-from codriver.tools.acts.test_runs import run_json
+from codriver.tools.acts.test_runs import run_fields
 from codriver.tools.calls.call import Call
 from codriver.tools.stacktrace import trace_json
 
@@ -179,7 +179,7 @@ def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(t
         for n in range(300)
     ]
     report = json.loads(encode_report(test_run_values.TestRun(300, 0, 300, 0, tuple(failed))))
-    run = run_json(report, "o" * 9000, tmp_path, passed=False, max_bytes=6000)
+    run = run_fields(report, "o" * 9000, tmp_path, passed=False, max_bytes=6000)
     assert len(compact(run)) <= BUDGET
     assert run["results"][0]["test"] == "test_0"
     assert run["count"] + run["omitted"] == 300

@@ -26,7 +26,7 @@ def test_unchanged_lines_have_their_previous_numbers_after_any_edit():
         found = edited(before, after)
         for number, text in enumerate(after, 1):
             if text.startswith("line "):
-                assert before[found.line_before(number) - 1] == text
+                assert before[found.previous_line(number) - 1] == text
 
 
 def test_an_edit_is_around_the_lines_of_the_changed_function_only():
@@ -53,4 +53,4 @@ def test_an_edit_is_around_the_lines_of_the_changed_function_only():
 def test_a_long_rewritten_part_counts_as_one_change():
     before = ["x = 1", *(f"a{number} = 1" for number in range(MAX_COMPARED_LINES + 1)), "z = 1"]
     after = ["x = 1", "b = 2", *(f"a{number} = 2" for number in range(MAX_COMPARED_LINES + 1)), "z = 1"]
-    assert edited(before, after).line_before(len(after)) == len(before)
+    assert edited(before, after).previous_line(len(after)) == len(before)

@@ -12,10 +12,10 @@ from pydantic import Field
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
-from codriver.tools.acts.failure_selection import has_frames, has_test_frames, last_failed_evaluation
-from codriver.tools.acts.python_tests import trace_of_tests
+from codriver.tools.acts.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
+from codriver.tools.acts.python_tests import first_failure_trace
 from codriver.tools.acts.test_frames import last_failed_run, no_frames_reason
-from codriver.tools.acts.test_runs import stored_report
+from codriver.tools.acts.test_runs import read_report
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
@@ -61,7 +61,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         failed = last_failed_evaluation(call.state, target)
     session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
     newest = last_failed_evaluation(call.state, target)
-    has_live_frames = has_frames(target) and (failed is None or failed == newest)
+    has_live_frames = can_evaluate_in_frames(target) and (failed is None or failed == newest)
     if failed is not None and (
         failed.kind == "run-tests" or failed != last_failed_evaluation(call.state, target, "evaluate")
     ):
@@ -97,7 +97,7 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         if trace is not None:
             fields = trace_json(trace, whole=arguments.whole, max_bytes=default_budget(call))
         return Answer({**fields, **_whose(call, job)})
-    trace = trace_of_tests(call, job.id)
+    trace = first_failure_trace(call, job.id)
     if trace is None:
         words = "no test has failed in this run" if job.is_finished else "this run has not finished"
         return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
@@ -130,7 +130,7 @@ def _numbered(trace: StackTrace, *, has_live_frames: bool) -> StackTrace:
 async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
     """Return the recorded stack trace of an evaluation, or of the first failed test of a run."""
     if failed.kind == "run-tests":
-        report = await stored_report(call, failed)
+        report = await read_report(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
             kind, message = error_from_row(row)

@@ -15,8 +15,8 @@ from codriver.core.records import dataclass
 from codriver.errors import refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose, chosen_tests, run_paths
-from codriver.tools.acts.edit_verdict import failed_tests_in, unfinished_in
+from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose_tests, chosen_tests, run_paths
+from codriver.tools.acts.edit_verdict import find_failed_tests, find_unfinished_tests
 from codriver.tools.acts.failure_groups import FailureGroup
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
@@ -94,7 +94,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     """
     if trial.tests == (AFFECTED_SELECTOR,):
         changed = [result for outcome in outcomes for result in outcome.files]
-        choice = await choose(call, changed, lambda _: "")
+        choice = await choose_tests(call, changed, lambda _: "")
         runs = [run for run in choice.runs if run.only]
         if not runs:
             raise refused(
@@ -150,7 +150,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
         return CandidateResult(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
     outcomes = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
-    failed, unfinished = failed_tests_in(report), unfinished_in(report)
+    failed, unfinished = find_failed_tests(report), find_unfinished_tests(report)
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(FailureGroup(first), call.services.workspace)

@@ -18,7 +18,13 @@ from codriver.errors import RefusedError, join_first, refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import changed_files
 from codriver.testing.changed_lines import uncommitted_files
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, AFFECTED_TIME_LIMIT_S, choose, chosen_tests, run_paths
+from codriver.tools.acts.affected_tests import (
+    AFFECTED_SELECTOR,
+    AFFECTED_TIME_LIMIT_S,
+    choose_tests,
+    chosen_tests,
+    run_paths,
+)
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import choose_test_location, merge_answers, run_tests, with_comparison
@@ -42,20 +48,24 @@ PYTHON_DIALECT: Final = "python"
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed:
-    """Changed files. `is_all` is true for all files that changed, and false for files that the caller named."""
+class _ChangedFiles:
+    """Changed files whose affected tests run.
+
+    `is_all` is true if these are all files that changed since they were last tested, and false if the caller named
+    them.
+    """
 
     files: tuple[FileResult, ...]
     is_all: bool
 
     @property
     def names(self) -> str:
-        """Return the names of the files, for a message."""
+        """Return the display paths of the first files, joined for a message."""
         return join_first([file.display_path for file in self.files], MAX_NAMED_FILES)
 
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
-    """Run the tests that the arguments name, or those that changes can break."""
+    """Run the tests that the caller named, or the tests affected by changed files."""
     is_all = AFFECTED_SELECTOR in arguments.all_paths and not (call.services.workspace / AFFECTED_SELECTOR).exists()
     if not (arguments.affected_by or is_all):
         return await run_tests(call, arguments)
@@ -67,13 +77,13 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
             f"{join_first(others, MAX_NAMED_FILES)} cannot be named as well",
             hint='Pass only paths: ["affected"], only affectedBy, or the names of tests.',
         )
-    changed = await _changed(call, arguments)
-    choice = await choose(call, changed.files, lambda path: _server(call, path), with_failed=changed.is_all)
+    changed = await _read_changes(call, arguments)
+    choice = await choose_tests(call, changed.files, lambda path: _serving_repl(call, path), with_failed=changed.is_all)
     if not choice.runs:
-        raise _none(changed)
+        raise _no_tests_error(changed)
     plain = arguments.model_copy(update={"paths": [], "namespace": None, "affected_by": [], "failed": False})
     answers = []
-    of_python = [run for run in choice.runs if _is_of_python(call, run)]
+    of_python = [run for run in choice.runs if _is_python_run(call, run)]
     if of_python:
         answers.append(await _run_python(call, plain, of_python, is_all=changed.is_all))
     for key in dict.fromkeys(run.repl for run in choice.runs if run not in of_python):
@@ -81,11 +91,11 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
         if arguments.repl_session_key is None:
             update["repl_session_key"] = key
         answers.append(await run_tests(call, plain.model_copy(update=update)))
-    return _described(merge_answers(answers) if len(answers) > 1 else answers[0], choice, changed)
+    return _add_choice(merge_answers(answers) if len(answers) > 1 else answers[0], choice, changed)
 
 
 async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[TestsRun], *, is_all: bool) -> Answer:
-    """Run the chosen Python tests in one process, each once, and stop the run at its time limit."""
+    """Run the chosen Python tests in one process and stop the run at its time limit."""
     who = call.who(arguments.who)
     paths = run_paths(runs)
     keys = [run.repl for run in runs if run.repl]
@@ -103,16 +113,16 @@ async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[Tests
     return with_comparison(call, await run_job(call, chosen, who, job, caution=location.caution))
 
 
-def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:
-    """Add the changed files and the reasons for the choice to an answer."""
+def _add_choice(answer: Answer, choice: Choice, changed: _ChangedFiles) -> Answer:
+    """Add the changed files, and the reasons for choosing the tests, to an answer."""
     words = f"{choice.words} ({changed.names})" if choice.words else changed.names
     notes = [*answer.fields.get("notes", ()), *choice.notes]
     fields = {**answer.fields, "chosen": words}
     return replace(answer, fields={**fields, "notes": notes} if notes else fields)
 
 
-def _none(changed: _Changed) -> RefusedError:
-    """Return the refusal of a call for which no tests were chosen."""
+def _no_tests_error(changed: _ChangedFiles) -> RefusedError:
+    """Return the error for a call whose changed files have no affected tests."""
     if changed.is_all and not changed.files:
         message = "no file differs from the last commit, or changed since the tests last ran, and no test failed"
         return refused("no-tests", message, hint="Run all tests, or name changed files in affectedBy.")
@@ -121,19 +131,24 @@ def _none(changed: _Changed) -> RefusedError:
     )
 
 
-async def _changed(call: Call, arguments: TestArguments) -> _Changed:
-    """Return the files that the call names, or else all files that changed since they were last tested."""
+async def _read_changes(call: Call, arguments: TestArguments) -> _ChangedFiles:
+    """Read the files named in the call, or all files that changed since they were last tested."""
     if arguments.affected_by:
-        return _Changed(tuple([await _named(call, file) for file in arguments.affected_by]), is_all=False)
+        return _ChangedFiles(
+            tuple([await _read_named_file(call, file) for file in arguments.affected_by]), is_all=False
+        )
     services = call.services
     since_ms = services.tests.tested_until_ms()
-    before = await services.work.files.run(call.client, partial(_previous, services.workspace, since_ms))
-    found = [await _result(call, path, old) for path, old in list(before.items())[:MAX_CHANGED_FILES]]
-    return _Changed(tuple(change for change in found if change is not None), is_all=True)
+    before = await services.work.files.run(call.client, partial(_previous_contents, services.workspace, since_ms))
+    found = [await _read_change(call, path, old) for path, old in list(before.items())[:MAX_CHANGED_FILES]]
+    return _ChangedFiles(tuple(change for change in found if change is not None), is_all=True)
 
 
-def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
-    """Return the changed files with their previous contents, or None where these are unknown. Blocks."""
+def _previous_contents(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
+    """Return the previous contents of all changed files.
+
+    The content is None for a new file, and for a file whose previous content is unknown. Reads files, so it blocks.
+    """
     suffixes = tuple(dialects_by_suffix())
     written = {workspace / name: None for name in changed_files(workspace, since_ms, suffixes)}
     try:
@@ -142,8 +157,11 @@ def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
         return {**written}
 
 
-async def _result(call: Call, path: Path, before: bytes | None) -> FileResult | None:
-    """Return the change of a file, or None if it cannot be read, such as a link that leaves the workspace."""
+async def _read_change(call: Call, path: Path, before: bytes | None) -> FileResult | None:
+    """Read a changed file and return its change, or None if the file cannot be read.
+
+    For example, a link that leads out of the workspace is not read.
+    """
     display_path = str(path.relative_to(call.services.workspace))
     try:
         path, now = await call.services.editor.read(display_path, allow_outside=False)
@@ -152,18 +170,21 @@ async def _result(call: Call, path: Path, before: bytes | None) -> FileResult | 
     return FileResult(Change(path, Snapshot(before), now.data), display_path, {}, "")
 
 
-async def _named(call: Call, file: str) -> FileResult:
-    """Return a file that the caller named as if it were new, because it is unknown what changed in it."""
+async def _read_named_file(call: Call, file: str) -> FileResult:
+    """Read a file named by the caller, and treat all its content as new.
+
+    It is unknown which part of the file the caller changed.
+    """
     path, now = await call.services.editor.read(file, allow_outside=False)
     return FileResult(Change(path, MISSING, now.data), file, {}, "")
 
 
-def _server(call: Call, path: Path) -> Repl | str:
-    """Return the REPL that serves a file, or the reason why none does."""
+def _serving_repl(call: Call, path: Path) -> Repl | str:
+    """Return the REPL that serves a file, or a message explaining why no REPL does."""
     return find_serving_repl(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
 
 
-def _is_of_python(call: Call, run: TestsRun) -> bool:
-    """Return whether the tests of a run are Python tests."""
+def _is_python_run(call: Call, run: TestsRun) -> bool:
+    """Return whether a run consists of Python tests."""
     repl = next((candidate for candidate in call.state.repls.values() if candidate.key == run.repl), None)
     return repl is None or repl.dialect == PYTHON_DIALECT

@@ -30,7 +30,7 @@ from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import is_skipped, skipped_directories, test_paths
 from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.acts.test_runs import run_tests, runs_of_repl
+from codriver.tools.acts.test_runs import repl_runs, run_tests
 from codriver.tools.calls.session_choice import find_serving_repl
 from codriver_lisp.requirements import declared_namespace
 from codriver_lisp.source_text import Document
@@ -72,7 +72,10 @@ ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are nam
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """One run of affected tests in the REPL with the key `repl`: of a namespace or file, or of the tests in `only`."""
+    """Affected tests to run in the REPL with the key `repl`.
+
+    Either `namespace` names the namespace or file to run, or `only` lists pairs of a file and a test in it.
+    """
 
     repl: str
     namespace: str | None = None
@@ -80,7 +83,7 @@ class TestsRun:
 
     @property
     def label(self) -> str:
-        """Return a short name of the run for answers."""
+        """Return a short description of the run for answers."""
         files = [name for name, test in self.only if test == COLLECTION_TEST]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
@@ -89,24 +92,24 @@ class TestsRun:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen runs in order, the reasons for the choice, and notes about its limits."""
+    """The result of choosing tests: the runs in order, the reasons for the choice, and notes about its limits."""
 
     runs: tuple[TestsRun, ...]
     words: str = ""
     notes: tuple[str, ...] = ()
 
 
-async def choose(
+async def choose_tests(
     call: Call,
     changed: Sequence[FileResult],
     server: Callable[[Path], Repl | str],
     *,
     with_failed: bool = True,
 ) -> Choice:
-    """Choose the tests that edits may break.
+    """Choose the tests that may fail because of edits.
 
-    `server` returns the REPL that serves a file, or the reason why none does. `with_failed` includes the tests that
-    failed last.
+    `server` returns the REPL that serves a file, or a message explaining why no REPL does. With `with_failed`, the
+    choice includes the tests that failed in their last run.
     """
     paths = [result.change.path for result in changed]
     services = call.services
@@ -118,14 +121,16 @@ async def choose(
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
         key = repls[0].key if repls else ""
-        chosen = await _of_python(call, key, changed, found, with_failed=with_failed)
+        chosen = await _choose_python_tests(call, key, changed, found, with_failed=with_failed)
         runs += chosen.runs
         words += [chosen.words] if chosen.words else []
     of_lisp = [path for path in paths if path.suffix in LISP_SUFFIXES]
     repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
     failed = []
     if with_failed:
-        failed = [TestsRun(repl.key, name) for repl in repls_of_lisp.values() for name in await _failed_in(call, repl)]
+        failed = [
+            TestsRun(repl.key, name) for repl in repls_of_lisp.values() for name in await _failed_namespaces(call, repl)
+        ]
     runs += failed
     for path, name in found.lisp:
         repl = server(path)
@@ -141,14 +146,20 @@ async def choose(
 
 
 def run_paths(runs: Sequence[TestsRun]) -> list[str]:
-    """Return the paths of runs: files that run whole, then files of which only some tests run."""
+    """Return the paths of all runs without duplicates.
+
+    Files and namespaces that run completely come before files of which only some tests run.
+    """
     found = [run.namespace for run in runs if run.namespace]
     found += [name for run in runs for name, test in run.only if test == COLLECTION_TEST]
     return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
 
 
 def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
-    """Return the tests to run as pytest names them in `directory`, or None to run all tests of the runs' paths."""
+    """Convert runs to the selection that is passed to pytest in `directory`.
+
+    The result is None if a run has a namespace, because then all tests of the runs' paths are run.
+    """
 
     def in_directory(name: str) -> str:
         file, separator, rest = name.partition("::")
@@ -163,9 +174,11 @@ def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> 
 
 @dataclass(frozen=True, slots=True)
 class _RelatedTestFiles:
-    """Test files that import changed files, nearest first, and files named after them.
+    """Test files that are related to changed files.
 
-    Entries for Lisp include the changed file.
+    `importing` has the Python files that import a changed file, nearest first. `named` has pairs of a changed file and
+    a test file named after it, and `lisp` pairs of a changed file and a namespace or file with its tests. `requires` is
+    true if a Lisp file was found because it requires a changed namespace.
     """
 
     importing: tuple[Path, ...]
@@ -175,13 +188,16 @@ class _RelatedTestFiles:
 
 
 def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _RelatedTestFiles:
-    """Return the test files that import the changed files or are named after them. Blocks."""
+    """Find the test files that import changed files or are named after them.
+
+    Reads files, so it blocks.
+    """
     importing: list[Path] = []
     requires = False
     python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
     if python:
         files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
-        importing = list(_tests_among(graph.importers(python, files, workspace), files))
+        importing = list(_importing_tests(graph.importers(python, files, workspace), files))
     named = targets_for_files(workspace, changed)
     lisp = {name: path for path, name in named if path.suffix != PYTHON_SUFFIX}
     for path in changed:
@@ -204,10 +220,11 @@ def _share_dialect(first: Path, other: Path) -> bool:
     return not set(dialects.get(first.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
 
 
-def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
-    """Yield the test files among these importing files, nearest first.
+def _importing_tests(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
+    """Yield the test files among importing files, nearest first.
 
-    A `conftest` is replaced by the test files in its directory.
+    `reached` maps each importing file to its distance from the changed file. A `conftest.py` stands for all test files
+    in its directory.
     """
     distances = dict(reached)
     for file, distance in reached.items():
@@ -220,7 +237,7 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     )
 
 
-async def _of_python(
+async def _choose_python_tests(
     call: Call,
     repl: str,
     changed: Sequence[FileResult],
@@ -228,7 +245,7 @@ async def _of_python(
     *,
     with_failed: bool,
 ) -> Choice:
-    """Choose the tests of changed Python files."""
+    """Choose the tests to run after changes of Python files."""
     services, workspace = call.services, call.services.workspace
     edited = {result.change.path for result in changed}
     inside = await services.work.files.run(call.client, partial(_test_path_predicate, call))
@@ -247,7 +264,7 @@ async def _of_python(
     failed: list[str] = []
     if with_failed:
         related = {*importing, *(workspace / name for name in named)}
-        failed = list(dict.fromkeys(map(without_parameters, await _failed_last(call, related))))
+        failed = list(dict.fromkeys(map(without_parameters, await _last_failed_tests(call, related))))
     both = {*failed}.intersection(executed)
     functions = [name for name in executed if name in both] + [name for name in executed if name not in both]
     functions = [*functions[:MAX_EXECUTING_TESTS], *[name for name in failed if name not in both]]
@@ -270,10 +287,10 @@ async def _of_python(
 def _tests_by_execution(
     executions: RecordedExecutions, changed: Sequence[FileResult], test_files: Sequence[Path]
 ) -> tuple[list[tuple[str, str]], frozenset[Path]]:
-    """Return the file and name of each test that executed a changed function, and unaffected test files. Blocks.
+    """Return the tests that executed a changed function, and the test files that the change does not affect.
 
-    Tests whose file is gone are left out. A test file is unaffected if a complete record shows that its other tests
-    executed nothing that changed.
+    A test is a pair of its file and its name. Tests in deleted files are left out. A test file is unaffected if a
+    complete record shows that none of its tests executed changed code. Reads files, so it blocks.
     """
     functions, bodies = [], []
     before: dict[str, bytes] = {}
@@ -298,9 +315,10 @@ def _tests_by_execution(
 
 
 def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
-    """Return a predicate for files in the project's test paths, outside of directories that pytest skips.
+    """Return a function that checks whether a file is in one of the project's test paths.
 
-    Without a setting for paths, these are the directories whose tests ran. Blocks.
+    If the project does not configure test paths, the directories of earlier test runs are used. Directories that pytest
+    skips are excluded. Reads files, so it blocks.
     """
     workspace = call.services.workspace
     paths = test_paths(workspace) or tuple(
@@ -321,35 +339,38 @@ def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
 
 
 def _relative_to_workspace(file: Path, workspace: Path) -> str:
-    """Return a path relative to the workspace, or unchanged if it is outside."""
+    """Return a path relative to the workspace, or unchanged if it is outside the workspace."""
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
 
 
-async def _failed_in(call: Call, repl: Repl) -> list[str]:
-    """Return the namespaces in which a test failed when it last ran in a REPL."""
+async def _failed_namespaces(call: Call, repl: Repl) -> list[str]:
+    """Return the namespaces that had a failed test when they last ran in a REPL."""
     last: dict[tuple[str, str], str] = {}
-    for _, report in await runs_of_repl(call, repl.id):
+    for _, report in await repl_runs(call, repl.id):
         outcomes: dict[tuple[str, str], str] = {}
         for row in report["results"]:
-            known = _name_of(row, call.services.workspace), str(row["test"])
+            known = _runnable_name(row, call.services.workspace), str(row["test"])
             if outcomes.get(known, LISP_PASSED_OUTCOME) == LISP_PASSED_OUTCOME:
                 outcomes[known] = row["outcome"]
         last = {**outcomes, **last}
     return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != LISP_PASSED_OUTCOME))
 
 
-def _name_of(row: Json, workspace: Path) -> str:
-    """Return the name by which the test of a result row can be run. See `lisp_test_name`."""
+def _runnable_name(row: Json, workspace: Path) -> str:
+    """Return the name with which the test of a result row can be run again.
+
+    This is a file for Basilisp files in the workspace, and otherwise a namespace.
+    """
     file = Path(str(row.get("file") or ""))
     is_by_file = file.suffix == BASILISP_SUFFIX and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
 
 
-async def _failed_last(call: Call, related: Collection[Path]) -> list[str]:
+async def _last_failed_tests(call: Call, related: Collection[Path]) -> list[str]:
     """Return the ids of the tests that failed in their last run, relative to the workspace.
 
-    Those that never passed, of which a project may have many, count only if they are in a related file or ran since the
-    last run with given tests. Tests whose file is gone are left out.
+    A project may have many tests that never passed. Such a test is included only if its file is related to the change,
+    or if it ran in or after the last run with named tests. Tests in deleted files are left out.
     """
     outcomes: dict[str, str] = {}
     relevant: set[str] = set()
@@ -357,7 +378,7 @@ async def _failed_last(call: Call, related: Collection[Path]) -> list[str]:
     is_recent = True
     for name, job_report in call.services.tests.finished_runs():
         for test in job_report.report.results:
-            found = _from_workspace(test.nodeid, job_report.job.spec.directory, workspace)
+            found = _workspace_test_id(test.nodeid, job_report.job.spec.directory, workspace)
             outcomes.setdefault(found, test.outcome)
             if test.outcome == "passed" or (is_recent and job_report.job.purpose == "tests"):
                 relevant.add(found)
@@ -367,17 +388,20 @@ async def _failed_last(call: Call, related: Collection[Path]) -> list[str]:
         for name, outcome in outcomes.items()
         if outcome in FAILING_OUTCOMES and (name in relevant or workspace / name.partition("::")[0] in related)
     ]
-    return await call.services.work.files.run(call.client, partial(_in_existing_files, workspace, failed))
+    return await call.services.work.files.run(call.client, partial(_tests_in_existing_files, workspace, failed))
 
 
-def _from_workspace(nodeid: str, directory: Path, workspace: Path) -> str:
-    """Convert the id of a test from a run in `directory` to one relative to the workspace."""
+def _workspace_test_id(nodeid: str, directory: Path, workspace: Path) -> str:
+    """Convert the id of a test that ran in `directory` to one that is relative to the workspace."""
     file, separator, name = nodeid.partition("::")
     return _relative_to_workspace(Path(os.path.normpath(directory / file)), workspace) + separator + name
 
 
-def _in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
-    """Return the tests whose file still exists. Blocks."""
+def _tests_in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
+    """Return the tests whose files still exist.
+
+    Checks files, so it blocks.
+    """
     return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
@@ -403,10 +427,10 @@ Target = tuple["Path", str]
 
 
 async def describe_new_failures(call: Call, who: str, *, wait_s: float) -> str:
-    """Run the tests of files that `who` changed since those tests last ran, and describe the failures.
+    """Run the tests of the files that a caller changed since their last tests, and describe the failures.
 
-    The text is empty if no test failed or no test can run. Tests are stopped after `wait_s` in total. No test runs
-    again until another file changes.
+    Returns an empty string if all tests pass or no test can run. All tests together are stopped after `wait_s` seconds.
+    The same files are not tested again until one of them changes.
     """
     services = call.services
     changed, settings = services.ledger.edits.pop(who), services.live.settings
@@ -419,22 +443,25 @@ async def describe_new_failures(call: Call, who: str, *, wait_s: float) -> str:
         left_s = ends_at - anyio.current_time()
         if left_s < MIN_RUN_S:
             break
-        answer = await _run(call, path, namespace, left_s)
+        answer = await _run_target(call, path, namespace, left_s)
         if answer is not None and answer.fields.get("reason") == "tests-failed":
-            lines += _words(answer.fields, f"{services.workspace}/")
+            lines += _failure_lines(answer.fields, f"{services.workspace}/")
     text = "\n".join(["tests of the changed files fail:", *dict.fromkeys(lines)])
     return text[:MAX_FAILURES_CHARACTERS] if lines else ""
 
 
-def _server(call: Call, path: Path) -> Repl | None:
-    """Return the REPL that serves a file, or None if there is none or the choice is ambiguous."""
+def _serving_repl(call: Call, path: Path) -> Repl | None:
+    """Return the REPL that serves a file, or None if there is none or more than one."""
     repl = find_serving_repl(path, call.state.repls.values(), call.services.workspace)
     return None if isinstance(repl, str) else repl
 
 
-async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
-    """Run tests and return the answer, or None if no REPL can run them."""
-    repl = _server(call, path)
+async def _run_target(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
+    """Run the tests of one target for at most `left_s` seconds.
+
+    Returns None if no REPL can run them.
+    """
+    repl = _serving_repl(call, path)
     if repl is None and path.suffix != PYTHON_SUFFIX:
         return None
     given: dict[str, object] = {
@@ -453,13 +480,20 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
 
 
 def targets_for_files(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
-    """Return the tests of changed files, found by the names of files and namespaces. Blocks."""
-    found = {name: path for path in changed for name in _targets(workspace, path)}
+    """Find the tests of changed files by the names of files and namespaces.
+
+    Reads files, so it blocks.
+    """
+    found = {name: path for path in changed for name in _test_targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
 
 
-def _targets(workspace: Path, path: Path) -> Iterator[str]:
-    """Yield the tests of one file: files named after it, and in Lisp its namespace and that name with `-test`."""
+def _test_targets(workspace: Path, path: Path) -> Iterator[str]:
+    """Yield the tests of one file.
+
+    These are the test files named after it. For a Lisp file, they include its namespace, and the namespace with the
+    suffix `-test`.
+    """
     if path.suffix in (PYTHON_SUFFIX, HY):
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
@@ -472,9 +506,9 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
 
 
 def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the namespace and path of each Lisp test file.
+    """Yield the namespace of each Lisp test file, and the name with which its tests are run.
 
-    If only the REPL can find the tests of a file, the namespace is also used as the path.
+    This name is the path of the file, or the namespace if only the REPL can find the tests of the file.
     """
     for file in _test_files(workspace, path):
         text = read_edited_lisp(workspace, file)
@@ -484,7 +518,10 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def lisp_test_name(workspace: Path, file: Path) -> str | None:
-    """Return the name by which the tests of a Lisp file can be run, or None if it has no tests. Blocks."""
+    """Return the name with which the tests of a Lisp file can be run, or None if it has no tests.
+
+    Reads the file, so it blocks.
+    """
     text = read_edited_lisp(workspace, file)
     namespace = _namespace(text)
     if namespace is None or not (is_test_file(file) or namespace.endswith("test")):
@@ -494,15 +531,15 @@ def lisp_test_name(workspace: Path, file: Path) -> str | None:
 
 
 def _namespace(text: str | None) -> str | None:
-    """Return the namespace that Lisp code declares, or None."""
+    """Return the namespace that Lisp code declares, or None if it declares none."""
     return None if text is None else declared_namespace(Document(text))
 
 
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
-    """Yield the file itself if it contains tests, or else the files named `test_NAME` or `NAME_test` after it.
+    """Yield the file itself if it contains tests, or else the test files named after it.
 
-    The name of an `__init__.py` is that of its directory. A distribution's top package is also searched for under the
-    name of the distribution's directory, and only in that directory.
+    Names such as `test_NAME` and `NAME_test` are found. For an `__init__.py`, `NAME` is the name of its directory. For
+    the top package of a distribution, the name of the distribution's directory is also tried, in that directory only.
     """
     if is_test_file(path):
         yield path
@@ -520,7 +557,7 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
 
 
 def _tests_named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
-    """Yield the files below a directory that are named as tests of `name`."""
+    """Yield the files below a directory that are named `test_NAME` or `NAME_test`."""
     names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
     found = walk_files(directory, names, max_entries=MAX_SCANNED_ENTRIES)
     yield from (file for file in found if file.name in names and file.is_file())
@@ -531,12 +568,12 @@ def _is_distribution(directory: Path) -> bool:
 
 
 def is_test_file(path: Path) -> bool:
-    """Return whether a file is named like a test file."""
+    """Return whether the name of a file starts with `test_` or ends with `_test`."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 
 
-def _words(fields: Json, home: str) -> Iterator[str]:
-    """Yield a line for each failed test of a run: its name, its location relative to `home`, and its message."""
+def _failure_lines(fields: Json, home: str) -> Iterator[str]:
+    """Yield one line for each failed test: its name, its location relative to `home`, and its message."""
     for row in fields.get("results", ()):
         if row.get("outcome") in ("pass", "passed"):
             continue

@@ -24,30 +24,36 @@ if TYPE_CHECKING:
 
 
 class FileLoader(Protocol):
-    """Loads files and evaluates forms in one session, within the time limit of one call."""
+    """Loads files and evaluates forms in one session, within the time limit of a call."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Load a file, and return the evaluation when it finishes or its time is up."""
+        """Load a file and return its evaluation, which is unfinished if time ran out."""
         ...
 
     async def evaluate_forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
+        """Evaluate forms in a namespace and return their evaluation, which is unfinished if time ran out."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DependentLoads:
-    """Notes about the loads, and the evaluation that failed or did not finish, if any."""
+    """The result of loading dependents.
+
+    `notes` are for the answer. `unfinished` is the evaluation that failed or is still running, if any.
+    """
 
     notes: tuple[str, ...] = ()
     unfinished: Evaluation | None = None
 
 
 def check_dependent_load(repl: Repl, *, prune: bool, is_whole: bool) -> None:
-    """Check that a REPL can load dependents, and that the arguments fit its language.
+    """Check that a REPL can load dependents and that its language supports the arguments.
+
+    `prune` removes deleted names, and `is_whole` loads a Python file completely.
 
     Raises:
-        RefusedError: the loaded namespaces are unknown, or an argument has no effect in this language.
+        RefusedError: an argument is not supported for this language.
+        CapabilityMissingError: the REPL cannot report which namespaces are loaded.
     """
     profile = repl.profile
     if repl.dialect == "python" and prune:
@@ -68,7 +74,10 @@ def check_dependent_load(repl: Repl, *, prune: bool, is_whole: bool) -> None:
 
 
 async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: FileLoader) -> DependentLoads:
-    """Run every loaded module that imports the module of a file, each one after those that it imports."""
+    """Run all loaded modules that import the module of a file.
+
+    Each module runs after the modules that it imports. The first one that does not finish stops the rest.
+    """
     waiting = await call.services.repls.adapter(repl.id).query(Dependents(file))
     notes = dict.fromkeys(await notes_of_load(call, repl))
     done: list[str] = []
@@ -88,7 +97,11 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
 async def prune_and_load_dependents(
     call: Call, repl: Repl, namespace: str, loads: FileLoader, *, prune: bool, dependents: bool
 ) -> DependentLoads:
-    """Remove the names that the file of `namespace` no longer defines, then load its dependents, as requested."""
+    """Remove deleted names from a Lisp namespace, load the namespaces that depend on it, or do both.
+
+    With `prune`, the names that the file of `namespace` no longer defines are removed. With `dependents`, the
+    namespaces that require it are loaded.
+    """
     found = await find_drift(call, repl)
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []

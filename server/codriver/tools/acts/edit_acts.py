@@ -25,7 +25,7 @@ from codriver.tools.acts.affected_tests import (
     AFFECTED_TIME_LIMIT_S,
     Choice,
     TestsRun,
-    choose,
+    choose_tests,
     chosen_tests,
     run_paths,
 )
@@ -33,21 +33,21 @@ from codriver.tools.acts.edit_loads import EditLoads, hide_save_from_watchers
 from codriver.tools.acts.edit_verdict import (
     EXPECTED_OUTCOMES,
     Verdict,
-    failed_tests_in,
-    outcomes_in,
+    find_failed_tests,
+    find_outcomes,
+    find_unfinished_tests,
     previous_sources,
     test_files,
-    unfinished_in,
     verification_jobs,
 )
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
-from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
+from codriver.tools.acts.python_tests import describe_usage_error, failure_row, is_usage_error, make_job, start_job
 from codriver.tools.acts.submission import check_not_blocked
 from codriver.tools.acts.test_arguments import TestArguments, pytest_path
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import choose_test_location, run_tests, runs_of_repl
+from codriver.tools.acts.test_runs import choose_test_location, repl_runs, run_tests
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import (
@@ -94,9 +94,9 @@ NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not put back: 
 
 
 class LiveSteps:
-    """Steps that load and test one batch of edits. Implements `codriver.editing.editor.ReplSteps`.
+    """Loads and tests one batch of edits, and restores the previous definitions if the edits broke a test.
 
-    `rows` has the answer about each load by the index of its file. `fields` has the answer about tests and failures.
+    Implements `codriver.editing.editor.ReplSteps`. `fields` has the answer fields about tests and failures.
     """
 
     def __init__(
@@ -138,12 +138,15 @@ class LiveSteps:
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
-        """Return the row of each load by the index of its file among the edited files."""
+        """Return the answer row of each load by the index of its file among the edited files."""
         return self._loads.rows
 
     @property
     def unserved(self) -> Mapping[str, object]:
-        """Return answer fields about code that no session could load, or nothing if all code was sent."""
+        """Return answer fields about code that no session could load.
+
+        They are empty if all code was sent to a REPL.
+        """
         return self._loads.unserved
 
     @property
@@ -152,10 +155,10 @@ class LiveSteps:
         return AFFECTED_SELECTOR in self._tests
 
     async def check_steps(self, files: Iterable[str]) -> None:
-        """Check that all steps can be done, before anything is written.
+        """Check that the edits of `files` can be loaded, tested and restored, before anything is written.
 
         Raises:
-            RefusedError: a step cannot be done.
+            RefusedError: one of these steps is impossible.
         """
         await await_search(self._call.services.core)
         files = tuple(dict.fromkeys(files))
@@ -168,14 +171,14 @@ class LiveSteps:
                 await await_serving_repl(self._call, path, self._call.wait_ms() / 1000)
             if self._is_loaded and self._key is None:
                 check_serving_repl(self._call, path, self._who)
-            repl = self._server(path)
+            repl = self._serving_repl(path)
             if not isinstance(repl, str):
                 if self._is_loaded:
                     shared = Target(repl, repl.sessions[MAIN_SESSION])
                     check_not_blocked(self._call, caller_lane(self._call, shared, self._who), self._who)
                 needed = [*(["restore"] if self._undo_id else []), *(["test"] if self._tests and not is_python else [])]
                 for capability in needed:
-                    _require(repl, capability)
+                    _check_capability(repl, capability)
             elif (self._undo_id or self._tests) and not is_python:
                 raise refused(
                     "no-repl",
@@ -191,14 +194,14 @@ class LiveSteps:
             self._known_before = await self._current_outcomes()
 
     async def _check_tests(self, environment: TestEnvironment, edited: Sequence[str]) -> None:
-        """Check that the named Python tests are in files that exist or that the edits may create.
+        """Check that the files of the requested Python tests exist or may be created by the edits.
 
         Raises:
             RefusedError: a file does not exist.
         """
         services = self._call.services
         named = [name for name in self._tests if name != AFFECTED_SELECTOR]
-        find = partial(_missing, named, services.workspace, environment.directory, edited)
+        find = partial(_missing_tests, named, services.workspace, environment.directory, edited)
         if missing := await services.work.files.run(self._call.client, find):
             raise refused(
                 "no-tests",
@@ -207,22 +210,25 @@ class LiveSteps:
             )
 
     async def _current_outcomes(self) -> dict[str, str]:
-        """Return the known outcomes of tests with the present files."""
+        """Return the outcomes of tests that ran with the current files.
+
+        Also records the failure messages of these tests.
+        """
         services = self._call.services
         newest = await services.work.files.run(self._call.client, partial(newest_change_ms, services.workspace))
         found: dict[str, str] = {}
         for name, job_report in reversed(services.tests.finished_runs()):
             run = self._call.state.evaluations.get(name)
             if run is not None and (run.started_at or 0) > newest and not job_report.changed_files:
-                found |= outcomes_in(job_report.report, [test.nodeid for test in job_report.report.results])
-                self._known_messages |= _messages(job_report.report.failures)
+                found |= find_outcomes(job_report.report, [test.nodeid for test in job_report.report.results])
+                self._known_messages |= _failure_messages(job_report.report.failures)
         return found
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load the changed code, and return true, because a failed load keeps the edit.
+        """Load the changed code. Always return true, because an edit is kept even if its load fails.
 
-        Python tests start at once, because their process reads the files. Only the tests of a running application may
-        need what is loaded into it.
+        Python tests may start at the same time, because they run in a separate process that reads the files. They start
+        later if they may run in a REPL that Codriver did not start, because such a REPL needs the loaded code.
         """
         self._load_started_ms = self._call.services.now()
         if self._tests:
@@ -232,41 +238,44 @@ class LiveSteps:
                 async with anyio.create_task_group() as tasks:
                     if self._tests and self._is_served_by_codriver(outcome):
                         tasks.start_soon(self._run_python_tests, outcome)
-                    await self._load(outcome)
+                    await self._load_code(outcome)
                     self._loaded.set()
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from errors
         return True
 
-    async def _load(self, outcome: Outcome) -> None:
-        """Load the changed code."""
+    async def _load_code(self, outcome: Outcome) -> None:
+        """Load the changed code and record the failure, if any."""
         await self._loads.run(outcome.files)
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._undo_id:
             self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}
 
     def _is_served_by_codriver(self, outcome: Outcome) -> bool:
-        """Return whether only REPLs that Codriver started load the files, and all of them are Python files."""
+        """Return whether all edited files are Python files, loaded only by REPLs that Codriver started."""
         paths = [result.change.path for result in outcome.files]
-        repls = [self._server(path) for path in paths]
+        repls = [self._serving_repl(path) for path in paths]
         return all(path.suffix == PYTHON_SUFFIX for path in paths) and all(
             isinstance(repl, str) or repl.is_owned for repl in repls
         )
 
     async def _run_python_tests(self, outcome: Outcome) -> Choice:
-        """Choose the tests, and run those of Python, possibly while the changed code is loaded."""
-        choice = await self._choice(outcome)
-        in_process = [run for run in choice.runs if self._is_of_python(run)]
+        """Choose the tests to run, and run those that are Python tests.
+
+        The changed code may still be loading.
+        """
+        choice = await self._choose_tests(outcome)
+        in_process = [run for run in choice.runs if self._is_python_run(run)]
         self._choice_made = choice
         self._python_fields = await self._test_python(outcome, in_process) if in_process else {}
         return choice
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests that have not run yet. Return false if the edit broke one."""
+        """Run the tests that have not run yet, and return false if the edit broke one."""
         if not self._tests:
             return True
         choice = self._choice_made or await self._run_python_tests(outcome)
-        in_repl = [run for run in choice.runs if not self._is_of_python(run)]
+        in_repl = [run for run in choice.runs if not self._is_python_run(run)]
         if in_repl and not self._loads.is_done:
             self.fields.setdefault(
                 "notTested", "the load has not finished: wait with get_evaluation, then call run_tests"
@@ -276,11 +285,11 @@ class LiveSteps:
         self.fields = {**self._python_fields, **self.fields}
         if in_repl:
             await self._test_in_repls(in_repl, ends_at)
-        self._describe(choice, outcome)
+        self._add_verdict(choice, outcome)
         return not self._verdict.broken
 
-    def _describe(self, choice: Choice, outcome: Outcome) -> None:
-        """Add the verdict and its consequences to the answer."""
+    def _add_verdict(self, choice: Choice, outcome: Outcome) -> None:
+        """Add the outcomes of the tests, and what follows from them, to the answer fields."""
         verdict = self._verdict
         if not (verdict.passed or verdict.failed or verdict.unfinished):
             if "reason" not in self.fields:
@@ -292,9 +301,9 @@ class LiveSteps:
         if choice.notes:
             answer_fields["notes"] = list(choice.notes)
         for key, names in (("failedBefore", verdict.failed_before), ("flaky", verdict.flaky)):
-            answer_fields |= {key: _first(names)} if names else {}
+            answer_fields |= {key: _abbreviate(names)} if names else {}
         if verdict.unfinished:
-            answer_fields["notFinished"] = _first(test_files(verdict.unfinished))
+            answer_fields["notFinished"] = _abbreviate(test_files(verdict.unfinished))
         if verdict.failing and "reason" not in self.fields:
             answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
@@ -304,7 +313,10 @@ class LiveSteps:
         self.fields = {**answer_fields, **self.fields}
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
-        """Run Python tests in a separate process. Repeat failed ones, and run them with the previous files."""
+        """Run Python tests in a separate process and return answer fields about them.
+
+        Failed tests are repeated, and run with the previous files if their earlier outcomes are unknown.
+        """
         paths = run_paths(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
         arguments = TestArguments.model_validate(given)
@@ -320,32 +332,36 @@ class LiveSteps:
             job = replace(job, spec=spec)
             name, job_report = await self._run_job(replace(job, limit_s=self._limit_s))
         except (RefusedError, ReplDisconnectedError) as error:
-            return _words_of(error)
+            return _error_fields(error)
         if job_report is None:
             return {
                 "reason": "busy",
                 "message": f"another test run did not finish in time: {NOT_TESTED_MESSAGE}",
             }
         report = job_report.report
-        failed = failed_tests_in(report)
-        verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
+        failed = find_failed_tests(report)
+        verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, find_unfinished_tests(report))
         if failed and self._restores:
-            verdict = await self._check(job, outcome, verdict)
+            verdict = await self._verify_failures(job, outcome, verdict)
         self._verdict = verdict
         if not report.results and report.error is not None:
             if is_usage_error(report.error):
-                message, hint = usage_error(report.error.message, self._call.services.workspace)
+                message, hint = describe_usage_error(report.error.message, self._call.services.workspace)
                 return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED_MESSAGE}", "hint": hint}
             reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
             return {"reason": reason, "message": f"{report.error.message}: {NOT_TESTED_MESSAGE}"}
-        rows = await self._rows(job_report, outcome)
+        rows = await self._failure_rows(job_report, outcome)
         return {"evaluationId": name, "results": rows} if rows else {}
 
-    async def _rows(self, job_report: JobReport, outcome: Outcome) -> list[dict[str, object]]:
-        """Return a row for each new error: of a broken test, or of one that failed before with another message."""
+    async def _failure_rows(self, job_report: JobReport, outcome: Outcome) -> list[dict[str, object]]:
+        """Return an answer row for each new error.
+
+        An error is new if the edit broke its test, or if a test that failed before the edit now fails with another
+        message.
+        """
         verdict, services = self._verdict, self._call.services
         failures = job_report.report.failures
-        messages = _messages(failures)
+        messages = _failure_messages(failures)
         is_new = {test for test, known in self._known_messages.items() if messages.get(test) not in (None, known)}
         described = {*(verdict.broken or verdict.failed)} - {*verdict.failed_before, *verdict.flaky}
         described = described or is_new.intersection(verdict.failed_before)
@@ -363,8 +379,12 @@ class LiveSteps:
             failure_row(group, services.workspace, sources, is_first=not index) for index, group in enumerate(groups)
         ]
 
-    async def _check(self, job: TestJob, outcome: Outcome, verdict: Verdict) -> Verdict:
-        """Add earlier outcomes of failed tests, and outcomes of a second run, until one is known to be broken."""
+    async def _verify_failures(self, job: TestJob, outcome: Outcome, verdict: Verdict) -> Verdict:
+        """Run failed tests again until one is known to be broken by the edit.
+
+        Tests whose outcomes before the edit are unknown run with the previous files. Those that passed then run once
+        more with the edited files. The returned verdict includes these outcomes.
+        """
         known = {name: self._known_before[name] for name in verdict.failed if name in self._known_before}
         verdict = replace(verdict, before=known)
         # The tests that are known to have passed come first, because they need no run with the previous files.
@@ -384,17 +404,20 @@ class LiveSteps:
     async def _run_for_outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
     ) -> dict[str, str]:
-        """Run tests, with the given contents of files if any, and return their outcomes."""
+        """Run tests and return their outcomes, by name.
+
+        `sources` replaces the contents of files by path during this run.
+        """
         for check in verification_jobs(job, names, sources):
             _, job_report = await self._run_job(check)
             if job_report is None:
                 return {}
             if job_report.report.results:
-                return outcomes_in(job_report.report, names)
+                return find_outcomes(job_report.report, names)
         return {}
 
     async def _run_job(self, job: TestJob) -> tuple[str, JobReport | None]:
-        """Run a job until it finishes or its time is up."""
+        """Run a job until it finishes or its time is up, and return its id and its report, if it has one."""
         call = self._call
         name = start_job(call, self._who, job)
         self._runs.append(name)
@@ -405,7 +428,10 @@ class LiveSteps:
         return name, call.services.tests.report(name)
 
     async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float) -> None:
-        """Run tests in their REPL, one run after the other, and repeat those that failed."""
+        """Run tests in their REPLs one after the other, and repeat those that failed.
+
+        Runs that cannot start before `ends_at` are recorded as unfinished.
+        """
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
             if left_s < MIN_RUN_S:
@@ -450,31 +476,31 @@ class LiveSteps:
                 ]
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
-        """Return "passed" or "failed" for each test in the results of a REPL's last runs."""
+        """Return the last outcome of each test that ran in a REPL, "passed" or "failed"."""
         repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
         found: dict[str, str] = {}
-        for _, report in await runs_of_repl(self._call, repl.id) if repl is not None else ():
+        for _, report in await repl_runs(self._call, repl.id) if repl is not None else ():
             for row in report["results"]:
                 found.setdefault(_qualified_test_name(row), "passed" if row["outcome"] == "pass" else "failed")
         return found
 
     async def _run_in_repl(self, run: TestsRun, left_s: float) -> dict[str, object]:
-        """Run tests in a REPL, and return the fields of its answer."""
+        """Run tests in a REPL for at most `left_s` seconds, and return the fields of the answer."""
         given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
         given |= {"timeoutMs": int(left_s * 1000), "onTimeout": "interrupt", "detail": True}
         try:
             answer = await run_tests(self._call, TestArguments.model_validate(given), run.only)
         except (RefusedError, ReplDisconnectedError) as error:
-            return _words_of(error)
+            return _error_fields(error)
         return dict(answer.fields)
 
-    def _is_of_python(self, run: TestsRun) -> bool:
-        """Return whether the tests of a run are Python tests."""
+    def _is_python_run(self, run: TestsRun) -> bool:
+        """Return whether a run consists of Python tests."""
         repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
         return repl is None or repl.dialect == "python"
 
     def _no_tests_fields(self, outcome: Outcome) -> dict[str, object]:
-        """Return the fields of an answer about an edit for which no test ran."""
+        """Return the answer fields for an edit that no test covers."""
         first, *others = [result.display_path for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._selects_affected:
@@ -482,7 +508,7 @@ class LiveSteps:
         return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
     async def commit(self) -> None:
-        """Release the previous definitions, or restore them in a REPL whose load failed."""
+        """Release the previous definitions in each REPL, or restore them if a load failed."""
         is_loaded = self._loads.is_done
         left, why = await self._end_undo_records(commit=is_loaded)
         if self._undo_id and not is_loaded:
@@ -490,9 +516,9 @@ class LiveSteps:
             self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Restore the previous definitions.
+        """Restore the previous definitions in each REPL.
 
-        Returns the names that could not be restored, and the reasons for REPLs that restored nothing.
+        Returns the names that could not be restored, and the reasons why some REPLs restored nothing.
         """
         for name in self._runs:
             self._call.services.tests.record_reverted(name)
@@ -506,9 +532,9 @@ class LiveSteps:
         return await self._end_undo_records(commit=False)
 
     async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:
-        """Release or restore the previous definitions in each REPL.
+        """Make each REPL release the previous definitions (`commit`) or restore them.
 
-        Returns the names that could not be restored, and the reasons for REPLs that restored nothing.
+        Returns the names that could not be restored, and the reasons why some REPLs restored nothing.
         """
         left: list[str] = []
         why = []
@@ -524,27 +550,30 @@ class LiveSteps:
                 why.append(f"{key}: {error}")
         return left, "; ".join(why)
 
-    async def _choice(self, outcome: Outcome) -> Choice:
-        """Choose which tests to run after the edit."""
+    async def _choose_tests(self, outcome: Outcome) -> Choice:
+        """Choose the tests to run after the edit."""
         loaded = [key for key, _ in self._loads.repls.values()]
         serving_keys = [
-            repl.key for file in outcome.files if not isinstance(repl := self._server(file.change.path), str)
+            repl.key for file in outcome.files if not isinstance(repl := self._serving_repl(file.change.path), str)
         ]
         key = (loaded or serving_keys or [""])[0]
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED_SELECTOR]
         if not self._selects_affected:
             return Choice(tuple(named))
-        choice = await choose(self._call, outcome.files, self._server)
+        choice = await choose_tests(self._call, outcome.files, self._serving_repl)
         return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
 
-    def _server(self, path: Path) -> Repl | str:
-        """Return the REPL that serves a file, or the reason why none does."""
+    def _serving_repl(self, path: Path) -> Repl | str:
+        """Return the REPL that serves a file, or a message explaining why no REPL does."""
         call = self._call
         return repl_for_file(call, path, self._who, self._key) or ""
 
 
-def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:
-    """Return the names of tests whose file neither exists nor is among the edited files. Blocks."""
+def _missing_tests(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:
+    """Return the names of tests whose files do not exist and are not created by the edits.
+
+    Checks files, so it blocks.
+    """
     created = {os.path.normpath(workspace / file) for file in edited}
     found = []
     for name in names:
@@ -554,7 +583,7 @@ def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Seq
     return found
 
 
-def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
+def _failure_messages(failures: Iterable[TestFinished]) -> dict[str, str]:
     return {
         failure.nodeid: ADDRESS_PATTERN.sub("", failure.failure.message)
         for failure in failures
@@ -563,18 +592,18 @@ def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
 
 
 def _qualified_test_name(row: Mapping[str, object]) -> str:
-    """Return the name of the test of a result row, qualified with its namespace."""
+    """Return the name of the test in a result row, with its namespace."""
     return "/".join(str(row[key]) for key in ("ns", "test") if row.get(key))
 
 
-def _first(names: Sequence[str]) -> list[str]:
-    """Return the first names, followed by the number of the others, if any."""
+def _abbreviate(names: Sequence[str]) -> list[str]:
+    """Return the first names, followed by the number of remaining ones, such as "3 more"."""
     more = [f"{len(names) - MAX_NAMED_TESTS} more"] if len(names) > MAX_NAMED_TESTS else []
     return [*names[:MAX_NAMED_TESTS], *more]
 
 
 def restored_fields(put_back: PutBack) -> dict[str, object]:
-    """Return the fields of an answer about an edit that was put back."""
+    """Return the answer fields that describe which files and definitions were restored."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_RESTORED_TEMPLATE, "files") if put_back.why else (RESTORED_TEMPLATE, "files and definitions")
     them = f"all {them} but leftAsNewer are" if left else f"{them} are"
@@ -585,7 +614,10 @@ def restored_fields(put_back: PutBack) -> dict[str, object]:
 
 
 async def restore_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
-    """Restore the files of a batch, unnoticed by file watchers, and return the files that were not restored."""
+    """Restore the files of an edit, and return the files that could not be restored.
+
+    File watchers ignore the restored files.
+    """
     services = call.services
     with services.ledger.saves.edit_in_progress():
         left = await services.editor.put_back(caller, outcome)
@@ -594,11 +626,11 @@ async def restore_files(call: Call, caller: str, outcome: Outcome) -> Sequence[s
         return left
 
 
-def _require(repl: Repl, capability: str) -> None:
-    """Check that a REPL has a capability, if its capabilities are known.
+def _check_capability(repl: Repl, capability: str) -> None:
+    """Check that a REPL has a capability. A REPL with unknown capabilities passes the check.
 
     Raises:
-        CapabilityMissingError: the REPL does not have it.
+        CapabilityMissingError: the REPL lacks the capability.
     """
     profile = repl.profile
     if profile is not None and capability not in profile.capabilities:
@@ -607,8 +639,8 @@ def _require(repl: Repl, capability: str) -> None:
         raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
 
 
-def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
-    """Return the answer fields of an error."""
+def _error_fields(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
+    """Return the answer fields that describe an error."""
     if isinstance(error, RefusedError):
         return {"reason": error.reason, "message": error.message, "hint": error.hint}
     return {"reason": "repl-disconnected", "message": str(error), "hint": "see list_sessions"}

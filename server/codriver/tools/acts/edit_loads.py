@@ -54,11 +54,11 @@ FAILURE_FIELDS = ("reason", "error", "hint")
 
 @dataclass(frozen=True, slots=True)
 class ChangedCode:
-    """Code that a batch changed in one file.
+    """Code that an edit changed in one file.
 
-    `index` is the index of the file among the results, and `name` the name used in answers. `forms` are the new
+    `index` is the index of the file among the edited files, and `name` its name in answers. `forms` are the new
     top-level forms, with the `ns` form first. `header` is the current `ns` form, or the names that a Python file
-    imports. `reason` explains why the text cannot be loaded.
+    imports. `reason` explains why the code cannot be loaded, and is None if it can.
     """
 
     index: int
@@ -71,7 +71,10 @@ class ChangedCode:
 
 
 class EditLoads:
-    """Loads of one batch for the caller `who`: a row about each file, and the failure, if any."""
+    """Loads the files of one edit for the caller `who`.
+
+    `rows` has an answer row for each file, by its index. `failure` has the answer fields about a failed load, if any.
+    """
 
     def __init__(
         self,
@@ -82,10 +85,10 @@ class EditLoads:
         undo_id: str = "",
         key: str | None = None,
     ) -> None:
-        """Prepare the loads of a batch.
+        """Prepare loading the files of an edit.
 
-        `undo_id` is the id under which the REPLs retain the values that the loads replace. Such loads are interrupted
-        when their time is up. `key` is the session that loads the files, if the caller named one.
+        The REPLs retain the replaced values under `undo_id`, unless it is empty. Loads with an `undo_id` are
+        interrupted at their time limit. `key` is the session that loads the files, if the caller named one.
         """
         self._key = key
         self.rows: dict[int, dict[str, object]] = {}
@@ -102,9 +105,10 @@ class EditLoads:
         """REPLs that received a load: key and generation at that time, by id."""
 
     async def run(self, results: Sequence[FileResult]) -> None:
-        """Load the changed forms of each file, starting with the files that others require, until a load fails.
+        """Load the changed forms of each file, each after the files that it requires.
 
-        Nothing is sent twice. The row of a file that was not loaded explains why, and how to load it.
+        The first load that does not finish stops the rest. The row of a file that was not loaded explains why, and how
+        to load it.
         """
         call, blocked_by = self._call, ""
         await await_search(call.services.core)
@@ -116,7 +120,7 @@ class EditLoads:
             why = blocked_by or file.reason
             repl = None if why else repl_for_file(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
-                self.rows[file.index] = {"notLoaded": why or _unserved(path, repl)}
+                self.rows[file.index] = {"notLoaded": why or _describe_unserved(path, repl)}
                 if not why and dialects_by_suffix().get(path.suffix):
                     message = f"{file.name} was written, but not loaded: {repl or 'no connected REPL serves it'}"
                     hint = (
@@ -174,7 +178,7 @@ class EditLoads:
         return current.status == "done"
 
     def _timeout_failure(self, current: Evaluation, name: str) -> dict[str, object]:
-        """Return the failure of a load that did not finish in time, whether or not it started."""
+        """Return the failure fields for a load that did not finish in time or did not even start."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"loading {name} took longer than the time limit"}
         why = describe_queue(self._call, current)[0].partition(";")[0]
@@ -187,7 +191,10 @@ class EditLoads:
 
 
 async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    """Make an edit whose files are loaded afterwards, without file watchers loading them as well."""
+    """Make an edit and keep file watchers from loading the edited files.
+
+    The caller loads them.
+    """
     saves = call.services.ledger.saves
     with saves.edit_in_progress():
         outcome = await edit()
@@ -198,30 +205,33 @@ async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outco
 
 
 def hide_save_from_watchers(services: Services, path: Path) -> None:
-    """Make the file watcher ignore the present state of a file that a tool loads. Blocks."""
+    """Make the file watcher ignore the current content of a file that a tool loads.
+
+    Reads the file's status, so it blocks.
+    """
     if services.live.settings.watch:
         services.ledger.saves.record_stamps([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[ChangedCode]:
-    """Return the changed files that still exist, each after those that it requires."""
-    waiting = [_changed(index, result) for index, result in enumerate(results) if result.change.after is not None]
+    """Return the changed code of each file that still exists, ordered so that required files come first."""
+    waiting = [_changed_code(index, result) for index, result in enumerate(results) if result.change.after is not None]
     ordered: list[ChangedCode] = []
     while waiting:
         names = {file.namespace for file in waiting}
-        free = [file for file in waiting if not (_words(file.header) & (names - {file.namespace}))]
+        free = [file for file in waiting if not (_symbols(file.header) & (names - {file.namespace}))]
         ordered += free[:1] or waiting[:1]  # files that require one another keep the given order
         waiting.remove(ordered[-1])
     return ordered
 
 
-def _words(header: str) -> set[str | None]:
-    """Return the words of an `ns` form, or the names that a Python file imports."""
+def _symbols(header: str) -> set[str | None]:
+    """Return the symbols in an `ns` form or in a list of imported names."""
     return set(re.findall(r"[^\s()\[\]{}\"';,]+", header))
 
 
-def _changed(index: int, result: FileResult) -> ChangedCode:
-    """Return the code that an edit changed in one file."""
+def _changed_code(index: int, result: FileResult) -> ChangedCode:
+    """Compare a file before and after an edit, and return the changed code."""
     change = result.change
     if is_python(change.path):
         return _changed_python_code(index, result)
@@ -240,7 +250,7 @@ def _changed(index: int, result: FileResult) -> ChangedCode:
 
 
 def _changed_python_code(index: int, result: FileResult) -> ChangedCode:
-    """Return the code that an edit changed in a Python file."""
+    """Compare a Python file before and after an edit, and return the changed code."""
     change = result.change
     try:
         text, found = changed_statements(change.before.data or b"", change.after or b"")
@@ -255,7 +265,7 @@ def _changed_python_code(index: int, result: FileResult) -> ChangedCode:
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:
-    """Yield the top-level forms of `after` that `before` lacks."""
+    """Yield the top-level forms of `after` that are not in `before`."""
     old = Counter(before[span.start : span.end] for span in top_level_forms(before))
     for span in top_level_forms(after):
         text = after[span.start : span.end]
@@ -264,8 +274,8 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
             yield Form(text, span.line, span.column)
 
 
-def _unserved(path: Path, why: str | None) -> str:
-    """Return the reason why no session loads a file, and how to load it."""
+def _describe_unserved(path: Path, why: str | None) -> str:
+    """Explain why no session loads a file, and how to load it."""
     if why is not None:
         return f"{why}: call load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):

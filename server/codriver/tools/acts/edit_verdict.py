@@ -26,7 +26,10 @@ EXPECTED_OUTCOMES: Final = frozenset({"passed", "xfailed"})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcomes of the chosen tests after an edit, and for failed tests also before the edit and in a second run."""
+    """Outcomes of the tests that were run for an edit.
+
+    `passed` is a count. `failed` and `unfinished` have the names of tests after the edit.
+    """
 
     passed: int = 0
     failed: tuple[str, ...] = ()
@@ -38,7 +41,7 @@ class Verdict:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Return the tests that passed before the edit and failed twice after it."""
+        """Return the tests that the edit broke: they passed before it, and failed twice after it."""
         return tuple(
             name
             for name in self.failed
@@ -47,77 +50,80 @@ class Verdict:
 
     @property
     def failed_before(self) -> tuple[str, ...]:
-        """Return the failed tests that also failed with the previous files."""
+        """Return the failed tests that also failed before the edit."""
         return tuple(name for name in self.failed if self.before.get(name) in FAILING_OUTCOMES)
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """Return the failed tests that passed when repeated."""
+        """Return the failed tests that passed when they were repeated."""
         return tuple(name for name in self.failed if self.again.get(name) in EXPECTED_OUTCOMES)
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Return the failed tests that did not pass when repeated."""
+        """Return the failed tests, except those that passed when they were repeated."""
         return tuple(name for name in self.failed if name not in self.flaky)
 
     @property
     def has_known_failures_only(self) -> bool:
-        """Return whether all failing tests are known to have failed with the previous files."""
+        """Return whether all failing tests also failed before the edit."""
         return {*self.failing} <= {*self.failed_before}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the counts for an answer."""
+        """Return the numbers of passed, failed and unfinished tests as answer fields."""
         return {"passed": self.passed, "failed": len(self.failed), "unfinished": len(self.unfinished)}
 
 
-def unfinished_in(report: TestReport) -> tuple[str, ...]:
-    """Return the tests of a run without an outcome, because they never started or were interrupted."""
+def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
+    """Return the names of tests that never started or were interrupted."""
     stopped = [report.interruption.nodeid] if report.interruption is not None and report.interruption.nodeid else []
     done = {result.nodeid for result in report.results}
     found = dict.fromkeys([*stopped, *report.running, *report.not_started])
     return tuple(name for name in found if name not in done)
 
 
-def failed_tests_in(report: TestReport) -> tuple[str, ...]:
-    """Return the tests that failed and the files that could not be collected, without duplicates."""
+def find_failed_tests(report: TestReport) -> tuple[str, ...]:
+    """Return the names of failed tests and of files that could not be collected, without duplicates."""
     stopped = report.interruption.nodeid if report.interruption is not None else ""
     return tuple(dict.fromkeys(failure.nodeid for failure in report.failures if failure.nodeid != stopped))
 
 
-def outcomes_in(report: TestReport, names: Iterable[str]) -> dict[str, str]:
-    """Return the outcomes of tests or files in a report. A file that was collected without an error passed."""
+def find_outcomes(report: TestReport, names: Iterable[str]) -> dict[str, str]:
+    """Return the outcomes of the given tests or files by name, where known.
+
+    If a test ran more than once, a failure counts. A file that was collected without an error has passed.
+    """
     found: dict[str, str] = {}
     for result in report.results:
         if found.get(result.nodeid) not in FAILING_OUTCOMES:
             found[result.nodeid] = result.outcome
-    return {name: outcome for name in names if (outcome := found.get(name) or _of_file(name, found))}
+    return {name: outcome for name in names if (outcome := found.get(name) or _file_outcome(name, found))}
 
 
-def _of_file(name: str, found: Mapping[str, str]) -> str:
-    """Return `passed` for a file with results in `found`, or an empty string for tests and other files."""
+def _file_outcome(name: str, found: Mapping[str, str]) -> str:
+    """Return "passed" for a file with test results in `found`, and an empty string otherwise."""
     if "::" in name:
         return ""
     return "passed" if any(nodeid.startswith(f"{name}::") for nodeid in found) else ""
 
 
 def test_files(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the files of tests, without duplicates."""
+    """Return the files of the given tests, without duplicates."""
     return tuple(dict.fromkeys(name.partition("::")[0] for name in names))
 
 
 def previous_sources(outcome: Outcome) -> dict[str, bytes | None]:
-    """Return the contents that the files of an edit had before it, by path."""
+    """Return the contents of the edited files before the edit, by path."""
     return {str(file.change.path): file.change.before.data for file in outcome.files}
 
 
 def verification_jobs(
     job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
 ) -> Iterator[TestJob]:
-    """Yield the jobs that run tests of a job again, with the given contents of files if any, until one has results.
+    """Yield jobs that run tests of `job` again. The caller stops at the first one with results.
 
-    pytest runs nothing if one of the names does not exist, such as a test that the edit adds. In that case the test
-    files run whole.
+    `sources` replaces the contents of files by path. pytest runs nothing if one of the names does not exist, such as a
+    test that the edit adds, so the second job runs the complete test files.
     """
     for paths in (names, test_files(names)):
         spec = replace(

@@ -28,13 +28,19 @@ _LISP_START_PATTERN = re.compile(r"\ufeff?(?:#![^\n]*\n|;[^\n]*\n|[\s,])*(?:[(\[
 
 
 def is_lisp(path: Path, text: str) -> bool:
-    """Return whether a file is Lisp, by its suffix, or by its first characters if other languages use the suffix."""
+    """Return whether a file contains Lisp code, judging by its suffix.
+
+    The suffix `.bb` is also used for BitBake recipes, so such a file must also start like Lisp code.
+    """
     suffix = path.suffix.lower()
     return suffix in LISP_SUFFIXES and (suffix != BITBAKE_SUFFIX or _LISP_START_PATTERN.match(text) is not None)
 
 
 def read_edited_lisp(workspace: Path, path: Path) -> str | None:
-    """Return the text of a Lisp file, or None for other and unreadable files. Blocks."""
+    """Return the text of a Lisp file, or None if the file is not Lisp or cannot be read.
+
+    Reads the file, so it blocks.
+    """
     if path.suffix.lower() not in LISP_SUFFIXES:
         return None
     try:
@@ -45,9 +51,9 @@ def read_edited_lisp(workspace: Path, path: Path) -> str | None:
 
 
 def describe_syntax_error(name: str, text: str, most: int) -> str:
-    """Describe why Lisp code cannot be read, and suggest a fix based on its indentation.
+    """Describe the syntax error of Lisp code and suggest a fix based on its indentation.
 
-    The description has at most `most` characters, and is empty if the code can be read.
+    Returns at most `most` characters, or an empty string if the code can be read.
     """
     try:
         imbalance = read_forms(text, most_forms=MAX_FORMS).imbalance
@@ -62,7 +68,10 @@ def describe_syntax_error(name: str, text: str, most: int) -> str:
 
 
 def _suggested_lines(text: str, most: int) -> str:
-    """Return the lines that balancing by indentation would change, as many as fit into `most` characters."""
+    """Describe the lines to change so that the brackets match the indentation.
+
+    Returns at most `most` characters, or an empty string if no suggestion fits.
+    """
     balanced = balance_by_indentation(text)
     if balanced.error is not None or not balanced.changed:
         return ""
@@ -80,7 +89,7 @@ def _suggested_lines(text: str, most: int) -> str:
 
 
 def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
-    """Return the lines of `new` that differ from `old`, with their numbers."""
+    """Return the number and text of each line of `new` that differs from `old`."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) == len(after):
         return [(n, line) for n, (was, line) in enumerate(zip(before, after, strict=True), 1) if was != line]

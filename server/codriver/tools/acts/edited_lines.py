@@ -22,7 +22,10 @@ MAX_COMPARED_LINES: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Lines of a file before and after an edit, counted from 0, without the last ones. Either range may be empty."""
+    """A range of lines and the range that replaced it. Either range may be empty.
+
+    Lines are counted from 0, and the stop of a range is exclusive.
+    """
 
     before: range
     after: range
@@ -30,52 +33,67 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class EditedFile:
-    """A file before and after an edit. A missing file has no lines."""
+    """The lines of a file before and after an edit. A missing file has no lines."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
     replaced: tuple[Replaced, ...]
 
     def has_edit_around(self, line: int) -> bool:
-        """Return whether the edit changed the function or class around a line, or else the line."""
+        """Return whether the edit changed the function or class that contains a line.
+
+        Outside of functions and classes, only the line itself counts.
+        """
         first, last = function_around(self.after, line) or (line, line)
         return any(replacement.after.start < last and replacement.after.stop >= first for replacement in self.replaced)
 
-    def line_before(self, line: int) -> int:
-        """Return the previous number of a line that the edit did not change."""
+    def previous_line(self, line: int) -> int:
+        """Return the number that an unchanged line had before the edit."""
         above = [replacement for replacement in self.replaced if replacement.after.stop < line]
         return line + sum(len(replacement.before) - len(replacement.after) for replacement in above)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit that a test run tested. `is_put_back` tells whether the files will have their previous content again."""
+    """An edit whose tests ran. `is_put_back` is true if the files are restored afterwards."""
 
     files: Mapping[str, EditedFile] = field(default_factory=dict)
     """Edited files by absolute path."""
     is_put_back: bool = False
 
     def has_changed(self, file: str, line: int) -> bool:
-        """Return whether the edit changed the function or class around a line, as it was during the run."""
+        """Return whether the edit changed the function or class that contains a line.
+
+        The line is numbered as during the test run.
+        """
         return file in self.files and self.files[file].has_edit_around(line)
 
-    def line_now(self, file: str, line: int) -> int:
-        """Return the number that an unchanged line of the run has after the edit was kept or put back."""
-        return self.files[file].line_before(line) if self.is_put_back and file in self.files else line
+    def current_line(self, file: str, line: int) -> int:
+        """Convert a line number of the test run to the line's number after the edit was kept or put back.
 
-    def lines_now(self, file: str) -> Sequence[str]:
-        """Return the lines of a file after the edit was kept or put back. Blocks."""
-        return self.files[file].before if self.is_put_back and file in self.files else self.lines_of_run(file)
+        The edit must not have changed the line.
+        """
+        return self.files[file].previous_line(line) if self.is_put_back and file in self.files else line
 
-    def lines_of_run(self, file: str) -> Sequence[str]:
-        """Return the lines of a file during the run. Blocks."""
+    def current_lines(self, file: str) -> Sequence[str]:
+        """Return the lines of a file as they are after the edit was kept or put back.
+
+        May read the file, so it blocks.
+        """
+        return self.files[file].before if self.is_put_back and file in self.files else self.lines_during_run(file)
+
+    def lines_during_run(self, file: str) -> Sequence[str]:
+        """Return the lines of a file as they were during the test run.
+
+        May read the file, so it blocks.
+        """
         return self.files[file].after if file in self.files else source_lines(Path(file))
 
 
 def edited_files(results: Iterable[FileResult]) -> dict[str, EditedFile]:
-    """Return the changed files of an edit by absolute path."""
+    """Return the lines of each changed file before and after an edit, by absolute path."""
     return {
-        str(result.change.path): _compared(_lines(result.change.before.data), _lines(result.change.after))
+        str(result.change.path): _compare(_lines(result.change.before.data), _lines(result.change.after))
         for result in results
     }
 
@@ -84,8 +102,11 @@ def _lines(data: bytes | None) -> tuple[str, ...]:
     return tuple((data or b"").decode("utf-8", "replace").splitlines())
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> EditedFile:
-    """Compare the lines of a file. A long part with several changes counts as one change."""
+def _compare(before: Sequence[str], after: Sequence[str]) -> EditedFile:
+    """Compare the lines of a file before and after an edit.
+
+    If the changed part is longer than `MAX_COMPARED_LINES`, it counts as one change.
+    """
     start = len([*takewhile(bool, map(eq, before, after))])
     end = len([*takewhile(bool, map(eq, reversed(before[start:]), reversed(after[start:])))])
     old, new = before[start : len(before) - end], after[start : len(after) - end]

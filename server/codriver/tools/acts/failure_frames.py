@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def is_in_project(frame: FailureFrame, workspace: Path) -> bool:
-    """Return whether a frame belongs to a file of the workspace that is not installed in an environment."""
+    """Return whether a frame belongs to a file of the workspace, but not to an installed package."""
     installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
     return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
 
 
 def frame_location(frame: FailureFrame, workspace: Path) -> str:
-    """Return the location of a frame as text."""
+    """Format the location of a frame as `FILE:LINE in FUNCTION`."""
     return f"{display_path(frame.file, workspace)}:{frame.line} in {frame.function}"
 
 
 def display_path(file: str, workspace: Path) -> str:
-    """Return the path of a file relative to the workspace, or unchanged if it is outside."""
+    """Return the path of a file relative to the workspace, or unchanged if it is outside the workspace."""
     path = Path(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file

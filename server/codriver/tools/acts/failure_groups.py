@@ -25,14 +25,17 @@ MAX_NAMED_TESTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """A failed test, and other tests that failed with the same error."""
+    """A failed test and the other tests that failed with the same error."""
 
     test: TestFinished
     others: tuple[TestFinished, ...] = ()
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return the answer field that names the other tests. Those in the same file are named without it."""
+        """Return an answer field with the names of the other tests, or no field if there are none.
+
+        Names of tests in the same file omit the file.
+        """
         file = self.test.nodeid.partition("::")[0]
         names = [test.nodeid.removeprefix(file) for test in self.others[:MAX_NAMED_TESTS]]
         left = len(self.others) - len(names)
@@ -40,16 +43,16 @@ class FailureGroup:
 
 
 def failure_groups(tests: Iterable[TestFinished], workspace: Path) -> list[FailureGroup]:
-    """Return groups of failed tests with the same error, in the order of their first tests. Each test counts once.
+    """Group failed tests by their error, in the order of their first tests. Each test is in one group.
 
-    Two errors are the same if the project's code raised them at the same lines, or if their messages are equal. Equal
-    messages of failed assertions must also be at the same line, because different values may have the same text.
+    Two errors are the same if they were raised at the same lines of the project's code, or if their messages are equal.
+    Failed assertions with equal messages must also be at the same line, because they may be about different values.
     """
     distinct = {failed_test.nodeid: failed_test for failed_test in reversed([*tests])}
     groups: list[list[TestFinished]] = []
     known: dict[Hashable, list[TestFinished]] = {}
     for test in reversed(distinct.values()):
-        keys = [*_keys(test, workspace)]
+        keys = [*_error_keys(test, workspace)]
         group = next((known[key] for key in keys if key in known), None)
         if group is None:
             group = []
@@ -60,8 +63,8 @@ def failure_groups(tests: Iterable[TestFinished], workspace: Path) -> list[Failu
     return [FailureGroup(first, tuple(others)) for first, *others in groups]
 
 
-def _keys(test: TestFinished, workspace: Path) -> Iterator[Hashable]:
-    """Yield what identifies the error of a test. Equality of one key is enough."""
+def _error_keys(test: TestFinished, workspace: Path) -> Iterator[Hashable]:
+    """Yield keys of a test's error. Two errors are the same if they share a key."""
     failure = test.failure
     if failure is None:
         return

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from codriver.tools.calls.session_choice import Target
 
 
-def _no_frame(why: str) -> RefusedError:
-    """Return the refusal to evaluate in a frame."""
+def _no_frame_error(why: str) -> RefusedError:
+    """Create the error for a request to evaluate code in a frame that does not exist."""
     return refused(
         "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
     )
 
 
 def last_failed_evaluation(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """Return the last evaluation of a session that failed. With `kind`, test runs are ignored."""
+    """Return the last failed evaluation of a session, or None.
+
+    If `kind` is given, test runs are ignored. Evaluations in the frames of an error never count.
+    """
     session = (target.repl.id, target.session.name)
     failed = [
         evaluation
@@ -39,7 +42,11 @@ def last_failed_evaluation(state: State, target: Target, kind: Kind | None = Non
 
 
 def has_test_frames(state: State, run: Evaluation) -> bool:
-    """Return whether a REPL still has the frames of a test run, because no other run has started there since."""
+    """Return whether a REPL still retains the frames of a test run.
+
+    It does until the next test run starts in this REPL. Python tests run in a separate process and leave no frames in
+    the REPL.
+    """
     repl = state.repls.get(run.repl)
     runs = [
         evaluation
@@ -52,29 +59,29 @@ def has_test_frames(state: State, run: Evaluation) -> bool:
     return run.generation == repl.generation and newest is not None and newest.id == run.id
 
 
-def has_frames(target: Target) -> bool:
-    """Return whether code can be evaluated in the frames of this REPL's errors."""
+def can_evaluate_in_frames(target: Target) -> bool:
+    """Return whether a REPL can evaluate code in the frames of its errors."""
     profile = target.repl.profile
     return profile is not None and "frame" in profile.capabilities
 
 
 def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
-    """Return the request fields for evaluating in a numbered frame of the session's last failure.
+    """Return the request fields that evaluate code in a frame of the session's last failure.
 
     Raises:
-        CapabilityMissingError: the REPL retains no frames.
+        CapabilityMissingError: the REPL does not retain frames.
         RefusedError: nothing failed, or the REPL no longer has the frames.
     """
     profile = target.repl.profile
-    if not has_frames(target):
+    if not can_evaluate_in_frames(target):
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)
     failed = last_failed_evaluation(call.state, target)
     if failed is None:
-        raise _no_frame("nothing failed in this session; Python tests run in a separate process")
+        raise _no_frame_error("nothing failed in this session; Python tests run in a separate process")
     if failed.kind != "run-tests":
         return {"frame": number}
     if target.repl.dialect == PYTHON:
-        raise _no_frame("the failed tests ran in a separate process, which has ended")
+        raise _no_frame_error("the failed tests ran in a separate process, which has ended")
     if not has_test_frames(call.state, failed):
-        raise _no_frame("other tests have run in this REPL since: run the failed test again")
+        raise _no_frame_error("other tests have run in this REPL since: run the failed test again")
     return {"frame": number, "is_in_test": True}

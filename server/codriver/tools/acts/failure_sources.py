@@ -54,7 +54,7 @@ MAX_SUSPECTS: Final = 6
 
 @dataclass(slots=True)
 class FailureSource:
-    """The code to display for a failed test."""
+    """The source code to display for a failed test."""
 
     statement: str = ""
     """The line of the test that failed."""
@@ -66,16 +66,16 @@ class FailureSource:
 def failure_sources(
     call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit | None = None
 ) -> dict[str, FailureSource]:
-    """Return the code to display for the first failures of a run, by test. Blocks.
+    """Choose the source code to display for the first failures of a run, by test.
 
-    Files that changed since the run are left out. Each function is displayed once. If the run tested an `edit`, the
-    functions that it changed are left out.
+    Each function is displayed once. Files that changed since the run, and functions changed by `edit`, are left out.
+    Reads files, so it blocks.
     """
     return _Sources(call, job_report, groups, edit or Edit()).found
 
 
 class _Sources:
-    """The code to display for the first failures of a run. Each function is displayed once."""
+    """Chooses the source code to display for the first failures of a run, so that each function is displayed once."""
 
     def __init__(self, call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit) -> None:
         self._workspace = call.services.workspace
@@ -88,12 +88,12 @@ class _Sources:
         self._named: set[str] = set()
         """Called functions that are too long to display."""
         self._left = MAX_RANKED_CHARACTERS
-        self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
+        self.found = {group.test.nodeid: self._choose_source(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])}  # fmt: skip
 
-    def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
-        """Return the code to display for one failed test."""
-        found = FailureSource(self._statement(test))
+    def _choose_source(self, test: TestFinished, *, is_first: bool) -> FailureSource:
+        """Choose the source code to display for one failed test."""
+        found = FailureSource(self._failed_statement(test))
         frames = failure_frames(test, self._workspace)
         ranked = [
             suspect
@@ -106,7 +106,7 @@ class _Sources:
             for failed_frame in frames
             if test.failure is not None and failed_frame not in test.failure.called
         ]
-        likely = _suspect_of(frames[0], ranked) if frames else None
+        likely = _find_suspect(frames[0], ranked) if frames else None
         most = max((suspect.coefficient for suspect in ranked), default=0.0)
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
         # The functions that a later failure called in addition are rarely new.
@@ -116,7 +116,7 @@ class _Sources:
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
                 self._add_called(found, frame, MAX_FIRST_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
-        for frame in self._assigned(test) if is_first else ():
+        for frame in self._assigning_methods(test) if is_first else ():
             self._add_called(found, frame, MAX_FIRST_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
@@ -125,21 +125,21 @@ class _Sources:
             found.suspects = found.suspects if is_first else []
         return found
 
-    def _assigned(self, test: TestFinished) -> list[FailureFrame]:
-        """Return the methods of the project that assign the attribute of an `AttributeError`."""
+    def _assigning_methods(self, test: TestFinished) -> list[FailureFrame]:
+        """Return the project's methods that assign the attribute named in an `AttributeError`."""
         frames = test.failure.assigned if test.failure is not None else ()
         return [frame for frame in frames if is_in_project(frame, self._workspace) and frame.file != test.file]
 
     def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
-        """Add the most suspicious functions for which there is room, and name others."""
+        """Add the source of the most suspicious functions that fit, and the names of further ones."""
         displayed = 0
         for index, suspect in enumerate(ranked):
             if len(found.suspects) == MAX_SUSPECTS:
                 break
             function = suspect.function
-            line = self._edit.line_now(function.file, function.line)
+            line = self._edit.current_line(function.file, function.line)
             words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
-            text = function_excerpt(self._edit.lines_now(function.file), line)
+            text = function_excerpt(self._edit.current_lines(function.file), line)
             if self._is_displayed(function.file, text):
                 continue
             most = MAX_FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left
@@ -147,32 +147,32 @@ class _Sources:
                 displayed += 1
                 self._display(function.file, text)
                 self._left -= len(text)
-                found.excerpts.append(f"{words}\n{self._as_text(text)}")
+                found.excerpts.append(f"{words}\n{self._copyable_text(text)}")
             else:
                 found.suspects.append(words)
 
     def _add_raised(self, found: FailureSource, frame: FailureFrame, *, whole_characters: int) -> None:
-        """Add the code around the line that raised an error, if there is room for it and it is not displayed yet."""
-        now = self._now(frame)
+        """Add the code around the line that raised an error, unless it is too long or already displayed."""
+        now = self._current_frame(frame)
         if now is None:
             return
-        text = excerpt(self._edit.lines_now(now.file), now.line, whole_characters=whole_characters)
+        text = excerpt(self._edit.current_lines(now.file), now.line, whole_characters=whole_characters)
         fits = not found.excerpts or len(text) <= MAX_SOURCE_CHARACTERS - sum(map(len, found.excerpts))
         if text and fits and not self._is_displayed(now.file, text):
             self._display(now.file, text)
-            found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._as_text(text)}")
+            found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._copyable_text(text)}")
 
     def _add_called(self, found: FailureSource, frame: FailureFrame, most: int) -> None:
-        """Add a function that the failed statement called, unless it is displayed already.
+        """Add a function that the failed statement called, unless it is already displayed.
 
-        A function with more than `most` characters, or without room after another one, is named. Any line of it may be
-        wrong, so it is never cut.
+        The function is displayed in full, because any of its lines may be wrong. If it has more than `most` characters,
+        or does not fit after other excerpts, only its name is added.
         """
-        now = self._now(frame)
+        now = self._current_frame(frame)
         if now is None:
             return
         text = excerpt(
-            self._edit.lines_now(now.file), now.line, is_marked=False, whole_characters=MAX_FUNCTION_CHARACTERS
+            self._edit.current_lines(now.file), now.line, is_marked=False, whole_characters=MAX_FUNCTION_CHARACTERS
         )
         if not text or self._is_displayed(now.file, text):
             return
@@ -180,35 +180,35 @@ class _Sources:
         left = MAX_SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
         if len(text) <= left:
             self._display(now.file, text)
-            found.excerpts.append(f"{words}\n{self._as_text(text)}")
+            found.excerpts.append(f"{words}\n{self._copyable_text(text)}")
         elif words not in self._named:
             self._named.add(words)
             found.suspects.append(words)
 
-    def _now(self, frame: FailureFrame) -> FailureFrame | None:
-        """Return a frame with the present line of its code, or None if its code has changed."""
+    def _current_frame(self, frame: FailureFrame) -> FailureFrame | None:
+        """Return a frame with the current line number of its code, or None if the code has changed since the run."""
         is_changed = display_path(frame.file, self._workspace) in self._changed
         if is_changed or self._edit.has_changed(frame.file, frame.line):
             return None
-        return replace(frame, line=self._edit.line_now(frame.file, frame.line))
+        return replace(frame, line=self._edit.current_line(frame.file, frame.line))
 
-    def _as_text(self, text: str) -> str:
-        """Return an excerpt as the answer displays it: lines that can be copied into an edit, without secrets."""
+    def _copyable_text(self, text: str) -> str:
+        """Remove line numbers and secrets from an excerpt, so that its lines can be copied into an edit."""
         return self._without_secrets(without_numbers(text))
 
     def _is_displayed(self, file: str, text: str) -> bool:
-        """Return whether all lines of an excerpt are displayed already."""
+        """Return whether all lines of an excerpt are already displayed."""
         return bool(text) and {(file, number) for number in LINE_NUMBER_PATTERN.findall(text)} <= self._displayed
 
     def _display(self, file: str, text: str) -> None:
         self._displayed.update((file, number) for number in LINE_NUMBER_PATTERN.findall(text))
 
-    def _statement(self, test: TestFinished) -> str:
-        """Return the failed line of the test, or an empty string."""
+    def _failed_statement(self, test: TestFinished) -> str:
+        """Return the line of the test at which it failed, or an empty string if it is unknown."""
         line = failed_line(test)
         if test.file is None or line is None or display_path(test.file, self._workspace) in self._changed:
             return ""
-        lines = self._edit.lines_of_run(test.file)
+        lines = self._edit.lines_during_run(test.file)
         text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         return self._without_secrets(
             text if len(text) <= MAX_LINE_CHARACTERS else f"{text[: MAX_LINE_CHARACTERS - 1]}…"
@@ -216,11 +216,11 @@ class _Sources:
 
 
 def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
-    """Return the frames whose code most likely has the cause of a failure.
+    """Return the frames whose code most likely contains the cause of a failure.
 
-    That is the innermost frame of the project outside the tests, after that of the first error if one led to another.
-    If a value is wrong in the test itself, these are the functions that the failed statement called, last call first,
-    at most two.
+    This is the innermost frame in the project's code outside of tests. If one error led to another, the frame of the
+    first error comes before it. If only the test itself raised, these are the last functions that the failed statement
+    called, at most two.
     """
     failure = test.failure
     if failure is None:
@@ -245,13 +245,13 @@ def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
 
 
 def failed_line(test: TestFinished) -> int | None:
-    """Return the line of the test's file at which it failed, or None if its failure has no such frame."""
+    """Return the line of the test's file at which it failed, or None if no frame is in this file."""
     failure = test.failure
     return next((frame.line for frame in failure.frames if frame.file == test.file), None) if failure else None
 
 
-def _suspect_of(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:
-    """Return the function of a frame, or None if it was not recorded."""
+def _find_suspect(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:
+    """Return the recorded function that contains a frame, or None if it was not recorded."""
     above = [
         suspect
         for suspect in ranked

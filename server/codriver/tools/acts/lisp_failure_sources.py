@@ -31,14 +31,15 @@ CALLED_FUNCTION_PATTERN: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]
 """Matches the start of a call, up to the end of the function's name."""
 
 
-async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str, object]) -> str:
-    """Return the location and numbered source of a function of the project, or an empty string.
+async def find_failure_source(call: Call, repl: Repl, session: str, row: Mapping[str, object]) -> str:
+    """Return the location and source of the function that most likely made a Lisp test fail.
 
-    `row` is a failed test in a report. Of an error, that is the innermost function outside of the test's namespace. Of
-    a wrong value, it is the first function that the check called.
+    `row` is the failed test in a report. For an error, the function is the innermost one outside of the test's
+    namespace. For a wrong value, it is the first function that the check called. Returns an empty string if the
+    function is not found in the workspace.
     """
     namespace = text_or_none(row.get("ns")) or ""
-    symbols = list(dict.fromkeys(_symbols(row, namespace)))[:MAX_SYMBOLS]
+    symbols = list(dict.fromkeys(_suspect_symbols(row, namespace)))[:MAX_SYMBOLS]
     with anyio.move_on_after(SEARCH_TIMEOUT_S), suppress(CodriverError):
         adapter = call.services.repls.adapter(repl.id)
         for symbol in symbols:
@@ -60,8 +61,8 @@ async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str,
     return ""
 
 
-def _symbols(row: Mapping[str, object], namespace: str) -> Iterator[str]:
-    """Yield the symbols of functions that may have the fault."""
+def _suspect_symbols(row: Mapping[str, object], namespace: str) -> Iterator[str]:
+    """Yield the symbols of functions that may have made a test fail, most likely first."""
     for frame in map(mapping_or_empty, list_or_empty(row.get("frames"))):
         owner, slash, name = (text_or_none(frame.get("function")) or "").partition("/")
         if slash and owner != namespace and not frame.get("tooling"):

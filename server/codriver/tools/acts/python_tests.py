@@ -19,7 +19,7 @@ from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
-from codriver.tools.acts.edit_verdict import test_files, unfinished_in
+from codriver.tools.acts.edit_verdict import find_unfinished_tests, test_files
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames, failure_sources
@@ -149,9 +149,9 @@ QUEUED_RUN_HINT: Final = (
 async def run_python_tests(
     call: Call, arguments: TestArguments, who: str, environment: TestEnvironment, failed: Sequence[str] = ()
 ) -> Answer:
-    """Run tests in a separate process, wait for them, and describe the results.
+    """Run Python tests in a separate process, wait for them, and describe the results.
 
-    `failed` limits the run to these tests.
+    If `failed` has test ids, only these tests run.
     """
     job = await make_job(call, arguments, environment, failed)
     return await run_job(call, arguments, who, job, caution=environment.caution)
@@ -160,7 +160,10 @@ async def run_python_tests(
 async def run_job(
     call: Call, arguments: TestArguments, who: str, job: TestJob, *, caution: str | None = None
 ) -> Answer:
-    """Run a job, wait for it, and describe the results. `caution` is a warning about its interpreter."""
+    """Run a job, wait for it, and describe the results.
+
+    `caution` is a warning about the interpreter, which is added to the notes once.
+    """
     await _stop_outdated_run(call, who)
     identity = start_job(call, who, job)
     wait_ms = call.wait_ms(arguments.timeout_ms)
@@ -180,7 +183,7 @@ async def run_job(
 async def make_job(
     call: Call, arguments: TestArguments, environment: TestEnvironment, failed: Sequence[str] = ()
 ) -> TestJob:
-    """Create the job that the arguments describe.
+    """Create a test job from the arguments of a call.
 
     Raises:
         RefusedError: the directory does not exist.
@@ -216,7 +219,10 @@ async def make_job(
 
 
 def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) -> str:
-    """Queue a run, or start it at once if it `is_parallel`, and return its id."""
+    """Queue a test run and return its id.
+
+    With `is_parallel`, the run starts immediately instead of waiting for other runs.
+    """
     if job.purpose != "comparison":
         call.services.tests.end_comparisons()
     state = call.services.core.state
@@ -231,12 +237,12 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
 
 
 def shell_command(spec: RunSpec) -> str:
-    """Return the command of a run as typed in a shell."""
+    """Return the shell command that a run corresponds to."""
     return " ".join(filter(None, [spec.runner, quote_command_line(spec.arguments)]))
 
 
 async def _stop_outdated_run(call: Call, who: str) -> None:
-    """Stop the caller's earlier run if files changed since it started, because its results are outdated."""
+    """Stop the caller's earlier run if files have changed since it started."""
     for evaluation in call.state.unfinished():
         if not (
             evaluation.is_test_job and evaluation.status in OCCUPYING_STATUSES and call.belongs_to(evaluation, who)
@@ -249,7 +255,7 @@ async def _stop_outdated_run(call: Call, who: str) -> None:
 
 
 def _not_started_answer(call: Call, job: Evaluation) -> Answer:
-    """Return the answer about a run that could not start while its caller waited."""
+    """Cancel a queued run, and return an answer explaining why it could not start in time."""
     notes = describe_queue(call, job)
     call.dispatch(CancelQueued(job.id, "its caller stopped waiting"))
     fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": QUEUED_RUN_HINT}
@@ -257,14 +263,17 @@ def _not_started_answer(call: Call, job: Evaluation) -> Answer:
 
 
 async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, whole: bool = False) -> Answer:
-    """Return the answer about a running or finished job. `whole` includes every result, for a report."""
+    """Return the answer about a queued, running or finished test job.
+
+    With `whole`, the answer includes the result of every test.
+    """
     job_report = call.services.tests.report(job.id)
     if job.status == "queued":
         return Answer({"evaluationId": job.id, "status": job.status, "notes": describe_queue(call, job)})
     if job_report is None:
         if job.is_finished and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
-        return _refusal(job) if job.is_finished else Answer({"evaluationId": job.id, "status": job.status})
+        return _refused_answer(job) if job.is_finished else Answer({"evaluationId": job.id, "status": job.status})
     sources: Mapping[str, FailureSource] = {}
     if not whole:
         groups = failure_groups(job_report.report.failures, call.services.workspace)
@@ -276,11 +285,11 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
     if not job.is_finished:
         about = {"evaluationId": job.id, "status": job.status, "notes": [STILL_RUNNING_HINT]}
-        printed = _output(call, job, Delivery(call, None, arguments), whole=True) if whole else {}
-        return Answer({**about, **fields, **_progress(job_report), **printed})
+        printed = _output_field(call, job, Delivery(call, None, arguments), whole=True) if whole else {}
+        return Answer({**about, **fields, **_progress_fields(job_report), **printed})
     delivery = Delivery(call, call.services.transcripts.get(job.id), arguments)
     if whole or _shows_output(job_report):
-        fields |= _output(call, job, delivery, whole=whole)
+        fields |= _output_field(call, job, delivery, whole=whole)
     if job_report.changed_files:
         fields["changedDuring"] = list(job_report.changed_files[:MAX_NAMED_FILES])
     found = call.services.ledger.tests.pop_differences(call.who(arguments.who), job.id)
@@ -294,12 +303,14 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields |= {"sessionKey": job_report.job.session_key} if job_report.job.session_key else {}
     if job.status == "done":
         return await complete_answer(call, Answer(fields, handed_out=delivery.on_sent), job.id)
-    fields = _without_usual({"evaluationId": job.id, **_end(call, job, job_report), **fields}, is_whole=is_detailed)
+    fields = _omit_usual_fields(
+        {"evaluationId": job.id, **_failure_fields(call, job, job_report), **fields}, is_whole=is_detailed
+    )
     return await complete_answer(call, Answer(fields, ok=False, handed_out=delivery.on_sent), job.id)
 
 
-def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:
-    """Return the fields about a failed run, unless `is_whole` without those that are the same for nearly every one."""
+def _omit_usual_fields(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:
+    """Omit fields whose values are the same for nearly every failed run, unless `is_whole` is true."""
     left = dict(fields)
     if is_whole:
         return left
@@ -315,13 +326,13 @@ def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str,
 
 
 def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
-    """Explain how to evaluate code in the frames of a failure, if the debugger was requested."""
+    """Explain how to evaluate code in the frames of a failure, if the run was started with `--pdb`."""
     if DEBUGGER_OPTION not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
     return [no_frames_reason(call, job.id) or FRAMES_HINT]
 
 
-def _refusal(job: Evaluation) -> Answer:
+def _refused_answer(job: Evaluation) -> Answer:
     """Return the answer about a run that was refused."""
     failure = job.failure
     message = failure.message if failure else "the run was not started"
@@ -329,8 +340,8 @@ def _refusal(job: Evaluation) -> Answer:
                    "hint": "Correct the arguments and call again."}, ok=False)  # fmt: skip
 
 
-def _progress(job_report: JobReport) -> dict[str, object]:
-    """Return the answer fields about the progress of a run."""
+def _progress_fields(job_report: JobReport) -> dict[str, object]:
+    """Return answer fields about the progress of an unfinished run."""
     report = job_report.report
     of = report.counts.collected - report.counts.deselected
     fields: dict[str, object] = {"finished": len(report.results)}
@@ -339,8 +350,8 @@ def _progress(job_report: JobReport) -> dict[str, object]:
     return fields
 
 
-def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object]:
-    """Return the answer fields that explain why a run did not pass."""
+def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object]:
+    """Return answer fields that explain why a run did not pass."""
     report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
@@ -359,17 +370,17 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     else:
         fields["reason"] = "tests-failed"
         fields |= {"problem": error.message} if error is not None else {}
-    if (job.status == "interrupted" or error is not None) and (unfinished := unfinished_in(report)):
+    if (job.status == "interrupted" or error is not None) and (unfinished := find_unfinished_tests(report)):
         fields |= {"unfinished": len(unfinished), "notFinished": list(test_files(unfinished)[:MAX_NAMED_FILES])}
     if job.status == "interrupted" and report.interruption is not None:
-        fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
+        fields["stoppedIn"] = _interruption_fields(report.interruption, call.services.workspace)
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
-    """Return the answer fields that explain an error of a run."""
+    """Return answer fields that explain why a run could not be completed."""
     if is_usage_error(error):
-        message, hint = usage_error(error.message, workspace)
+        message, hint = describe_usage_error(error.message, workspace)
         return {"reason": "bad-arguments", "message": message, "hint": hint}
     reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
     if error.kind.startswith(("no-", "old-")):
@@ -379,12 +390,12 @@ def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
 
 
 def is_usage_error(error: RunError) -> bool:
-    """Return whether pytest rejected its arguments, and its message explains why."""
+    """Return whether pytest rejected its arguments."""
     return error.kind == "usage" and error.failure is None
 
 
-def usage_error(message: str, workspace: Path) -> tuple[str, str]:
-    """Return pytest's message about its arguments, without its command line and paths, and a hint."""
+def describe_usage_error(message: str, workspace: Path) -> tuple[str, str]:
+    """Return pytest's message about wrong arguments in a short form, and a hint about how to correct them."""
     lines = [line.strip() for line in message.splitlines()]
     lines = [line for line in lines if line and not line.startswith(("usage: ", "inifile: ", "rootdir: ", "(no match"))]
     text = "; ".join(lines).replace(f"{workspace}{os.sep}", "")
@@ -398,7 +409,7 @@ def usage_error(message: str, workspace: Path) -> tuple[str, str]:
 
 
 def _no_tests_message(job_report: JobReport) -> str:
-    """Return the message about a run that had no tests."""
+    """Explain why a run had no tests."""
     spec = job_report.job.spec
     where = f" in {quote_command_line(spec.arguments)}" if spec.arguments else ""
     if job_report.report.counts.deselected:
@@ -406,8 +417,8 @@ def _no_tests_message(job_report: JobReport) -> str:
     return f"no test was found{where}"
 
 
-def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
-    """Return the answer fields about where a run was interrupted."""
+def _interruption_fields(interruption: Interruption, workspace: Path) -> dict[str, object]:
+    """Return answer fields about the test and the frames in which a run was interrupted."""
     frames = [frame_location(frame, workspace) for frame in interruption.frames[:MAX_FRAMES]]
     named = {"test": interruption.nodeid} if interruption.nodeid else {}
     return {**named, **({"frames": frames} if frames else {})}
@@ -418,7 +429,7 @@ def report_fields(
 ) -> dict[str, object]:
     """Return the counts and failures of a report as answer fields.
 
-    `sources` has the code to add to failures, by test.
+    `sources` has the source code to add to the failures, by test. With `whole`, every result is included.
     """
     report, workspace = job_report.report, call.services.workspace
     counts = asdict(report.counts)
@@ -428,7 +439,7 @@ def report_fields(
             fields[key] = counts[key]
     if whole:
         fields["results"] = fit_rows(
-            [_whole_row(result, workspace) for result in report.results], default_budget(call)
+            [_detailed_row(result, workspace) for result in report.results], default_budget(call)
         )[0]
         return fields
     groups = failure_groups(report.failures, workspace)
@@ -454,15 +465,16 @@ def failure_row(
     *,
     is_first: bool = True,
 ) -> dict[str, object]:
-    """Return a failed test with its first failure, its source code, and the project's frames, innermost first.
+    """Return the answer row of a failed test.
 
-    Other tests with the same error are named. `sources` has the code to add, by test. Of a failure that is not the
-    first, the message is shorter, and variables are only those of the project's code.
+    It has the failure's message, the project's frames with the innermost first, local variables, and source code from
+    `sources`. It also names the other tests of the group. Rows after the first have a shorter message, and no variables
+    of the test itself.
     """
     test = group.test
     source = (sources or {}).get(test.nodeid)
     failure = test.failure
-    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace)}
     row |= group.fields
     if failure is None:
         return row
@@ -470,7 +482,9 @@ def failure_row(
         row["in"] = failure.phase
     if failure.part:
         row["subtest"] = failure.part
-    row["message"] = truncate(_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS)
+    row["message"] = truncate(
+        _failure_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS
+    )
     if source is not None and source.statement and WHERE_PREFIX not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
@@ -487,7 +501,7 @@ def failure_row(
         row["source"] = "\n".join(source.excerpts)
     if source is not None and source.suspects:
         row["suspects"] = source.suspects
-    if causes := [_cause(cause, workspace) for cause in failure.chain]:
+    if causes := [_describe_cause(cause, workspace) for cause in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
     if output:
@@ -496,7 +510,10 @@ def failure_row(
 
 
 def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
-    """Return the first variables of a frame whose values are not just the names of classes, nor in the message."""
+    """Return the first local variables of a frame whose values are worth displaying.
+
+    Values that reveal only their class, and long values that the message contains, are left out.
+    """
     known = f"{failure.message}{''.join(text for _, text in failure.sections)}"
     return [
         f"{name}={truncate(text, MAX_LOCAL_CHARACTERS)}"
@@ -506,26 +523,26 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
     ][:MAX_LOCALS]
 
 
-def _cause(error: LinkedError, workspace: Path) -> str:
-    """Return a line about an error behind a failure, with its location in the project."""
+def _describe_cause(error: LinkedError, workspace: Path) -> str:
+    """Describe an error that led to a failure in one line, with its location in the project."""
     line = truncate(f"{error.type}: {error.message}", MAX_SHORT_MESSAGE_CHARACTERS)
     frame = next((candidate for candidate in error.frames if is_in_project(candidate, workspace)), None)
     return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 
 
 def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
-    """Return the row of a failure with only the beginning of its message."""
+    """Return the answer row of a failed test with only the beginning of the failure's message."""
     test = group.test
-    row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace), **group.fields}
+    row = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace), **group.fields}
     if test.failure is not None:
-        row["message"] = truncate(_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
+        row["message"] = truncate(_failure_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
     return row
 
 
-def _message(failure: TestFailure) -> str:
-    """Return the class and message of a failure.
+def _failure_message(failure: TestFailure) -> str:
+    """Return the class and the message of a failure.
 
-    A comparison of two strings is left out if the first line has both in full.
+    The lines that compare two strings are left out if the first line contains both strings in full.
     """
     message = _without_function_objects(failure.message)
     first, _, rest = message.partition("\n")
@@ -537,9 +554,10 @@ def _message(failure: TestFailure) -> str:
 
 
 def _without_function_objects(message: str) -> str:
-    """Return an assertion's message with functions by name, as in the test, instead of by address.
+    """Replace function objects in an assertion's message by the names used in the test.
 
-    pytest explains each function object on a line of its own, such as `where <function f at 0x7f0a> = shop.f`.
+    pytest explains each function object on a separate line, such as `where <function f at 0x7f0a> = shop.f`. These
+    lines are removed.
     """
     lines: list[str] = []
     for line in message.split("\n"):
@@ -551,20 +569,23 @@ def _without_function_objects(message: str) -> str:
     return "\n".join(lines)
 
 
-def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return a test with all details for a report."""
-    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
+def _detailed_row(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return the answer row of a test with all details."""
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace)}
     row["seconds"] = round(test.seconds, 6)
     if test.reason:
         row["reason"] = test.reason
     for failure in test.failures[:1]:
-        row["message"] = truncate(_message(failure), MAX_MESSAGE_CHARACTERS)
+        row["message"] = truncate(_failure_message(failure), MAX_MESSAGE_CHARACTERS)
         row["text"] = truncate(failure.text or failure.message, MAX_DETAILS_CHARACTERS)
     return row
 
 
-def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return the line of a failure, or else of the test's definition, and the file unless the test's id contains it."""
+def _location_fields(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return answer fields for the line at which a test failed, or else for the line of its definition.
+
+    The file is included if the test's id does not contain it.
+    """
     failed_at = failed_line(test)
     line = test.line if failed_at is None else failed_at
     file = display_path(test.file, workspace) if test.file else ""
@@ -573,7 +594,10 @@ def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
 
 
 def _shows_output(job_report: JobReport) -> bool:
-    """Return whether an option requested terminal output, or the output is the only explanation."""
+    """Return whether the answer should include the terminal output of a run.
+
+    It should if an option of pytest produces output, or if only the output explains what happened.
+    """
     report = job_report.report
     if report.error is not None and is_usage_error(report.error):
         return False
@@ -583,8 +607,8 @@ def _shows_output(job_report: JobReport) -> bool:
     return any(option not in SILENT_OPTIONS and option[:2] not in ("-k", "-m", "-n", "-p", "-o") for option in options)
 
 
-def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
-    """Return the end of the terminal output as an answer field."""
+def _output_field(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
+    """Return the end of a run's terminal output as an answer field."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}
@@ -594,10 +618,11 @@ def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> 
     return {"stdout": text} if text else {}
 
 
-def trace_of_tests(call: Call, job: str) -> StackTrace | None:
-    """Return the stack trace of the first failure of a run, or None.
+def first_failure_trace(call: Call, job: str) -> StackTrace | None:
+    """Return the stack trace of the first failure of a run, or None if no test failed.
 
-    A failure with frames in which code can be evaluated is preferred, and its frames are numbered.
+    If the process of a failed test is retained for evaluating code in its frames, the failure of that test is returned
+    instead, with numbered frames.
     """
     job_report, process = call.services.tests.report(job), call.services.tests.failure.process_of_run(job)
     failures = (
@@ -608,23 +633,26 @@ def trace_of_tests(call: Call, job: str) -> StackTrace | None:
     if found is None or found.failure is None:
         return None
     failure, workspace = found.failure, call.services.workspace
-    chain = [StackTrace(cause.type, cause.message, _frames(cause.frames, workspace), relation=cause.relation)
+    chain = [StackTrace(cause.type, cause.message, _stack_frames(cause.frames, workspace), relation=cause.relation)
              for cause in failure.chain]  # fmt: skip
-    frames = _frames(failure.frames, workspace)
+    frames = _stack_frames(failure.frames, workspace)
     if process is not None and process.nodeid == found.nodeid:
-        frames = _numbered(frames, len(frames) - len(process.frames))
+        frames = _number_frames(frames, len(frames) - len(process.frames))
     return StackTrace(
         failure.type or found.outcome, failure.message, frames, f"test {found.nodeid}", chain=tuple(chain)
     )
 
 
-def _numbered(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
-    """Number frames from 0. Entries before `start`, such as the position of a syntax error, are not frames."""
+def _number_frames(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
+    """Number frames from 0, starting at the index `start`.
+
+    The entries before it, such as the location of a syntax error, are not frames.
+    """
     return tuple(replace(frame, number=at - start if at >= start else None) for at, frame in enumerate(frames))
 
 
-def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:
-    """Convert the frames of a failure to those of a stack trace."""
+def _stack_frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:
+    """Convert the frames of a failure to frames of a stack trace."""
     return tuple(
         StackFrame(
             f"{frame.function} ({frame.file}:{frame.line})", frame.file, frame.line, frame.function,
@@ -635,10 +663,10 @@ def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame
 
 
 def last_failed_tests(call: Call) -> tuple[tuple[str, ...], Path]:
-    """Return the ids of the tests that failed in the last run, and the directory to which they are relative.
+    """Return the ids of the tests that failed in the last run, and the directory that the ids are relative to.
 
     Raises:
-        RefusedError: no run is known, or nothing failed.
+        RefusedError: no run is known, or no test failed.
     """
     last = last_report(call)
     if last is not None:
@@ -652,7 +680,7 @@ def last_failed_tests(call: Call) -> tuple[tuple[str, ...], Path]:
 
 
 def last_report(call: Call) -> JobReport | None:
-    """Return the report of the last finished run that a caller requested."""
+    """Return the report of the last finished run with results, or None."""
     return next(
         (job_report for _, job_report in call.services.tests.finished_runs() if job_report.report.results), None
     )

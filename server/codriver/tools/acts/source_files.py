@@ -15,7 +15,7 @@ LOADED_FILE_RULES = files.FileRules(files.Links.ANY, most_bytes=16 * 2**20)
 
 
 def _unreadable_file_error(path: str, why: str) -> RefusedError:
-    """Return the refusal to load a file that cannot be read."""
+    """Create the error for a file that cannot be read."""
     return refused(
         "file-unreadable",
         f"cannot read {path}: {why}",
@@ -24,7 +24,7 @@ def _unreadable_file_error(path: str, why: str) -> RefusedError:
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a file to load.
+    """Return the text of a source file without its byte order mark.
 
     Raises:
         RefusedError: the file cannot be read.

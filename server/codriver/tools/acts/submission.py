@@ -40,7 +40,7 @@ FORM_OVERHEAD_BYTES = 200
 
 
 def _too_much_code_error(waiting: int, most: int, whose: str) -> RefusedError:
-    """Return the refusal of code that exceeds the limit for one client or for all."""
+    """Create the error for code that exceeds the limit for one client or for all clients."""
     return refused(
         "too-much-code",
         f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and the limit is {most:,}",
@@ -50,9 +50,9 @@ def _too_much_code_error(waiting: int, most: int, whose: str) -> RefusedError:
 
 
 def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
-    """Check that one more request fits the limits of unfinished code.
+    """Check that a request does not exceed the limits on unfinished code.
 
-    A client without unfinished requests may send one of any size.
+    A client without unfinished requests may send a request of any size.
 
     Raises:
         RefusedError: the request exceeds a limit.
@@ -71,7 +71,10 @@ def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request
 
 
 def request_bytes(request: Request) -> int:
-    """Return the approximate size of a queued request in bytes, without visiting its forms."""
+    """Return the approximate memory size of a queued request, in bytes.
+
+    The forms are only counted, so that this is fast for large files.
+    """
     code = sys.getsizeof(request.code)
     return EVALUATION_OVERHEAD_BYTES + (2 * code + FORM_OVERHEAD_BYTES * len(request.forms) if request.forms else code)
 
@@ -81,7 +84,7 @@ MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
 
 
 def print_limits_for_client(call: Call, target: Target) -> PrintLimits | None:
-    """Return the print limits for clients that pass none, or None for those of the settings."""
+    """Return the print limits for a client that receives values in full, or None for the limits in the settings."""
     if not find_traits(call.client_name).reads_whole:
         return None
     # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
@@ -89,10 +92,10 @@ def print_limits_for_client(call: Call, target: Target) -> PrintLimits | None:
 
 
 def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
-    """Check that a request would not wait for a running evaluation of the same caller.
+    """Check that a request would not have to wait for another evaluation of the same caller.
 
     Raises:
-        RefusedError: the caller has such an evaluation.
+        RefusedError: the caller's other evaluation is running or waits for input.
     """
     state = call.services.core.state
     queue_key = execution_session_for(kind, target.session.name)
@@ -116,10 +119,10 @@ def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "eva
 
 
 def submit(call: Call, target: Target, who: str, request: Request) -> None:
-    """Send an evaluation, and record its code and output from now on.
+    """Send an evaluation to a session, and start recording its output.
 
     Raises:
-        RefusedError: too much code is waiting, or the evaluation would wait for its own caller.
+        RefusedError: too much code is waiting, or the evaluation would wait for another one of its caller.
     """
     state = call.services.core.state
     if state.live:

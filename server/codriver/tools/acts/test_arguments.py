@@ -28,17 +28,20 @@ MAX_ARGS: Final = 200
 """Maximum number of arguments for pytest in a call."""
 
 
-def _as_variables(given: object) -> object:
-    """Convert a list of `NAME=value`, or one of them, as sent by clients with strict schemas, to a dictionary."""
+def _parse_variables(given: object) -> object:
+    """Convert strings of the form `NAME=value` to a dictionary. Other values are returned unchanged.
+
+    Clients with strict schemas send such strings, as a list or alone.
+    """
     if isinstance(given, str):
-        given = _from_text(given)
+        given = _parse_text(given)
     if not isinstance(given, list) or not all(isinstance(variable, str) and "=" in variable[1:] for variable in given):
         return given
     return {name: value for name, _, value in (variable.partition("=") for variable in given)}
 
 
-def _from_text(given: str) -> object:
-    """Return the list or dictionary of JSON text, or a list with the text itself."""
+def _parse_text(given: str) -> object:
+    """Parse a list or dictionary in JSON. Other text is returned as the only element of a list."""
     try:
         read = json.loads(given) if given.lstrip()[:1] in ("[", "{") else None
     except (ValueError, RecursionError):
@@ -48,7 +51,7 @@ def _from_text(given: str) -> object:
 
 Variables = Annotated[
     dict[str, str],
-    BeforeValidator(_as_variables),
+    BeforeValidator(_parse_variables),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 
@@ -105,27 +108,32 @@ class TestArguments(Evaluating):
 
     @property
     def all_paths(self) -> tuple[str, ...]:
-        """Return the paths, including the one passed as `namespace`."""
+        """Return the requested paths, including the one passed as `namespace`."""
         return (*self.paths, *([self.namespace] if self.namespace else []))
 
     @property
     def session_files(self) -> tuple[str, ...]:
-        """Return the test files, without directories and namespaces."""
+        """Return the requested test files, which determine the session. Directories and namespaces are left out."""
         files = (path.partition("::")[0] for path in self.all_paths)
         return tuple(file for file in files if dialects_by_suffix().get(Path(file).suffix))
 
     @property
     def is_stopped_at_timeout(self) -> bool:
-        """Return whether the run is stopped when the call stops waiting."""
+        """Return whether the run stops when the call times out."""
         return self.on_timeout == "interrupt"
 
     def run_limit_ms(self, wait_ms: int) -> int | None:
-        """Return the time limit of the run in milliseconds, for a call that waits `wait_ms`."""
+        """Return the time limit of the run in milliseconds, or None if it has no limit.
+
+        `wait_ms` is the time for which the call waits.
+        """
         return wait_ms if self.limit_ms is None and self.is_stopped_at_timeout else self.limit_ms
 
 
 def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> Path:
-    """Return the working directory of a run. Blocks.
+    """Return the working directory of a test run, which is `default` if the caller named none.
+
+    Checks the file system, so it blocks.
 
     Raises:
         RefusedError: the directory does not exist.
@@ -145,7 +153,10 @@ def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> P
 def pytest_arguments(
     arguments: TestArguments, workspace: Path, directory: Path, failed: Sequence[str] = ()
 ) -> list[str]:
-    """Return the arguments for pytest, options first. `failed` are the tests to run if no path is given. Blocks."""
+    """Return the command-line arguments for pytest, options first.
+
+    `failed` has the tests to run if the caller named no path. Checks the file system, so it blocks.
+    """
     command = list(arguments.args)
     if arguments.match:
         command += ["-k", arguments.match]
@@ -157,7 +168,10 @@ def pytest_arguments(
 
 
 def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -> list[str]:
-    """Return the files, directories and tests to run, in pytest's notation, or an empty list for all. Blocks."""
+    """Return the files, directories and tests to run, in pytest's notation. An empty list means all tests.
+
+    Checks the file system, so it blocks.
+    """
     paths = [pytest_path(path, workspace, directory) for path in arguments.all_paths]
     if arguments.test and paths:
         paths[-1] = f"{paths[-1]}::{arguments.test.replace('.', '::')}"
@@ -165,7 +179,10 @@ def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -
 
 
 def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
-    """Convert arguments of pytest to those of unittest or Django's test command. Unknown options are unchanged."""
+    """Convert arguments of pytest to arguments of unittest or of Django's test command.
+
+    Options without an equivalent are passed on unchanged.
+    """
     found: list[str] = []
     options = iter(arguments)
     for option in options:
@@ -187,25 +204,27 @@ def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
 
 
 def pytest_path(given: str, workspace: Path, directory: Path) -> str:
-    """Convert a path, node id or module name to pytest's notation in a directory. Unknown paths are unchanged."""
+    """Convert a path, node id or module name to pytest's notation, relative to `directory`.
+
+    Names that match no file are returned unchanged.
+    """
     file, separator, rest = given.partition("::")
     path = Path(file)
     if file and not path.is_absolute() and not (directory / path).exists() and (workspace / path).exists():
         return os.path.relpath(workspace / path, directory) + separator + rest
-    if separator or path.is_absolute() or (directory / path).exists() or not _is_dotted(file):
+    if separator or path.is_absolute() or (directory / path).exists() or not _is_dotted_name(file):
         return given
-    return next(_modules(file, workspace, directory), given)
+    return next(_module_paths(file, workspace, directory), given)
 
 
-def _is_dotted(name: str) -> bool:
-    """Return whether a name is a dotted Python name."""
+def _is_dotted_name(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _modules(name: str, workspace: Path, directory: Path) -> Iterator[str]:
-    """Yield the files of a module.
+def _module_paths(name: str, workspace: Path, directory: Path) -> Iterator[str]:
+    """Yield the paths of a module, relative to `directory`.
 
-    If only a prefix of the name is a module, the rest names a test in it.
+    If only the beginning of the dotted name is a module, the rest is treated as the name of a test in it.
     """
     parts = name.split(".")
     for count in range(len(parts), 0, -1):

@@ -55,10 +55,10 @@ class TestEnvironment:
 
 
 async def project_environment(call: Call) -> TestEnvironment:
-    """Return the environment of the embedded REPL.
+    """Return the environment that the embedded REPL uses.
 
     Raises:
-        CapabilityMissingError: the user has not accepted the workspace, and a run would execute its plugins.
+        CapabilityMissingError: the user has not accepted the workspace, whose plugins a test run would execute.
         RecipeError: no interpreter was found.
     """
     services = call.services
@@ -71,7 +71,7 @@ async def project_environment(call: Call) -> TestEnvironment:
 
 
 async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
-    """Return the environment of a session's process, or None if only the REPL can start its interpreter.
+    """Return the environment of the process that a session runs in, or None if the REPL itself has to run the tests.
 
     Raises:
         CapabilityMissingError: see `project_environment`.
@@ -84,16 +84,16 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
     if not await call.services.work.files.run(call.client, call.services.may_run_files):
         return None
     hooks = call.services.hooks
-    read = partial(_environment_of_process, repl, profile.process_id, call.services.workspace, hooks.process_of)
+    read = partial(_read_environment, repl, profile.process_id, call.services.workspace, hooks.process_of)
     return await call.services.work.files.run(call.client, read)
 
 
-def _environment_of_process(
+def _read_environment(
     repl: Repl, process_id: int, workspace: Path, process_of: Mapping[str, Callable[[str], int | None]]
 ) -> TestEnvironment | None:
-    """Read the environment of the process that serves a REPL. Blocks.
+    """Read the environment of the process that serves a REPL.
 
-    The result is None if the process belongs to another user, or does not serve that REPL.
+    Returns None if the process belongs to another user or does not serve the REPL. Reads files, so it blocks.
     """
     process_directory = PROC_DIRECTORY / str(process_id)
     with suppress(OSError, ValueError):
@@ -102,10 +102,10 @@ def _environment_of_process(
             and (repl.is_owned or _serves(process_id, repl.address or "", process_of))
         ):
             return None
-        pairs = [word.partition(b"=") for word in _words(process_directory / "environ") if b"=" in word]
+        pairs = [word.partition(b"=") for word in _read_strings(process_directory / "environ") if b"=" in word]
         variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        program = next(iter(_words(process_directory / "cmdline")), b"")
-        python = _interpreter(process_directory, os.fsdecode(program), variables)
+        program = next(iter(_read_strings(process_directory / "cmdline")), b"")
+        python = _find_interpreter(process_directory, os.fsdecode(program), variables)
         root = repl.profile.project_root if repl.profile is not None else None
         is_inside = bool(root) and Path(root or "").is_relative_to(workspace) and Path(root or "").is_dir()
         directory = Path(root or "") if is_inside else workspace
@@ -113,13 +113,17 @@ def _environment_of_process(
     return None
 
 
-def _words(file: Path) -> list[bytes]:
-    """Return the strings in a file about a process, such as its command line, which end with null bytes."""
+def _read_strings(file: Path) -> list[bytes]:
+    """Return the null-terminated strings in a file below `/proc`, such as the words of a command line."""
     return files.read_head(file, PROCESS_FILE_RULES).split(b"\0")
 
 
 def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[str], int | None]]) -> bool:
-    """Return whether a process listens at the address of a REPL, or serves it in a way that a feature knows."""
+    """Return whether a process serves the REPL at an address.
+
+    `process_of` maps a protocol to a function that returns the process id for a location. For other protocols, the
+    process must listen on the port.
+    """
     protocol, location = split_address(address)
     if (find := process_of.get(protocol)) is not None:
         return find(location) == process_id
@@ -129,11 +133,14 @@ def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[st
     return any(str(file.readlink()) in listening for file in open_files)
 
 
-def _interpreter(process_directory: Path, program: str, variables: Mapping[str, str]) -> str:
-    """Return the path with which a process started its interpreter. The path determines its packages.
+def _find_interpreter(process_directory: Path, program: str, variables: Mapping[str, str]) -> str:
+    """Return the path with which a process started its interpreter.
 
-    If the command line does not name the running executable, the path in its virtual environment is used, or else the
-    executable itself.
+    This path determines which packages it finds. If the command line does not name the running executable, the
+    executable of the process's virtual environment is used, or else the running executable itself.
+
+    Raises:
+        FileNotFoundError: the executable has been deleted or replaced.
     """
     running = os.path.realpath(process_directory / "exe")
     named = program if os.sep in program else shutil.which(program, path=variables.get("PATH")) or ""

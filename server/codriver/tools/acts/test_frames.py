@@ -23,9 +23,9 @@ PROCESS_EXITED_MESSAGE = "its process has ended; it is retained until the next r
 
 
 def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Evaluation | None:
-    """Return the test run that is a caller's last failure, or None if the last failure is something else.
+    """Return the test run that is the caller's last failure, or None if another evaluation failed later.
 
-    `session_key` limits the search to failures of one session.
+    With `session_key`, only failures in that session are considered.
     """
     is_command_line = call.client_name.startswith(COMMAND_NAME_PREFIX)
 
@@ -55,7 +55,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
 
 
 def no_frames_reason(call: Call, run: str) -> str:
-    """Return why code cannot be evaluated in the frames of a run, or an empty string if it can."""
+    """Explain why code cannot be evaluated in the frames of a run. Return an empty string if it can."""
     if call.services.tests.failure.process_of_run(run) is not None:
         return ""
     job_report = call.services.tests.report(run)
@@ -64,16 +64,18 @@ def no_frames_reason(call: Call, run: str) -> str:
 
 
 def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:
-    """Start evaluating code in a frame of a failed run, and return the evaluation's id.
+    """Start evaluating code in a frame of a failed test, and return the evaluation's id.
+
+    Frame 0 is the innermost one.
 
     Raises:
-        RefusedError: the process of the run has ended, or it has fewer frames.
+        RefusedError: the process of the test has ended, or it has no such frame.
     """
     process = call.services.tests.failure.process_of_run(run.id)
     if process is None:
-        raise _no_frame(no_frames_reason(call, run.id))
+        raise _no_frame_error(no_frames_reason(call, run.id))
     if frame >= len(process.frames):
-        raise _no_frame(
+        raise _no_frame_error(
             f"there is no frame {frame}: the failure has {len(process.frames)} frames, and 0 is the innermost"
         )
     identity = evaluation_queue.next_evaluation_id(call.state)
@@ -86,8 +88,8 @@ def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
     return identity
 
 
-def _no_frame(why: str) -> RefusedError:
-    """Return the refusal to evaluate in a frame."""
+def _no_frame_error(why: str) -> RefusedError:
+    """Create the error for a request to evaluate code in a frame that does not exist."""
     return refused(
         "no-frame", why, hint='Run only the failed test. Then status with about: "error" numbers its frames.'
     )

@@ -24,7 +24,7 @@ from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
-from codriver.tools.acts.lisp_failure_sources import failure_source
+from codriver.tools.acts.lisp_failure_sources import find_failure_source
 from codriver.tools.acts.python_tests import describe_job, last_failed_tests, run_python_tests
 from codriver.tools.acts.submission import submit
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
@@ -81,7 +81,7 @@ HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs file
 
 
 def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -> RefusedError:
-    """Return the refusal of a run that found no test."""
+    """Create the error for a run that found no tests."""
     everywhere, _, match = selection.partition(" matching ")
     where = "" if everywhere == ALL_TESTS_LABEL else f" in {everywhere}"
     if not where and not match and (repl is None or repl.dialect != PYTHON):
@@ -95,7 +95,7 @@ def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -
 
 
 async def _test_names_hint(call: Call, repl: Repl | None) -> str:
-    """Return how to name tests that a REPL can run."""
+    """Return a hint about how to name tests that a REPL can run."""
     if repl is None or repl.dialect != PYTHON:
         return HY_HINT if repl is not None and repl.dialect == "hy" else LOAD_HINT
     if await call.services.work.files.run(call.client, call.services.may_run_files):
@@ -108,9 +108,9 @@ async def _test_names_hint(call: Call, repl: Repl | None) -> str:
 
 
 async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str, str], ...] = ()) -> Answer:
-    """Run Python tests in a separate process, and others in their REPL.
+    """Run Python tests in a separate process, or tests of other languages in their REPL.
 
-    `only` limits a run in a REPL to these tests.
+    `only` has namespaces and names of tests. If it is not empty, a run in a REPL is limited to them.
     """
     who = call.who(arguments.who)
     where = await choose_test_location(call, arguments, who)
@@ -142,7 +142,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 
 
 def with_comparison(call: Call, answer: Answer) -> Answer:
-    """Return the answer about a run after comparing its failed tests with earlier runs in which they passed."""
+    """Compare the failed tests of a run with an earlier run in which they passed, once the answer has been sent."""
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
         return answer
@@ -150,10 +150,10 @@ def with_comparison(call: Call, answer: Answer) -> Answer:
 
 
 async def choose_test_location(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
-    """Return the environment of a new process for the tests, or the session that runs them itself.
+    """Return the environment of a new process for the tests, or the session that runs them.
 
     Raises:
-        RefusedError: no session is chosen, or the project's environment may not be used.
+        RefusedError: no session can be chosen, or the project's environment must not be used.
     """
     key = arguments.repl_session_key
     file = (arguments.all_paths[0] if arguments.all_paths else "").partition("::")[0]
@@ -187,10 +187,13 @@ async def _run_in_repl(
     namespace: str | None,
     only: tuple[tuple[str, str], ...] = (),
 ) -> Answer:
-    """Run tests through a REPL. A Python REPL whose interpreter only it can start runs them in a new process."""
+    """Run the tests of a namespace or file through a REPL.
+
+    A Lisp REPL runs them itself. A Python REPL starts a new process for them.
+    """
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     extras = request_extras(call, target.repl)
-    only = await _failed_last(call, target) if arguments.failed else only
+    only = await _last_failed_tests(call, target) if arguments.failed else only
     is_in_repl = target.repl.dialect != PYTHON
     tests = TestSelection(namespace, arguments.test, arguments.match, only, extras if is_in_repl else ())
     request = Request(
@@ -208,11 +211,11 @@ async def _run_in_repl(
     )
     if current.status != "running" or arguments.on_timeout == "continue":
         return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
-    return await _timed_out(call, current, arguments)
+    return await _stop_run(call, current, arguments)
 
 
 def merge_answers(answers: Sequence[Answer]) -> Answer:
-    """Combine the answers about several runs: add up counts, and join failures in order."""
+    """Combine the answers about several runs into one, adding up counts and concatenating lists."""
     fields: dict[str, object] = {}
     for answer in answers:
         for key, value in answer.fields.items():
@@ -226,8 +229,8 @@ def merge_answers(answers: Sequence[Answer]) -> Answer:
     return replace(answers[-1], fields=fields, ok=all(answer.ok for answer in answers))
 
 
-async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) -> Answer:
-    """Stop a run whose time is up, and return the answer about it."""
+async def _stop_run(call: Call, current: Evaluation, arguments: TestArguments) -> Answer:
+    """Stop a run that exceeded its time limit, and return the answer about it."""
     wait_ms = call.wait_ms(arguments.timeout_ms)
     # If the client disconnected now, the run would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
@@ -250,28 +253,31 @@ async def describe_run(
 ) -> Answer:
     """Return the answer about an evaluation that runs tests.
 
-    An unfinished run is described like any evaluation. `passed` lists passed tests, and `whole` includes all details
-    for a report.
+    With `passed`, the answer lists passed tests. With `whole`, it has all details of every test.
     """
     if evaluation.is_test_job:
         return await describe_job(call, evaluation, arguments, whole=whole)
     if not evaluation.is_finished:
-        return await _running(call, evaluation, arguments)
+        return await _describe_unfinished_run(call, evaluation, arguments)
     return await _describe_repl_run(call, evaluation, arguments, passed=passed, whole=whole)
 
 
 async def _describe_repl_run(
     call: Call, evaluation: Evaluation, arguments: Evaluating, *, passed: bool, whole: bool
 ) -> Answer:
-    """Return the answer about a finished run in a REPL."""
+    """Return the answer about a finished run in a REPL.
+
+    Raises:
+        RefusedError: the run found no tests.
+    """
     transcript = call.services.transcripts.get(evaluation.id)
-    report = await stored_report(call, evaluation)
+    report = await read_report(call, evaluation)
     if transcript is None or not (report or evaluation.status == "failed"):
         return await describe_evaluation(call, evaluation, arguments)
     output = transcript.out.last(default_budget(call)).text
     if report is None:
-        rest = cut_to_tail(without_codriver_traceback(output, _message(evaluation)), default_budget(call)).text
-        return await _refused(call, evaluation, rest)
+        rest = cut_to_tail(without_codriver_traceback(output, _failure_message(evaluation)), default_budget(call)).text
+        return await _refused_answer(call, evaluation, rest)
     stopped = report.get("stopped")
     if stopped:
         output = without_interruption(output)
@@ -283,7 +289,7 @@ async def _describe_repl_run(
         output = transcript.out.read(max(begin, transcript.out.total - default_budget(call)), transcript.out.total).text
         output = without_interruption(output) if stopped else output
     delivery.record_delivered("stdout", transcript.out.total)
-    fields = run_json(
+    fields = run_fields(
         report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=default_budget(call)
     )
     fields.update(delivery.start_fields())
@@ -296,7 +302,7 @@ async def _describe_repl_run(
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:
         if has_current_test(stopped):
-            fields["stoppedIn"] = row_json(stopped, call.services.workspace)
+            fields["stoppedIn"] = result_row(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.user_stacks:
             fields["stacks"] = cut_to_tail(transcript.user_stacks, MAX_STACKS_BYTES).text
     if not wants_detail(call, arguments):
@@ -313,26 +319,26 @@ async def _describe_repl_run(
 async def _add_source(
     call: Call, repl: Repl, evaluation: Evaluation, report: Json, fields: Mapping[str, object]
 ) -> None:
-    """Add the code that probably has the fault to the first failed test of an answer."""
+    """Add the source code that most likely caused the failure to the first failed test of an answer."""
     rows = fields.get("results")
     failed = next((row for row in report["results"] if row["outcome"] != "pass"), None)
     if failed is None or not isinstance(rows, list):
         return
     row = next((one for one in rows if one.get("test") == failed.get("test") and one["outcome"] != "pass"), None)
-    if row is not None and (source := await failure_source(call, repl, evaluation.session, failed)):
+    if row is not None and (source := await find_failure_source(call, repl, evaluation.session, failed)):
         row["source"] = source
 
 
 async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
-    """Return the answer fields of a run that did not pass."""
+    """Return answer fields about a run in which tests failed or which was interrupted."""
     hint = await _failed_tests_hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     hint_field = {} if is_lean and hint == FAILED_HINT else {"hint": hint}
     return {"evaluationId": evaluation.id, "reason": reason, **hint_field}
 
 
-async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) -> Answer:
-    """Return the answer about an unfinished run: the number of finished tests, and those that did not pass."""
+async def _describe_unfinished_run(call: Call, evaluation: Evaluation, arguments: Evaluating) -> Answer:
+    """Return the answer about an unfinished run, with the results so far."""
     answer = await describe_evaluation(call, evaluation, arguments, max_bytes=default_budget(call) // 2)
     so_far = None
     if evaluation.status == "running":
@@ -341,19 +347,19 @@ async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) ->
     if so_far is None:
         return answer
     report = json.loads(encode_report(so_far))
-    fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=default_budget(call) // 2)
+    fields = run_fields(report, "", call.services.workspace, passed=False, max_bytes=default_budget(call) // 2)
     if not wants_detail(call, arguments):
         fields = lean_run_fields(fields, call.services.workspace)
     return replace(answer, fields={**answer.fields, **fields})
 
 
-def _message(evaluation: Evaluation) -> str:
-    """Return the message of a failed evaluation, or an empty string."""
+def _failure_message(evaluation: Evaluation) -> str:
+    """Return the message of a failed evaluation, or an empty string if it did not fail."""
     return evaluation.failure.message if evaluation.failure else ""
 
 
-async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
-    """Return the answer about a run that could not start, with its output."""
+async def _refused_answer(call: Call, evaluation: Evaluation, output: str) -> Answer:
+    """Return the answer about a run that could not start, including its output."""
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     reason = failure.type if failure else "evaluation-failed"
     message = failure.message if failure else "the tests could not be run"
@@ -365,33 +371,33 @@ async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
 
 
 async def _failed_tests_hint(call: Call, evaluation: Evaluation, report: Json) -> str:
-    """Return the hint for failed tests. If a test fails for the second time, it suggests inspecting the frames."""
+    """Return a hint for failed tests. When a test fails repeatedly, it suggests inspecting the frames."""
     return (await _fails_again(call, evaluation, report) and second_failure_hint(call, evaluation)) or FAILED_HINT
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
-    """Return whether a test that failed in the previous run failed again, but passed in the run before that."""
-    runs = await runs_of_session(call, evaluation.repl, evaluation.session)
+    """Return whether a test failed in this run and the previous one, but not in the run before those."""
+    runs = await session_runs(call, evaluation.repl, evaluation.session)
     before = [earlier for job, earlier in runs if job.number < evaluation.number]
     repl = call.state.repls.get(evaluation.repl)
     if not before or repl is None or repl.dialect == PYTHON:
         return False
-    again = _failed_in(report) & _failed_in(before[0])
-    return bool(again - (_failed_in(before[1]) if len(before) > 1 else set()))
+    again = _failed_tests(report) & _failed_tests(before[0])
+    return bool(again - (_failed_tests(before[1]) if len(before) > 1 else set()))
 
 
-def _failed_in(report: Json) -> set[tuple[str, str]]:
+def _failed_tests(report: Json) -> set[tuple[str, str]]:
     """Return the namespace and name of each test in a report that did not pass."""
     return {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != "pass"}
 
 
-async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
+async def _last_failed_tests(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
     """Return the namespace and name of each test that failed in the last run of a session.
 
     Raises:
-        RefusedError: no run is known, or nothing failed.
+        RefusedError: no run is known, or no test failed.
     """
-    runs = await runs_of_session(call, target.repl.id, target.session.name)
+    runs = await session_runs(call, target.repl.id, target.session.name)
     for _, report in runs[:1]:
         rows = [row for row in report["results"] if row["outcome"] != "pass"]
         rows += [stopped] if (stopped := report.get("stopped")) and has_current_test(stopped) else []
@@ -412,8 +418,8 @@ MAX_READ_CHARACTERS: Final = 32 * 2**20
 """Maximum characters of a report that are read."""
 
 
-async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
-    """Return the finished runs of a session whose reports are still known, newest first."""
+async def session_runs(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
+    """Return the finished test runs of a session whose reports are still stored, newest first."""
     runs = [
         evaluation
         for evaluation in call.state.evaluations.values()
@@ -421,12 +427,15 @@ async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Eva
         and evaluation.is_finished
         and (evaluation.repl, evaluation.session) == (repl, session)
     ]
-    reports = [(run, await stored_report(call, run)) for run in reversed(runs)]
+    reports = [(run, await read_report(call, run)) for run in reversed(runs)]
     return [(job, report) for job, report in reports if report is not None]
 
 
-async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
-    """Return the finished runs of a REPL whose reports are still known, newest first, without runs of undone edits."""
+async def repl_runs(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
+    """Return the finished test runs of a REPL whose reports are still stored, newest first.
+
+    Runs that tested an undone edit are left out.
+    """
     undone = call.services.ledger.tests.reverted
     runs = [
         evaluation
@@ -436,12 +445,12 @@ async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
         and evaluation.repl == repl
         and evaluation.id not in undone
     ]
-    reports = [(run, await stored_report(call, run)) for run in reversed(runs)]
+    reports = [(run, await read_report(call, run)) for run in reversed(runs)]
     return [(job, report) for job, report in reports if report is not None]
 
 
-async def stored_report(call: Call, evaluation: Evaluation) -> Json | None:
-    """Return the report of a finished run, or None if it has none or is no longer known."""
+async def read_report(call: Call, evaluation: Evaluation) -> Json | None:
+    """Read the report of a finished run, or return None if it has none or is no longer stored."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None
@@ -450,22 +459,23 @@ async def stored_report(call: Call, evaluation: Evaluation) -> Json | None:
     return report
 
 
-def run_json(
+def run_fields(
     report: Json, output_text: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
 ) -> dict[str, object]:
-    """Return a test run as answer fields, with the end of its output.
+    """Return the report of a run as answer fields, with the end of its output.
 
-    `whole` includes every result, and the durations of the tests.
+    The fields have at most `max_bytes` bytes of JSON. With `passed`, passed tests are listed. With `whole`, every
+    result and the durations of the tests are included.
     """
     listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
     output = cut_to_tail(output_text, max_bytes // 4).text
     max_bytes -= json_bytes(output)
     rows_to_fit = [
-        row_json(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
+        result_row(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
         for row in listed[: None if whole else MAX_RESULTS]
     ]
     if not (whole or passed):
-        rows_to_fit = [*rows_to_fit[:MAX_DETAILED_RESULTS], *map(_in_short, rows_to_fit[MAX_DETAILED_RESULTS:])]
+        rows_to_fit = [*rows_to_fit[:MAX_DETAILED_RESULTS], *map(_short_row, rows_to_fit[MAX_DETAILED_RESULTS:])]
     rows, note, _ = fit_rows(rows_to_fit, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}
@@ -483,15 +493,15 @@ def run_json(
     return fields
 
 
-def row_json(row: Json, workspace: Path) -> dict[str, object]:
-    """Return a result with only the project's frames, innermost first."""
-    frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
+def result_row(row: Json, workspace: Path) -> dict[str, object]:
+    """Return the answer row of a test result, with only the project's frames, innermost first."""
+    frames = [_format_location(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
     result = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
     return {**result, "frames": frames[:MAX_FRAMES]} if frames else result
 
 
-def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return a result with its name, line and the first line of its message."""
+def _short_row(row: dict[str, object]) -> dict[str, object]:
+    """Return the answer row of a test result without frames, and with only the first line of its message."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = truncate(actual, MAX_SHORT_MESSAGE_CHARACTERS)
     short: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
@@ -499,12 +509,12 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
 
 
 def has_current_test(stopped: Json) -> bool:
-    """Return whether a stopped run has a current test, which it lacks while it collects tests."""
+    """Return whether a stopped run was executing a test. While it collects tests, it has none."""
     return bool(stopped["test"] != UNKNOWN_TEST_NAME)
 
 
-def _words(frame: Mapping[str, object], workspace: Path) -> str:
-    """Return the location of a frame as text."""
+def _format_location(frame: Mapping[str, object], workspace: Path) -> str:
+    """Format the location of a frame as `FILE:LINE in FUNCTION`."""
     file = Path(str(frame.get("file")))
     displayed = file.relative_to(workspace) if file.is_relative_to(workspace) else file
     return f"{displayed}:{frame.get('line')} in {frame.get('function')}"

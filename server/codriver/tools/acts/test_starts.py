@@ -17,7 +17,7 @@ MAX_NAMED_TESTS: Final = 50
 
 
 def start_row(start: StartState, workspace: str) -> dict[str, object]:
-    """Return the answer row about how test runs of an interpreter start in a directory."""
+    """Return the answer row that describes how test runs start in a directory."""
     row: dict[str, object] = {"start": "warm" if start.is_warm else "plain"}
     row |= {"python": start.python} if start.python else {}
     row |= {"directory": start.directory} if start.directory not in ("", workspace) else {}
@@ -30,9 +30,9 @@ def start_row(start: StartState, workspace: str) -> dict[str, object]:
 
 
 def repeat_command(job_report: JobReport, workspace: Path) -> str:
-    """Return the shell command that repeats a run in a new process, with the same hash seed.
+    """Return the shell command that repeats a run in a new process with the same hash seed.
 
-    For a run of chosen tests, it names the first `MAX_NAMED_TESTS` of those that ran, in order.
+    For a run of chosen tests, the command names the first `MAX_NAMED_TESTS` of them, in the order in which they ran.
     """
     spec, finished = job_report.job.spec, job_report.report.finished
     variables = dict(job_report.job.variables)
