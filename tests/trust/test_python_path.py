@@ -18,7 +18,9 @@ from codriver.setup.clients import known_clients
 from codriver.setup.relay_launch import Launch
 from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environment
 
-PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py")
+PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py", "conftest.py", "planted_plugin.py")
+PLANTED_METADATA = "planted-1.0.dist-info"
+"""Installed-package metadata in the checkout, whose entry points name a plugin of pytest."""
 FORMS = {"relative": ".", "trailing colon": "{elsewhere}:", "its own path": "{workspace}", "a link": "{link}"}
 CALLS = [
     {"method": "initialize", "id": 1, "params": {
@@ -39,6 +41,10 @@ def planted(request, tmp_path):
     (tmp_path / "link").symlink_to(workspace)
     for name in PLANTED:
         (workspace / name).write_text(f"open({str(mark)!r}, 'a').write(__file__ + ' ')\n")
+    (workspace / "pytest.ini").write_text("[pytest]\naddopts = -p planted_plugin\n")
+    (workspace / PLANTED_METADATA).mkdir()
+    (workspace / PLANTED_METADATA / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1.0\n")
+    (workspace / PLANTED_METADATA / "entry_points.txt").write_text("[pytest11]\nplanted = planted_plugin\n")
     path = FORMS[request.param].format(elsewhere=tmp_path / "elsewhere", workspace=workspace, link=tmp_path / "link")
     env = {**environ(tmp_path), "PYTHONPATH": path}
     yield workspace, mark, env
@@ -138,9 +144,10 @@ def test_no_kernel_that_would_run_checkout_code_is_started(planted):
 def test_export_and_replay_run_only_the_recorded_code(planted, word):
     workspace, mark, env = planted
     exported = ["export", "--format", "recording", "-o", "a.jsonl"]
+    tests = ["export", "--format", "test", "-o", "test_a.clj" if word == "lisp" else "test_a.py"]
     with served(workspace, env, "--repl", word) as client:
         assert client.call("evaluate_code", code="(+ 1 2)" if word == "lisp" else "1 + 2")["result"] == "3"
-        for words in (exported, ["replay", "a.jsonl", "--repl", word]):
+        for words in (exported, ["replay", "a.jsonl", "--repl", word], tests):
             done = command(workspace, env, *words)
             assert done.returncode == 0, (words, done.stdout, done.stderr)
     untouched(mark)

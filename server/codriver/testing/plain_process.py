@@ -533,6 +533,7 @@ def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any
         "boot": str(program_bundle.BOOT_SCRIPT),
         "programs": str(programs),
         "has_sources": bool(spec.sources),
+        "is_isolated": spec.is_isolated,
         "chosen": None if spec.chosen is None else (list(spec.chosen.functions), list(spec.chosen.files)),
         "script": "",
     }
@@ -570,11 +571,16 @@ def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
 
 def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
     """Return the environment variables of the process. PWD is set, as a shell sets it when it changes its directory."""
-    changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
+    environment = dict(spec.environment)
+    if spec.is_isolated:
+        environment = {name: value for name, value in environment.items() if not name.startswith("PYTHON")}
+        environment["PYTHONNOUSERSITE"] = "1"
+    if "PWD" in environment:
+        environment["PWD"] = str(spec.directory)
     if spec.sources:
-        others = [path for path in [spec.environment.get("PYTHONPATH")] if path]
-        changed["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES_DIRECTORY), *others])
-    return {**spec.environment, **changed}
+        others = [path for path in [environment.get("PYTHONPATH")] if path]
+        environment["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES_DIRECTORY), *others])
+    return environment
 
 
 async def open_plain_process(spec: RunSpec, command: Sequence[str], run_directory: Path) -> Process:

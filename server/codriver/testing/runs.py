@@ -65,6 +65,11 @@ class RunSpec:
     """
     roots: tuple[str, ...] = ()
     """Directories whose functions are recorded. Default: the working directory."""
+    is_isolated: bool = False
+    """Whether modules of the working directory come after all others, as in a workspace that has not been accepted.
+
+    The process then ignores PYTHONPATH and other environment variables of Python, and the user's site-packages.
+    """
     retains_failed_process: bool = False
     """Whether to retain the process of a failed run, for evaluating code in the frames of its first failure."""
 

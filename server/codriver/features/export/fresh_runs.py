@@ -279,17 +279,22 @@ class FreshRuns:
 
     def _pytest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
         how = self._recipe(PYTHON_KIND.repl)
-        # Random order and the cache of failures are not useful here. In a checkout that the user has not accepted,
-        # conftest.py and the pytest settings are not trusted, either.
+        # Random order and the cache of failures are not useful here.
         arguments = ["-p", "no:randomly", "-p", "no:cacheprovider"]
-        if not trust.environment_acceptance(self.workspace).is_given:
-            arguments += ["--noconftest", "-c", os.devnull, "--rootdir", str(self.workspace)]
+        environment = how.env
+        is_accepted = trust.environment_acceptance(self.workspace).is_given
+        if not is_accepted:
+            # Nothing of the checkout may run unless the document itself imports it. The metadata of packages in the
+            # checkout could name plugins of pytest.
+            arguments += ["--noconftest", "-c", os.devnull, "--rootdir", str(self.workspace), "--import-mode=append"]
+            environment = {**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         name = str(file.relative_to(self.workspace))
         return RunSpec(
             python=how.command[0],
             directory=self.workspace,
             arguments=(*arguments, name),
-            environment=how.env,
+            environment=environment,
+            is_isolated=not is_accepted,
             chosen=ChosenTests(functions=tuple(f"{name}::{test}" for test in tests)) if tests else None,
             sources={str(file): text.encode()},
         )
@@ -306,6 +311,7 @@ class FreshRuns:
             arguments=(UNITTEST_MODULE,),
             environment=how.env,
             runner="unittest",
+            is_isolated=not trust.environment_acceptance(self.workspace).is_given,
             sources=sources,
         )
 

@@ -39,8 +39,11 @@ def load_programs(codes: Codes) -> dict[str, Any]:
     return modules
 
 
-def become_main(script: str) -> None:
-    """Set `__main__` and the path as Python does when it starts with `-m`."""
+def become_main(script: str, *, is_isolated: bool) -> None:
+    """Set `__main__` and the path as Python does when it starts with `-m`.
+
+    If the process is isolated, the current directory becomes the last entry of the path instead of the first.
+    """
     frozen: Any = sys.modules["_frozen_importlib"]
     module: Any = type(sys)("__main__")
     first, sys.modules["__main__"] = vars(sys.modules["__main__"]), module
@@ -50,7 +53,8 @@ def become_main(script: str) -> None:
             setattr(module, name, first[name])
     directory = os.path.dirname(script)
     if sys.path and sys.path[0] == directory:
-        sys.path[0] = os.getcwd()
+        del sys.path[0]
+        sys.path.insert(len(sys.path) if is_isolated else 0, os.getcwd())
     for path in (directory, script):
         sys.path_importer_cache.pop(path, None)
 
@@ -62,7 +66,7 @@ def prepare(
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
     request["before_retention"] = before_retention
-    become_main(script)
+    become_main(script, is_isolated=request["is_isolated"])
     sys.argv[:] = request["argv"]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = request["orig_argv"]
