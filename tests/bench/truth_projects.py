@@ -469,5 +469,75 @@ ORDINARY = [
         [{"logic.py": '"""Docs.\n\n>>> 1 + 1\n3\n"""\n' + LOGIC}],
     ),
 ]
+HEAVY = [
+    (
+        "numpy, with threads",
+        ("numpy",),
+        {
+            "test_n.py": "from concurrent.futures import ThreadPoolExecutor\nimport numpy as np\n"
+            "def test_multiply():\n    a = np.ones((600, 600)); assert (a @ a)[0, 0] == 600\n"
+            "def test_threads():\n    with ThreadPoolExecutor(4) as e: assert sum(e.map(np.sum, np.ones((8, 10)))) == 80\n"
+            "def test_random(): assert np.random.default_rng().random() != np.random.default_rng().random()\n",
+            "pytest.ini": INI,
+        },
+        [],
+    ),
+    (
+        "scikit-learn, a parallel fit",
+        ("sklearn",),
+        {
+            "test_s.py": "import numpy as np\nfrom sklearn.cluster import KMeans\nfrom sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier\n"
+            "from sklearn.model_selection import cross_val_score\nX, Y = np.arange(400).reshape(-1, 1) % 40, (np.arange(400) % 40 > 20)\n"
+            "def test_openmp(): assert HistGradientBoostingClassifier(max_iter=5).fit(X, Y).score(X, Y) > 0.9\n"
+            "def test_threads(): assert RandomForestClassifier(10, n_jobs=2, random_state=0).fit(X, Y).score(X, Y) > 0.9\n"
+            "def test_processes(): assert cross_val_score(RandomForestClassifier(5, random_state=0), X, Y, n_jobs=2, cv=2).min() > 0.9\n"
+            "def test_clusters(): assert len(KMeans(2, n_init=1, random_state=0).fit(X).cluster_centers_) == 2\n",
+            "pytest.ini": INI,
+        },
+        [],
+    ),
+    (
+        "pyarrow",
+        ("pyarrow",),
+        {
+            "test_p.py": "import pyarrow as pa, pyarrow.compute as pc, pyarrow.parquet as pq\n"
+            "def test_sum(): assert pc.sum(pa.array(range(100_000))).as_py() == 4999950000\n"
+            "def test_parquet(tmp_path):\n    pq.write_table(pa.table({'a': list(range(1000))}), tmp_path / 't')\n"
+            "    assert pq.read_table(tmp_path / 't', use_threads=True).num_rows == 1000\n",
+            "pytest.ini": INI,
+        },
+        [],
+    ),
+    (
+        "torch, with a DataLoader",
+        ("torch",),
+        {
+            "test_t.py": "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+            "def test_multiply(): assert (torch.ones(500, 500) @ torch.ones(500, 500))[0, 0] == 500\n"
+            "def test_backward():\n    x = torch.ones(3, requires_grad=True); (x * x).sum().backward(); assert x.grad.tolist() == [2, 2, 2]\n"
+            "def test_workers(): assert len(list(DataLoader(TensorDataset(torch.arange(8)), batch_size=2, num_workers=2))) == 4\n"
+            "def test_random(): assert torch.manual_seed(1).initial_seed() == 1\n",
+            "pytest.ini": INI,
+        },
+        [],
+    ),
+    (
+        "OpenCV",
+        ("cv2",),
+        {
+            "test_o.py": "import cv2, numpy as np\n"
+            "def test_blur(): assert cv2.GaussianBlur(np.ones((900, 900), np.uint8), (5, 5), 0).sum() == 810_000\n"
+            "def test_threads():\n    cv2.setNumThreads(2); assert cv2.resize(np.ones((900, 900, 3), np.uint8), (90, 90)).shape == (90, 90, 3)\n",
+            "pytest.ini": INI,
+        },
+        [],
+    ),
+    *(
+        project
+        for project in ORDINARY
+        if project[0] in ("numpy and scipy in parallel", "polars", "grpc and protobuf", "pandas and scikit-learn")
+    ),
+]
+"""Projects whose packages start threads or cannot be copied easily. Their runs have to be right, and none may hang."""
 ARGUMENTS = {"xdist": ("-n", "2")}
 PROJECTS = [*SMALL, *HIDES, *ORDINARY]

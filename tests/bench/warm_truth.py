@@ -6,11 +6,11 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import traceback
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
 from accepted import accept  # noqa: E402
 from live_server import environ, serving, user_settings_file  # noqa: E402
-from truth_projects import ARGUMENTS, ORDINARY, PROJECTS  # noqa: E402
+from truth_projects import ARGUMENTS, HEAVY, ORDINARY, PROJECTS  # noqa: E402
 from warm_runs import comparable, environment, project, remove_bytecode, run_pytest  # noqa: E402
 
 WARM_RUNS = 3
@@ -27,6 +27,8 @@ WARM_RUNS = 3
 ORDINARY_NAMES = {name for name, *_ in ORDINARY}
 TRIES = 3
 """Repeated runs of both sides after a difference."""
+EXTRA_RUNS = 2
+"""Further runs after a mutation if the first one is plain, such as because a file of a package changed."""
 LIMIT_S = 600
 CLIENT = "codriver-truth"
 """Name of the client of a server, as one of Codriver's commands, whose answers are not shortened."""
@@ -58,19 +60,23 @@ def has_packages(python, names):
     return subprocess.run([python, "-c", code, *names], check=False, capture_output=True).returncode == 0
 
 
-async def compare(made, arguments, *, times=1, variables=None, before=None):
+async def compare(made, arguments, *, times=1, extra=0, variables=None, before=None):
     """Compare warm runs with `python -m pytest` over the present files: exit status and everything that is printed.
 
-    `before` is called before each run. The plain process gets the hash seed of the warm run. A difference is one if no
-    plain run of several prints what a warm one does; where plain runs differ from each other, the outcomes count alone.
+    There are up to `extra` more runs until one of them is warm. `before` is called before each run. The plain process
+    gets the hash seed of the warm run. A difference is one if no plain run of several prints what a warm one does;
+    where plain runs differ from each other, the outcomes count alone.
     """
     variables = variables or {}
     arguments = ("-v", *arguments)
-    found, warm_runs, tests, unstable, reason = [], 0, 0, [], ""
+    found, runs, warm_runs, tests, unstable, reason = [], 0, 0, 0, [], ""
     prepare = before or (lambda: None)
-    for _ in range(times):
+    for number in range(times + extra):
+        if number >= times and (warm_runs or made.is_off):
+            break
         prepare()
         warm = await made.run(*arguments, **variables)
+        runs += 1
         warm_runs += warm.is_warm
         reason = reason or ("" if warm.is_warm else (made.status.reason))
         tests = len(warm.outcomes())
@@ -97,7 +103,7 @@ async def compare(made, arguments, *, times=1, variables=None, before=None):
                 is_same = not stable_differences(plain_runs, warm_texts)
             (unstable if is_same else found).append(text)
     fields = {"unstable": unstable[:3]} if unstable else {}
-    return {"differences": found[:5], "warm": warm_runs, "of": times, "reason": reason, "tests": tests, **fields}
+    return {"differences": found[:5], "warm": warm_runs, "of": runs, "reason": reason, "tests": tests, **fields}
 
 
 def stable_differences(plain_runs, warm_runs):
@@ -130,14 +136,16 @@ def first_difference(one, other):
     return next((f"{a[:150]!r} {b[:150]!r}" for a, b in pairs if a != b), "")
 
 
-async def run_projects(python, results, chosen, version, *, is_sample=False, preloading="packages"):
-    for name, needs, files, edits in PROJECTS:
-        if chosen and chosen not in name:
+async def run_projects(python, results, options, version):
+    is_heavy = options.what == "heavy"
+    for name, needs, files, edits in HEAVY if is_heavy else PROJECTS:
+        if options.only and options.only not in name:
             continue
-        if is_sample and name not in ORDINARY_NAMES:
+        if options.sample and name not in ORDINARY_NAMES:
             continue
-        times = WARM_RUNS if name in ORDINARY_NAMES else 1
-        keys = [f"{version} project {name} {number}" for number in range(len(edits) + 1)]
+        times = options.runs if is_heavy else WARM_RUNS if name in ORDINARY_NAMES else 1
+        kind = "heavy" if is_heavy else "project"
+        keys = [f"{version} {kind} {name} {number}" for number in range(len(edits) + 1)]
         if all(map(results.has, keys)):
             continue
         if not has_packages(python, needs):
@@ -146,8 +154,8 @@ async def run_projects(python, results, chosen, version, *, is_sample=False, pre
         arguments = ARGUMENTS.get(name, ())
         with tempfile.TemporaryDirectory(prefix="truth-") as folder:
             try:
-                with anyio.fail_after(LIMIT_S):
-                    async with project(python, Path(folder), files, preloading=preloading) as made:
+                with anyio.fail_after(LIMIT_S * max(1, times // WARM_RUNS)):
+                    async with project(python, Path(folder), files, preloading=options.preloading) as made:
                         await made.warm_up(*arguments)
                         for key, edit in zip(keys, [{}, *edits], strict=True):
                             made.write(edit)
@@ -288,53 +296,62 @@ def site_packages(python):
 
 
 async def run_library(python, results, options, version):
-    site = options.site
+    keys = [f"{version} library {options.name} {options.seed} {number}" for number in range(options.count)]
+    if all(map(results.has, keys)):
+        return
     with tempfile.TemporaryDirectory(prefix="truth-") as folder:
         root = Path(folder) / "tree"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
-        drawn = random.Random(options.seed)
-        whole = tuple(options.arguments.split())
         async with project(python, root, preloading=options.preloading) as made:
-            first = await made.run(*whole, **variables)
-            tests = list(first.outcomes())
-            files = sorted({test.partition("::")[0] for test in tests})
-            results.add(f"{version} library {options.name} base", tests=len(tests), exit=first.report.exit_status)
-            await made.warm_up(*whole, **variables)
-            for number in range(options.count):
-                key = f"{version} library {options.name} {options.seed} {number}"
-                kind, texts = Mutations(root, options.code, site, f"{options.seed} {number}", options.kind).draw()
-                how = HOW[number % len(HOW)]
-                arguments = {
-                    "whole": whole,
-                    "path": (drawn.choice(files),),
-                    "ids": tuple(sorted(drawn.sample(tests, min(15, len(tests))))),
-                    "last failed": ("--lf", drawn.choice(files)),
-                }[how]
-                if results.has(key):
-                    continue
-                previous = {path: path.read_text() if path.exists() else None for path in texts}
-                try:
-                    write(texts)
-                    with anyio.fail_after(options.limit):
-                        before = None
-                        if how == "last failed":
-                            await run_pytest(python, root, arguments[1], **variables)
-                            before = restoring(root / ".pytest_cache")
-                        results.add(
-                            key,
-                            kind=kind,
-                            how=how,
-                            files=[str(path.relative_to(path.parents[1])) for path in texts],
-                            **await compare(made, arguments, variables=variables, before=before),
-                        )
-                except TimeoutError:
-                    with anyio.move_on_after(options.limit) as waiting:
-                        await run_pytest(python, root, *arguments, **variables)
-                    hangs = {"endless": True} if waiting.cancelled_caught else {"hang": True}
-                    results.add(key, kind=kind, how=how, **hangs)
-                finally:
-                    write(previous)
+            first = await made.run(*options.arguments.split(), **variables)
+        tests = list(first.outcomes())
+        results.add(f"{version} library {options.name} base", tests=len(tests), exit=first.report.exit_status)
+        done = 0
+        while done < options.count:
+            async with project(python, root, preloading=options.preloading) as made:
+                await made.warm_up(tests[0].partition("::")[0], **variables)
+                for number in range(done, options.count):
+                    done += 1
+                    warm_runs = await run_mutation(made, results, options, keys[number], number, tests, variables)
+                    if not warm_runs:  # what was learned from this change would keep further runs plain
+                        break
+
+
+async def run_mutation(made, results, options, key, number, tests, variables):
+    """Compare runs after one mutation, and undo it. Return the number of warm runs."""
+    root, drawn = made.directory, random.Random(f"{options.seed} {number}")
+    files = sorted({test.partition("::")[0] for test in tests})
+    kind, texts = Mutations(root, options.code, options.site, f"{options.seed} {number}", options.kind).draw()
+    how = HOW[number % len(HOW)]
+    arguments = {
+        "whole": tuple(options.arguments.split()),
+        "path": (drawn.choice(files),),
+        "ids": tuple(sorted(drawn.sample(tests, min(15, len(tests))))),
+        "last failed": ("--lf", drawn.choice(files)),
+    }[how]
+    if results.has(key):
+        return 1
+    previous = {path: path.read_text() if path.exists() else None for path in texts}
+    found = {}
+    try:
+        write(texts)
+        with anyio.fail_after(options.limit):
+            before = None
+            if how == "last failed":
+                await run_pytest(made.python, root, arguments[1], **variables)
+                before = restoring(root / ".pytest_cache")
+            found = await compare(made, arguments, extra=EXTRA_RUNS, variables=variables, before=before)
+            names = [str(path.relative_to(path.parents[1])) for path in texts]
+            results.add(key, kind=kind, how=how, files=names, **found)
+    except TimeoutError:
+        with anyio.move_on_after(options.limit) as waiting:
+            await run_pytest(made.python, root, *arguments, **variables)
+        hangs = {"endless": True} if waiting.cancelled_caught else {"hang": True}
+        results.add(key, kind=kind, how=how, **hangs)
+    finally:
+        write(previous)
+    return found.get("warm", 0)
 
 
 def run_affected(python, results, options, version):
@@ -547,11 +564,12 @@ def report(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["projects", "library", "affected", "report"])
+    parser.add_argument("what", choices=["projects", "heavy", "library", "affected", "report"])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--results", required=True)
     parser.add_argument("--only", default="", help="projects whose names contain this")
     parser.add_argument("--sample", action="store_true", help="only the ordinary projects")
+    parser.add_argument("--runs", type=int, default=20, help="runs of each heavy project")
     parser.add_argument("--preloading", choices=["pytest", "packages"], default="packages")
     parser.add_argument("--name", default="")
     parser.add_argument("--source", default="", help="the library's source tree")
@@ -563,6 +581,8 @@ def main():
     parser.add_argument("--limit", type=float, default=MUTATED_S, help="seconds of a comparison after a mutation")
     parser.add_argument("--kind", default="", help="the only kind of mutation, such as hiding_file")
     options = parser.parse_args()
+    for number in signal.SIGINT, signal.SIGTERM:  # what was changed is restored
+        signal.signal(number, signal.default_int_handler)
     results = Results(options.results)
     if options.what == "report":
         report(results)
@@ -571,9 +591,8 @@ def main():
         [options.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], text=True
     ).strip()
     options.site = site_packages(options.python)
-    if options.what == "projects":
-        sample = partial(run_projects, is_sample=options.sample, preloading=options.preloading)
-        anyio.run(sample, options.python, results, options.only, version)
+    if options.what in ("projects", "heavy"):
+        anyio.run(run_projects, options.python, results, options, version)
     elif options.what == "affected":
         run_affected(options.python, results, options, version)
     else:

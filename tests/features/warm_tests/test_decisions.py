@@ -17,7 +17,15 @@ from codriver.features.warm_tests.decisions import (
     record_plain_start,
     record_warm_start,
 )
-from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, correct_plan, plan_from_run
+from codriver.features.warm_tests.plans import (
+    MAX_FILE_CHANGES,
+    Obstacle,
+    Plan,
+    RunRecord,
+    correct_plan,
+    lasting_exclusions,
+    plan_from_run,
+)
 from codriver.features.warm_tests.saved_plans import MAX_PLANS, SavedPlans
 from codriver.testing.runs import RunSpec
 
@@ -143,6 +151,26 @@ def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
 @pytest.mark.parametrize("kind", ["hidden", "found", "rewriting", "warning", "replaced", "finder", "logger"])
 def test_a_module_that_cannot_be_revealed_is_excluded(kind):
     assert "m" in correct_plan(PLAN, obstacle(kind, "x")).excluded
+
+
+def test_a_module_hidden_by_the_workspace_stays_in_the_plan():
+    hidden = obstacle("hidden", "x")
+    assert hidden.hidden_module == "m"
+    assert obstacle("found", "x").hidden_module == "x"
+    assert obstacle("warning", "x").hidden_module == ""
+    assert correct_plan(PLAN, hidden, is_hidden_by_workspace=True) == PLAN
+
+
+def test_modules_that_import_one_of_the_workspace_are_not_excluded_for_good():
+    found = {
+        "importer": "imports calendar",
+        "package.importer": "imports importer",
+        "threads": "changes threads",
+        "user": "imports threads.pool",
+        "of_project": "imports mine.sub",
+    }
+    known = {"mine": "belongs to the workspace"}
+    assert lasting_exclusions(found, known).keys() == {"threads", "user", "of_project"}
 
 
 def test_all_modules_of_an_import_that_may_keep_replaced_functions_are_excluded():

@@ -266,6 +266,21 @@ def test_a_warm_process_that_failed_to_start_is_retried_once_the_cause_is_gone(p
     project(act, {"html.py": "HIDDEN = 1\n", "test_a.py": "def test_a(): pass\n"})
 
 
+def test_a_project_becomes_warm_again_once_a_file_that_hides_a_module_is_gone(project):
+    async def act(made):
+        await made.warm_up()
+        made.write({"calendar.py": "HIDDEN = 1\n"})
+        await made.run()
+        await made.run()
+        assert "pytest imports calendar" in made.status.reason
+        made.write({"calendar.py": None})
+        assert (await made.warm_up()).is_warm
+        assert {"calendar", "installed"} <= made.preloaded
+
+    files = {"test_a.py": "import installed\ndef test_a(): pass\n"}
+    project(act, files, packages={"installed": "import calendar\n"})
+
+
 FROZEN = """
 import datetime, time
 class Frozen(datetime.datetime): pass

@@ -20,6 +20,8 @@ MAX_FILE_CHANGES: Final = 3
 
 PYTEST_PACKAGES: Final = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
 """Top-level packages of pytest and the distributions that it requires."""
+IMPORTS_PREFIX: Final = "imports "
+"""Prefix of the reason for not preloading a module that imports an unsuitable one."""
 REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
 """Reason for not preloading a module that may keep functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
@@ -73,6 +75,13 @@ class Obstacle:
             )
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
+
+    @property
+    def hidden_module(self) -> str:
+        """Return the top-level module that another file now hides or provides, or an empty string."""
+        if self.kind in ("hidden", "namespace"):
+            return self.module.partition(".")[0]
+        return self.about if self.kind == "found" else ""
 
     @property
     def reason(self) -> str:
@@ -196,14 +205,34 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only:
     )
 
 
+def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the modules found to be unsuitable that remain so if files of the workspace change.
+
+    The other ones import a module of the workspace, such as one that hides a module of the standard library.
+    """
+
+    def is_lasting(name: str, seen: frozenset[str]) -> bool:
+        imported = found[name].removeprefix(IMPORTS_PREFIX)
+        if imported == found[name] or imported in seen:
+            return True
+        if imported not in found:
+            return _is_excluded(imported, {**found, **known})
+        return is_lasting(imported, seen | {name})
+
+    return {name: reason for name, reason in found.items() if is_lasting(name, frozenset())}
+
+
 def extend_plan(plan: Plan, record: RunRecord) -> Plan:
     """Return the plan with the modules added that a warm run imported and that it lacks."""
     return replace(plan, late=(*plan.late, *record.missing_from(plan)))
 
 
-def correct_plan(plan: Plan, obstacle: Obstacle) -> Plan:
-    """Change a plan so that it avoids the obstacle."""
-    if obstacle.kind == "startup":  # a new process reads the file again
+def correct_plan(plan: Plan, obstacle: Obstacle, *, is_hidden_by_workspace: bool = False) -> Plan:
+    """Change a plan so that it avoids the obstacle.
+
+    With `is_hidden_by_workspace`, a file in the directory of the runs hides a module. A new process finds it, too.
+    """
+    if obstacle.kind == "startup" or is_hidden_by_workspace:  # a new process reads the file again
         return plan
     if obstacle.kind == "file":
         times = plan.changed_files.get(obstacle.module, 0) + 1

@@ -59,6 +59,11 @@ def digest_start_conditions(directory: Path, environment: Mapping[str, str], mem
     return digest.hexdigest()[:16]
 
 
+def has_module(directory: Path, name: str) -> bool:
+    """Return whether a directory has a top-level module or package with a name."""
+    return (directory / name).is_dir() or (directory / f"{name}.py").exists()
+
+
 def digest_sources(directory: Path, started_ns: int) -> str:
     """Return a digest of the sources in a directory.
 

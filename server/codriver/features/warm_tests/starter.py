@@ -19,11 +19,19 @@ from anyio import to_thread
 from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes_by_test
 from codriver.features.warm_tests.decisions import Decision, Project
-from codriver.features.warm_tests.plans import Obstacle, RunRecord, correct_plan, extend_plan, plan_from_run
+from codriver.features.warm_tests.plans import (
+    Obstacle,
+    RunRecord,
+    correct_plan,
+    extend_plan,
+    lasting_exclusions,
+    plan_from_run,
+)
 from codriver.features.warm_tests.stamps import (
     digest_packages,
     digest_sources,
     digest_start_conditions,
+    has_module,
     workspace_modules,
 )
 from codriver.features.warm_tests.warm_process import RECORDER_SCRIPT, WarmProcess, WarmProcessError
@@ -344,8 +352,11 @@ class WarmTests:
     async def learn_from_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
         """Correct the plan and replace the process."""
         if (plan := entry.project.plan) is not None:
+            hidden = obstacle.hidden_module
+            is_hidden = bool(hidden) and await to_thread.run_sync(has_module, entry.directory, hidden)
+            corrected = correct_plan(plan, obstacle, is_hidden_by_workspace=is_hidden)
             entry.project = decisions.record_obstacle(
-                entry.project, correct_plan(plan, obstacle), obstacle.reason, has_started=obstacle.has_started
+                entry.project, corrected, obstacle.reason, has_started=obstacle.has_started
             )
             await self._save(entry)
         self._end(entry)
@@ -396,7 +407,7 @@ class WarmTests:
             entry.memory_mb = await to_thread.run_sync(_memory_mb, process.pid)
             self._check_memory(entry.memory_mb)
             if entry.project.plan is plan:  # otherwise, it was corrected in the meantime
-                excluded = {**process.excluded, **plan.excluded}
+                excluded = {**lasting_exclusions(process.excluded, plan.excluded), **plan.excluded}
                 known = replace(plan, excluded=excluded, watched=process.watched, registries=process.registries)
                 entry.project = replace(entry.project, plan=known)
             entry.process, entry.is_preloading, is_ready = process, False, True

@@ -40,7 +40,7 @@ RESTARTS_EXHAUSTED_REASON = "the modules that must not be preloaded do not settl
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-from .preload import Preloader, find_generators  # noqa: E402
+from .preload import ExcludedModuleError, Preloader, find_generators  # noqa: E402
 from .process_state import file_stat, thread_ids  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
@@ -146,7 +146,11 @@ class Forker:
             preloader.excluded.update(self.plan.get("excluded", {}))
             preloader.watched = self.plan.get("watched", {})
             preloader.registries = Registries(self.plan.get("registries", {}))
-            hook = self.import_pytest()
+            try:
+                hook = self.import_pytest()
+            except ExcludedModuleError as error:
+                reason = preloader.exclusion_reason(str(error))
+                return f"pytest imports {error}, which cannot be preloaded ({reason})"
             preloader.preload(self.plan.get("early", []))
             os.environ.update(self.plan.get("variables", {}))
             preloader.preload(self.plan.get("late", []))
