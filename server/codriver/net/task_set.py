@@ -27,30 +27,32 @@ class TaskSet:
     """The tasks of one owner, which joins or cancels them before it ends."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[Coroutine[object, object, None], asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[object, object, None]) -> None:
         """Start a task in the next iteration of the event loop."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        self._tasks[work] = asyncio.get_running_loop().create_task(self._run(work))
 
     async def join(self) -> None:
         """Wait until all tasks have finished."""
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks.values())
 
     async def end(self) -> None:
         """Cancel all tasks and wait until they have finished."""
         await asyncio.sleep(0)  # a task that has not started yet would be cancelled without running its `finally`
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
         await self.join()
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            _log_failure(task.get_coro(), failure)
+    async def _run(self, work: Coroutine[object, object, None]) -> None:
+        # A callback of the task instead would take another iteration of the event loop.
+        try:
+            await work
+        except Exception as failure:  # noqa: BLE001 - it is logged, and must not affect other tasks
+            _log_failure(work, failure)
+        finally:
+            del self._tasks[work]
 
 
 def _log_failure(work: object, failure: BaseException) -> None:

@@ -332,6 +332,6 @@ async def answer_notes(answer: AnswerInProgress) -> list[str]:
     """Return the notes of an answer."""
     notes: list[str] = []
     for adviser in ADVISERS_BY_STATUS[answer.evaluation.status]:
-        found = adviser(answer)
-        notes += found if isinstance(found, list | tuple) else await found
+        if found := adviser(answer):  # most have none
+            notes += found if isinstance(found, list | tuple) else await found
     return notes

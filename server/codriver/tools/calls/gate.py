@@ -6,6 +6,7 @@ Listing and calling use the same decision, because clients cache lists.
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
@@ -254,7 +255,7 @@ async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
         await await_search(core)
     if tool.added and not tool.base_arguments.issuperset(arguments):
         call, arguments = with_added_arguments(tool, call, arguments)
-    given, started = None, anyio.current_time()
+    given, started_s = None, time.monotonic()
     if not check_switched_off(tool, call.services.live.settings):
         given = await parse_tool_arguments(tool, call, arguments)
         key: str | None = getattr(given, "repl_session_key", None)
@@ -272,7 +273,7 @@ async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
     if obstacle is not None:
         raise obstacle
     given = given or await parse_tool_arguments(tool, call, arguments)
-    waited_ms = round((anyio.current_time() - started) * 1000)
+    waited_ms = round((time.monotonic() - started_s) * 1000)
     if given.who is not None:
         call.remember_name(given.who)
     if waited_ms > MIN_TIMEOUT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
