@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,8 @@ from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, Given, Schem
 from codriver.tools.calls.call import Call
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from codriver.core.state import Repl, State
 
 UNLISTED_SCHEMA_KEYS: Final = frozenset(
@@ -107,9 +110,10 @@ class Tool:
         return copied
 
     def __post_init__(self) -> None:
-        schema = _plain(self.arguments.model_json_schema(by_alias=True))
-        for model in self.added:
-            schema["properties"] |= _plain(model.model_json_schema(by_alias=True))["properties"]
+        schema = _listed_schema(self.arguments)
+        if self.added:
+            parts = (schema, *map(_listed_schema, self.added))
+            schema = {**schema, "properties": {name: of for part in parts for name, of in part["properties"].items()}}
         object.__setattr__(self, "schema", schema)
         argument_names = frozenset(info.alias or to_camel(name) for name, info in self.arguments.model_fields.items())
         object.__setattr__(self, "base_arguments", argument_names)
@@ -145,6 +149,12 @@ class Manifest:
 def _first(values: object) -> list[object]:
     """Return the first value of an enumeration, which is also its default, if there is one."""
     return values[:1] if isinstance(values, list) else []
+
+
+@cache
+def _listed_schema(model: type[BaseModel]) -> Schema:
+    """Return the schema of a model as listed, which the caller must not change. Computing it takes milliseconds."""
+    return _plain(model.model_json_schema(by_alias=True))
 
 
 def _plain(schema: Schema) -> Schema:
