@@ -21,14 +21,16 @@ import threading
 
 import codriver.app.serve
 import codriver.commands
+from codriver.app import features
 from codriver.commands import cli
 
 assert sys.platform != "win32"
 
 MAX_BYTES = 1 << 20
 LATE = (
-    "anyio._backends._asyncio", "platformdirs", "codriver.setup.doctor", "codriver.setup.init",
-    "codriver.protocol.sdk.sdk_server",
+    "anyio._backends._asyncio", "anyio.streams.buffered", "encodings.idna", "encodings.utf_8_sig", "platformdirs",
+    "transit.writer", "codriver.editing.vscode", "codriver.features.jupyter.serve_options", "codriver.log.error_lines",
+    "codriver.protocol.sdk.sdk_server", "codriver.setup.doctor", "codriver.setup.init",
 )  # fmt: skip
 """What servers and commands import once they run."""
 FLUSH_FAILED = 120
@@ -72,6 +74,7 @@ def load():
         importlib.import_module(f"codriver.commands.{module.name}")
     for name in LATE:
         importlib.import_module(name)
+    features.manifest()  # which imports all features, and describes their tools
     # What lives already is not looked through, and so not copied, by each.
     gc.collect()
     gc.freeze()
