@@ -67,14 +67,14 @@ _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 
 
 class OutputExistsError(CodriverError):
-    """The output file already exists."""
+    """Raised when the output file exists and `--force` was not given."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is there already: name another file, or add --force to replace it")
 
 
 class SeveralSessionsError(CodriverError):
-    """The chosen evaluations belong to several sessions, or no session has the given name."""
+    """Raised when the selected evaluations belong to more than one session."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
@@ -82,7 +82,7 @@ class SeveralSessionsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class ExportedEvaluations:
-    """The evaluations to export, all from one session."""
+    """The evaluations selected for export. All belong to the session `key`."""
 
     key: str
     recording: Recording
@@ -141,8 +141,8 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     omitted. A notebook contains images, and a test only mentions them in a comment.
     """
     workspace = workspace.resolve()
-    file = _file(output, workspace, force=force)
-    chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
+    file = _output_file(output, workspace, force=force)
+    chosen = _select_evaluations(workspace, ids, last, since, query, run, session, repl)
     form = form or FORMATS_BY_SUFFIX.get(Path(output).suffix, "test")
     if form == "recording":
         text, summary = encode_recording(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
@@ -158,18 +158,18 @@ def export_command(  # noqa: PLR0913  # each option is an argument
             python=python,
             file=file,
         )
-        text, summary = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
+        text, summary = _create_document(chosen, form, _lisp_namespace(output), runs)  # type: ignore[arg-type]
     if file is None:
         echo(text, end="")
     else:
         _write(file, text, workspace, force=force)
         if form == "recording":
-            _remember(file, chosen, workspace)
+            _record_in_memory(file, chosen, workspace)
     echo(f"{file or 'exported'}: {summary}", err=True, hang=2)
 
 
-def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
-    """Return the file to write; None for standard output."""
+def _output_file(output: str, workspace: Path, *, force: bool) -> Path | None:
+    """Return the output file, or None for standard output."""
     if output == STDOUT_NAME:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
@@ -183,7 +183,7 @@ def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
 
 
 def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
-    """Write the document to the file. Without `force`, an existing file is not replaced.
+    """Write a document to a file. An existing file is only replaced if `force` is true.
 
     Raises:
         OutputExistsError: the file already exists.
@@ -193,8 +193,8 @@ def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
     whole_files.replace(file, text.encode(), links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
 
 
-def _remember(file: Path, chosen: ExportedEvaluations, workspace: Path) -> None:
-    """Add the recording to the workspace's memory, so that later runs can find it."""
+def _record_in_memory(file: Path, chosen: ExportedEvaluations, workspace: Path) -> None:
+    """Record in the workspace's memory that a recording was written, so that later servers know about it."""
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
     memory = Memory(
@@ -204,8 +204,8 @@ def _remember(file: Path, chosen: ExportedEvaluations, workspace: Path) -> None:
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
 
 
-def _namespace(output: str) -> str:
-    """Return the namespace for a Lisp file, from its path below the source directory."""
+def _lisp_namespace(output: str) -> str:
+    """Return the namespace of a Lisp file, derived from its path below the source directory."""
     if output == STDOUT_NAME:
         return "exported-test"
     parts = list(Path(output).with_suffix("").parts)
@@ -215,8 +215,8 @@ def _namespace(output: str) -> str:
     return re.sub(r"[^\w.*+!?<>=-]", "-", name)
 
 
-def _document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
-    """Run the evaluations again, and return the verified document and a summary of how much of it reproduces."""
+def _create_document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
+    """Run the evaluations again. Return the verified document, and a summary of what was reproduced."""
     import anyio  # noqa: PLC0415  # not needed to copy a recording
 
     from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
@@ -229,11 +229,11 @@ def _document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshR
         checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     report_differences(document.checked)
-    return document.text, describe_reproduction(document.checked) + _more(chosen, document.checked)
+    return document.text, describe_reproduction(document.checked) + _missing_definitions_hint(chosen, document.checked)
 
 
-def _more(chosen: ExportedEvaluations, checked: Sequence[CheckedStep]) -> str:
-    """Return a hint on earlier evaluations that define names unknown in the fresh REPL, or an empty string."""
+def _missing_definitions_hint(chosen: ExportedEvaluations, checked: Sequence[CheckedStep]) -> str:
+    """Return a hint about earlier evaluations that define names unknown in the fresh REPL, or an empty string."""
     last = len(chosen.recording.evaluations)
     names = unknown_names(check.note for check in checked)
     most = count_with_definitions(chosen.known, last, names)
@@ -242,7 +242,7 @@ def _more(chosen: ExportedEvaluations, checked: Sequence[CheckedStep]) -> str:
     return f"; {', '.join(sorted(names))}: defined before, in what --last {most} has"
 
 
-def _chosen(
+def _select_evaluations(
     workspace: Path,
     ids: tuple[str, ...],
     last: int | None,
@@ -252,10 +252,10 @@ def _chosen(
     session: str | None,
     repl: str | None,
 ) -> ExportedEvaluations:
-    """Return the evaluations that the options select, all from one session.
+    """Return the evaluations that the options select.
 
     Raises:
-        CodriverError: the options select nothing, or evaluations from several sessions.
+        CodriverError: no evaluations are selected, or they belong to several sessions.
         UsageError: the options cannot be combined.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
@@ -269,13 +269,13 @@ def _chosen(
         rows, known = [replace_images_with_marks(entry).to_json() for entry in run_entries(workspace, run)], {}
     else:
         with client.connect(workspace, name="codriver-export") as connection:
-            rows, known = _entries(connection), _repls(connection)
-            ids = ids or tuple(_found(connection, query) if query else ())
+            rows, known = _log_entries(connection), _sessions_by_key(connection)
+            ids = ids or tuple(_query_ids(connection, query) if query else ())
     if query and not ids:
         raise EvaluationsNotFoundError("is found by the query")
     with convert_field_errors("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
-        homes = {name: _home(key, known) for name, key in keys.items()}
+        homes = {name: _definitions_key(key, known) for name, key in keys.items()}
         evaluations = [
             check for check in read_recorded_evaluations(rows) if session in (None, keys[check.id], homes[check.id])
         ]
@@ -291,20 +291,23 @@ def _chosen(
     if len(sessions) != 1:
         raise SeveralSessionsError(sessions) if sessions else EvaluationsNotFoundError("is of this session")
     of_session = [evaluation for evaluation in evaluations if homes[evaluation.id] == sessions[0]] if last else ()
-    return ExportedEvaluations(sessions[0], _recording(picked, sessions[0], known, repl), of_session)
+    return ExportedEvaluations(sessions[0], _create_recording(picked, sessions[0], known, repl), of_session)
 
 
-def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the session's key, or for a Lisp the key of its REPL, because its sessions share all definitions."""
+def _definitions_key(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the key of the session whose definitions an evaluation uses.
+
+    The sessions of a Lisp REPL share all definitions, so the key of the REPL is returned for them.
+    """
     repl = key.partition("/")[0]
     dialect = known.get(repl, {}).get("dialect") or dialect_for_session_key(repl, [KERNEL_KIND])
     return key if dialect == PYTHON_KIND.dialect else repl
 
 
-def _recording(
+def _create_recording(
     picked: tuple[RecordedEvaluation, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
-    """Return a recording of the chosen evaluations with the session's dialect and REPL."""
+    """Create a recording of the selected evaluations, with the dialect and the REPL of their session."""
     from codriver.features.export.fresh_runs import repl_option  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
@@ -320,14 +323,14 @@ def _recording(
 
 
 def _is_kernel_session(row: Mapping[str, Any], key: str) -> bool:
-    """Return whether a session belongs to a kernel, by its address if the server has one, otherwise by its key."""
+    """Return whether a session belongs to a kernel, according to its address or, without a server, its key."""
     if address := str(row.get("address", "")):
         return split_address(address)[0] == JUPYTER_PROTOCOL
     return _KERNEL_KEY.fullmatch(key) is not None
 
 
-def _entries(connection: Connection) -> list[dict[str, Any]]:
-    """Return the newest entries of a running server's log."""
+def _log_entries(connection: Connection) -> list[dict[str, Any]]:
+    """Return the latest entries in the log of a running server."""
     answer = connection.call("repl_output_log", {"limit": MAX_SEARCHED_ENTRIES, "maxTextBytes": MAX_TEXT_BYTES})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -336,14 +339,14 @@ def _entries(connection: Connection) -> list[dict[str, Any]]:
     return rows
 
 
-def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
+def _sessions_by_key(connection: Connection) -> dict[str, Mapping[str, Any]]:
     """Return the sessions of a running server by key."""
     with convert_field_errors("server_health"):
         return {str(row["key"]): row for row in connection.call("server_health", {})["repls"]}
 
 
-def _found(connection: Connection, query: str) -> Iterator[str]:
-    """Yield the ids of evaluations that the query returns."""
+def _query_ids(connection: Connection, query: str) -> Iterator[str]:
+    """Yield the ids of the evaluations that a Datalog query finds."""
     answer = connection.call(
         "repl_output_log", {"query": query, "limit": MAX_SEARCHED_ENTRIES, "maxTextBytes": MAX_TEXT_BYTES}
     )

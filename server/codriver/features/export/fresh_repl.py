@@ -61,7 +61,7 @@ NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOutcome:
-    """The result of evaluated code: its values as strings, its output, and its failure, if any."""
+    """The result of an evaluation: its values as text, its output, and its failure if there is one."""
 
     values: tuple[str, ...]
     out: str
@@ -73,7 +73,7 @@ class EvaluationOutcome:
 
 @dataclass(slots=True)
 class ReceivedAnswers:
-    """The answers to one evaluation that have been received so far."""
+    """The responses to one evaluation, collected as they are received."""
 
     values: list[str] = field(default_factory=list)
     updates: dict[str, str] = field(default_factory=dict)
@@ -91,9 +91,9 @@ def add_event(
     learn: Learn = lambda _strings: None,
     on_output: OnOutput = lambda _stream, _text: None,
 ) -> None:
-    """Add an event to the evaluation it belongs to, and pass its output to `on_output` as it arrives.
+    """Add an event to the responses of its evaluation. Pass output to `on_output` as it is received.
 
-    `learn` receives the strings that an application declares sensitive.
+    `learn` is called with the strings that an application declares as sensitive.
     """
     if isinstance(event, SensitiveSeen):
         learn(event.values)
@@ -110,7 +110,7 @@ def add_event(
 
 
 class FreshRepl:
-    """A fresh REPL, which can be used within the context of `fresh_repl`."""
+    """A REPL that was started for one job. Use `fresh_repl` to create one."""
 
     def __init__(
         self, adapter: Adapter, received: dict[str, ReceivedAnswers], timeout_s: float, *, is_kernel: bool = False
@@ -132,12 +132,11 @@ class FreshRepl:
         limits: PrintLimits = COMPLETE_LIMITS,
         is_partial: bool = False,
     ) -> EvaluationOutcome:
-        """Evaluate code and wait for the result, or load the code as `file`.
+        """Evaluate code, or load it as the text of `file`, and return the outcome.
 
-        A namespace that does not exist is searched for on disk.
-
-        With `is_partial`, further calls send more code of the same evaluation, and figures are displayed at its end.
-        Code that takes longer than `timeout_s`, or the limit for all evaluations, is interrupted.
+        If `namespace` does not exist, it is loaded from disk. With `is_partial`, later calls send further code of the
+        same evaluation, at the end of which figures are displayed. The code is interrupted after `timeout_s`, or after
+        the time limit of the REPL.
 
         Raises:
             CodriverError: the code took too long and cannot be interrupted.
@@ -187,7 +186,7 @@ class FreshRepl:
         return self._build_result(name, failure)
 
     def _build_result(self, name: str, failure: Failure | None) -> EvaluationOutcome:
-        """Return the result of the evaluation with this name, from the answers received so far."""
+        """Create the outcome of an evaluation from the responses received so far."""
         received, cells = self._received[name], self._adapter.companion(CellRuns)
         run = None if cells is None else cells.collect(name)
         values = (*received.values, *received.updates.values())
@@ -196,7 +195,7 @@ class FreshRepl:
         )
 
     async def _interrupt(self, received: ReceivedAnswers, code: str, limit_s: float) -> None:
-        """Stop an evaluation that takes too long.
+        """Interrupt an evaluation that exceeded its time limit.
 
         Raises:
             CodriverError: the evaluation does not end.
@@ -212,11 +211,11 @@ class FreshRepl:
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
-        """Run the tests of a loaded namespace. Raises the same exceptions as `Adapter.run_tests`."""
+        """Run the tests of a loaded namespace. Raises the exceptions of `Adapter.run_tests`."""
         return await self._adapter.run_tests(namespace, None, timeout_s=self._timeout_s)
 
     async def end_input(self) -> None:
-        """Signal the end of input to code that is reading."""
+        """Signal the end of input to code that reads from stdin."""
         if "stdin" in self._adapter.profile.capabilities:
             await self._adapter.send_input("")
 
@@ -235,16 +234,16 @@ async def fresh_repl(
     learn: Learn,
     on_output: OnOutput,
 ) -> AsyncIterator[FreshRepl]:
-    """Start a REPL with `recipe` in `workspace` for the duration of the context; evaluations may take `timeout_s`.
+    """Start a REPL in `workspace`, and end it when the context is left.
 
-    `learn` receives the names and strings that the application in the REPL declares sensitive, before they can be
-    displayed. `on_output` receives the output of evaluations by stream, as it arrives. A REPL that writes a port file
-    into its directory is started in a temporary directory with links to the workspace, so that others do not mistake it
-    for theirs.
+    A REPL that would write a port file is started in a temporary directory with links to the workspace, so that other
+    programs do not connect to it. `timeout_s` limits each evaluation. `learn` is called with strings that the
+    application declares as sensitive, before they can be displayed. `on_output` is called with the output of
+    evaluations.
 
     Raises:
-        StartError: the REPL does not start.
-        CodriverError: the connection fails.
+        StartError: the REPL cannot be started.
+        CodriverError: the connection to the REPL fails.
     """
     async with AsyncExitStack() as stack:
         recipe, directory = _without_port_file(recipe, workspace, stack)
@@ -256,7 +255,7 @@ async def fresh_repl(
                 reading.set()
             add_event(received, evaluation, event, learn, on_output)
 
-        file = await _address_file(recipe, stack)
+        file = await _prepare_address_file(recipe, stack)
         running = await stack.enter_async_context(
             processes.start_repl_process(
                 recipe.command, cwd=directory, env=recipe.env, on_output=lambda _stream, _text: None,
@@ -266,7 +265,7 @@ async def fresh_repl(
         )  # fmt: skip
         connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)
         address = str(file.path if file else await running.endpoint())
-        adapter = await _connected(stack, partial(connect, address), running, recipe)
+        adapter = await _connect_when_ready(stack, partial(connect, address), running, recipe)
         fresh = FreshRepl(adapter, received, timeout_s, is_kernel=file is not None)
         tasks = await stack.enter_async_context(task_group_cancelled_on_exit())
 
@@ -284,8 +283,8 @@ async def fresh_repl(
             tasks.cancel_scope.cancel()
 
 
-async def _address_file(recipe: Recipe, stack: AsyncExitStack) -> AddressFile | None:
-    """Return the connection file of a kernel, which is deleted when `stack` exits; None for other REPLs."""
+async def _prepare_address_file(recipe: Recipe, stack: AsyncExitStack) -> AddressFile | None:
+    """Prepare the connection file of a kernel, and delete it when `stack` is closed. Return None for other REPLs."""
     file = recipe.address_file
     if file is not None:
         stack.callback(file.discard, file.path)
@@ -293,15 +292,15 @@ async def _address_file(recipe: Recipe, stack: AsyncExitStack) -> AddressFile | 
     return file
 
 
-async def _connected(
+async def _connect_when_ready(
     stack: AsyncExitStack,
     connect: Callable[[], AbstractAsyncContextManager[Adapter]],
     running: ReplProcess,
     recipe: Recipe,
 ) -> Adapter:
-    """Connect to the REPL and return its adapter.
+    """Connect to a REPL that was just started, and return its adapter.
 
-    A kernel does not report when it starts listening, so connecting is retried.
+    Connecting to a kernel is retried, because a kernel does not report when it starts to listen.
 
     Raises:
         StartError: the kernel exited first or did not answer in time.
@@ -324,7 +323,10 @@ async def _connected(
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
-    """Return the recipe and a directory to start it in, so that it does not overwrite a port file of the workspace."""
+    """Change a recipe so that the REPL does not overwrite a port file in the workspace.
+
+    Return the new recipe and the directory in which to start the REPL.
+    """
     if recipe.port_file is None:
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN_ARGUMENTS:

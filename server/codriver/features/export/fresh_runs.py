@@ -79,62 +79,59 @@ DEFAULT_TEST_FILE: Final = "test_exported.py"
 
 
 def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adapter]:
-    """Connect to a kernel.
-
-    Imports the adapter only when called, because it is large and most documents do not need it.
-    """
+    """Connect to a kernel. The adapter is large, so it is only imported when this function is called."""
     from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter  # noqa: PLC0415  # see above
 
     return connect_jupyter(address, **how)
 
 
 def connectors() -> Mapping[str, Connector]:
-    """Return the functions that connect to a REPL, by protocol."""
+    """Return the connector for each protocol, by its name."""
     hooks = adapter_hooks()
     return {NREPL_PROTOCOL: partial(connect_nrepl, hooks=hooks), JUPYTER_PROTOCOL: partial(connect_kernel, hooks=hooks)}
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a fresh run: how many of its evaluations have started. `of` is the number of evaluations."""
+    """Counts the evaluations that have started, for display. `of` is the total number."""
 
     started: int = 0
     of: int = 0
 
     def count_started(self, evaluations: Iterable[RecordedEvaluation]) -> Iterator[RecordedEvaluation]:
-        """Yield the evaluations and count each one when it starts."""
+        """Yield the evaluations, counting each as started."""
         for evaluation in evaluations:
             self.started += 1
             yield evaluation
 
     def describe(self, repl: str) -> str:
-        """Return a line for a terminal that describes the progress of the run in the REPL."""
+        """Return a line about the progress of the run for display in a terminal."""
         if not self.started:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
         return f"evaluation {self.started} of {self.of} runs again in a fresh REPL ({repl})"
 
 
 class OutputPrinter:
-    """Prints the output of a fresh run to standard error as it arrives, without secrets."""
+    """Prints the output of a fresh run to standard error, with secrets redacted."""
 
     def __init__(self, clean: Redactor) -> None:
         self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.new_stream_redactor)
 
     def write(self, stream: str, text: str) -> None:
-        """Print the output of a stream, holding back text that may be the beginning of a secret."""
+        """Print output of a stream. Text that may be the start of a secret is held back."""
         echo(self._streams[stream].feed(text), err=True, end="")
 
     def flush(self) -> None:
-        """Print the output that was held back."""
+        """Print the text that was held back."""
         for stream in self._streams.values():
             echo(stream.flush(), err=True, end="")
 
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Starts fresh REPLs for a workspace.
+    """Runs recorded evaluations and documents in fresh REPLs of a workspace.
 
-    `words` are the words after `--repl` that select the kind of REPL. Each evaluation may take `timeout_s`.
+    `words` is the value of the option `--repl`, and `timeout_s` the time limit of each evaluation.
     """
 
     workspace: Path
@@ -157,17 +154,17 @@ class FreshRuns:
     def repl(
         self, on_output: OnOutput = lambda _stream, _text: None, words: str = ""
     ) -> AbstractAsyncContextManager[FreshRepl]:
-        """Start a fresh REPL for the duration of the context; `on_output` receives its output."""
+        """Start a fresh REPL for the duration of the context. `on_output` is called with its output."""
         words = words or self.words
         learn = partial(self.clean.add_sensitive_strings, words)
         how = self._recipe(words)
         return fresh_repl(how, connectors(), self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
     def _recipe(self, words: str) -> Recipe:
-        """Return how to start the REPL that the words after `--repl` select.
+        """Return the recipe for the REPL that the value of `--repl` selects.
 
         Raises:
-            StartError: evaluation is disabled on this machine, or no such REPL can be started.
+            StartError: evaluation is disabled on this machine, or the REPL cannot be started.
         """
         policy = machine_policy.read_policy(machine_policy.policy_file())
         if machine_policy.EVALUATION_KEY in policy.off:
@@ -180,9 +177,10 @@ class FreshRuns:
         )  # fmt: skip
 
     async def _repl_or_replacement(self, stack: AsyncExitStack, on_output: OnOutput) -> FreshRepl:
-        """Start a fresh REPL that lives until `stack` exits.
+        """Start a fresh REPL that is ended when `stack` is closed.
 
-        If the REPL is a kernel that cannot start, start the embedded REPL of its language instead.
+        If it is a kernel that cannot be started and was not requested explicitly, start Codriver's own Python REPL
+        instead.
 
         Raises:
             StartError: the REPL cannot be started and has no replacement.
@@ -196,7 +194,10 @@ class FreshRuns:
             return await stack.enter_async_context(self.repl(on_output, PYTHON_KIND.repl))
 
     async def verify(self, recording: Recording) -> tuple[CheckedStep, ...]:
-        """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
+        """Run the evaluations of a recording in a fresh REPL, and return the checked steps.
+
+        The output of the code is printed to standard error unless the run is quiet.
+        """
         printed = OutputPrinter(self.clean)
         async with AsyncExitStack() as stack:
             on_output: OnOutput = (lambda _stream, _text: None) if self.is_quiet else printed.write
@@ -230,9 +231,10 @@ class FreshRuns:
     async def write_document(
         self, checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin
     ) -> VerifiedDocument:
-        """Run the document as often as needed to find which parts pass, and return it.
+        """Create a document, and run it until it passes.
 
-        A run changes the values of a module, so each run uses a new process. Python tests also run in reverse order.
+        Each run uses a new process, because a run may change the values in a module. Python tests also run in reverse
+        order.
         """
         requests = check_document(checked, dialect, form, origin)
         try:
@@ -243,7 +245,9 @@ class FreshRuns:
         return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: DocumentBuilder) -> tuple[FailedTest, ...]:
-        """Run the tests of a Python document in both orders, each time in a new process, and return the failures.
+        """Run the tests of a Python document in their order, and then in reverse order. Return the failures.
+
+        Each run uses a new process.
 
         Raises:
             CodriverError: pytest cannot run the tests.
@@ -253,17 +257,17 @@ class FreshRuns:
         return failed if failed or len(tests) < 2 else await self._run_tests(page, tests[::-1])
 
     async def _run_tests(self, page: DocumentBuilder, tests: Sequence[str]) -> tuple[FailedTest, ...]:
-        """Run tests in this order, as if the document already existed in its file."""
+        """Run tests in the given order, as if the document had already been written to its file."""
         file = self.file
         if file is None or file.suffix != ".py":
             file = (file.parent if file is not None else self.workspace) / DEFAULT_TEST_FILE
-        report = await self._report(self._pytest_spec(file, page.text, tests), len(tests))
+        report = await self._run_spec(self._pytest_spec(file, page.text, tests), len(tests))
         if report.error is not None and report.error.kind == "no-pytest":
-            report = await self._report(self._unittest_spec(file, page.text, tests), len(tests))
-        return tuple(replace(failure, error=self.clean(failure.error)) for failure in _failures(report, file))
+            report = await self._run_spec(self._unittest_spec(file, page.text, tests), len(tests))
+        return tuple(replace(failure, error=self.clean(failure.error)) for failure in _collect_failures(report, file))
 
-    async def _report(self, spec: RunSpec, count: int) -> TestReport:
-        """Run the tests in a new process and return the report. The process is stopped at the time limit."""
+    async def _run_spec(self, spec: RunSpec, count: int) -> TestReport:
+        """Run tests in a new process, which is interrupted after the time limit, and return the report."""
         builder = ReportBuilder()
         async with start_plain(spec) as process, anyio.create_task_group() as tasks:
 
@@ -300,7 +304,10 @@ class FreshRuns:
         )
 
     def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
-        """Return the run for an interpreter without pytest, with a module that exists only in that run."""
+        """Return the specification of a test run for an interpreter without pytest.
+
+        The tests are loaded by a module that exists only during the run.
+        """
         how = self._recipe(PYTHON_KIND.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
         program = "\n".join([join_python_modules("python/document_tests.py"), load_tests, ""])
@@ -316,14 +323,14 @@ class FreshRuns:
         )
 
     async def _run_in_repl(self, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
-        """Run a document in a new REPL, and return its failures."""
+        """Run a document in a new REPL and return its failures."""
         # The cells of a kernel become plain Python, which has to work without a kernel.
         words = PYTHON_KIND.repl if selects_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             return await self.run(repl, origin, page)
 
     async def run(self, repl: FreshRepl, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
-        """Load a Lisp's test file in a REPL, run its tests, and return the failures."""
+        """Load a Lisp test file in a REPL, run its tests, and return the failures."""
         ending = SUFFIXES_BY_DIALECT.get(repl.dialect, ".clj")
         file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
         failed = await _run_lisp(repl, page, origin, str(file))
@@ -333,21 +340,21 @@ class FreshRuns:
 
 @cache
 def _interpreter(workspace: Path) -> str:
-    """Return the interpreter that the workspace's server uses, or the one in the settings."""
+    """Return the Python interpreter of the workspace's running server, or else the one in the settings."""
     served = known_servers.query_server(workspace, "codriver-export").health or {}
     return str(served.get("python") or load_settings(workspace, environ=os.environ, model=Settings).settings.python)
 
 
 def selects_kernel(words: str) -> bool:
-    """Return whether the words after `--repl` name a kernel."""
+    """Return whether the value of `--repl` selects a kernel."""
     return find_kind(words, [KERNEL_KIND]) is KERNEL_KIND
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
-    """Return how the recorded values were delivered, which determines which values can be compared.
+    """Return which values of a recording can be compared in this REPL.
 
     Raises:
-        CodriverError: code that did not run in a kernel would have to run in one.
+        CodriverError: code that was not recorded in a kernel would run in one.
     """
     if not recording.is_of_kernel and repl.is_kernel:
         raise CodriverError(
@@ -358,7 +365,7 @@ def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
 
 
 class ReplDiedError(CodriverError):
-    """An evaluation ended the fresh REPL."""
+    """Raised when an evaluation ends the fresh REPL."""
 
     def __init__(self, evaluation: RecordedEvaluation, error: ReplDisconnectedError) -> None:
         head = escape_to_one_line(evaluation.code.strip().partition("\n")[0][:60])
@@ -378,13 +385,13 @@ async def verify_in_repl(
     delivery: Delivery = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[CheckedStep, ...]:
-    """Run evaluations one after the other in this REPL and return the checked steps, with `clean` applied to all texts.
+    """Run recorded evaluations one after another in a fresh REPL, and return the checked steps.
 
-    `agent_limits` are the print limits of the values that agents received. If an evaluation ends the REPL, as it did
-    when it was recorded, `start_another` starts the REPL for the remaining ones.
+    `clean` redacts secrets from all texts. `agent_limits` are the print limits of the recorded values. If an evaluation
+    ends the REPL, as it did when it was recorded, `start_another` starts a new REPL for the remaining evaluations.
 
     Raises:
-        ReplDiedError: an evaluation ended the REPL, and no other REPL can be started for the rest.
+        ReplDiedError: an evaluation ended the REPL unexpectedly, or no new REPL can be started.
     """
     progress = progress or Progress()
     requests = verify_recorded(progress.count_started(evaluations), dialect, delivery)
@@ -392,7 +399,7 @@ async def verify_in_repl(
         request = next(requests)
         while True:
             try:
-                observed = await _answer(repl, request, clean, agent_limits)
+                observed = await _run_request(repl, request, clean, agent_limits)
             except ReplDisconnectedError as error:
                 evaluation = evaluations[progress.started - 1]
                 if start_another is None or not evaluation.ending:
@@ -406,7 +413,7 @@ async def verify_in_repl(
 
 
 def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedStep:
-    """Return the step without secrets that became known after it ran. Values that contained one are not asserted."""
+    """Redact secrets that became known after a step ran. Drop the assertion if the result contains one."""
     text, value = clean(check.step.text), check.value if check.value is None else clean(check.value)
     raised = check.raised and replace(check.raised, message=clean(check.raised.message))
     note, out = clean(check.note), clean(check.out)
@@ -414,17 +421,17 @@ def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedS
         why = note or "its code contains a secret, which is omitted, so it cannot run again"
         step = replace(check.step, text=text)
         return replace(check.without_assertion(why), step=step, verdict="absent", value=value, is_hidden=True)
-    if check.cell is not None and (cell := _cleaned(check.cell, clean)) != check.cell:
+    if check.cell is not None and (cell := _redact_json(check.cell, clean)) != check.cell:
         check = replace(check, cell=cell)
     if (value, raised, out, clean(check.pattern)) != (check.value, check.raised, check.out, check.pattern):
         return replace(check.without_assertion(note or "its result contains a secret, which is omitted"), value=value)
     return check if note == check.note else replace(check, note=note)
 
 
-async def _answer(
+async def _run_request(
     repl: FreshRepl, request: StepRequest, clean: Callable[[str], str], agent_limits: PrintLimits
 ) -> StepResult:
-    """Run a requested step, and return its result without secrets."""
+    """Run the code of a request, and return the result with secrets redacted."""
     ran = await repl.run(
         request.code,
         namespace=request.namespace,
@@ -442,22 +449,25 @@ def _to_observed(ran: EvaluationOutcome, clean: Callable[[str], str]) -> StepRes
     *displays, value = map(clean, ran.values) if ran.values else (None,)
     line = failure.line or 0 if failure else 0
     displayed = tuple(filter(None, displays))
-    return StepResult(value, clean(ran.out), raised, displayed, _cleaned(ran.cell, clean), clean(ran.err), line)
+    return StepResult(value, clean(ran.out), raised, displayed, _redact_json(ran.cell, clean), clean(ran.err), line)
 
 
-def _cleaned(data: T, clean: Callable[[str], str]) -> T:
+def _redact_json(data: T, clean: Callable[[str], str]) -> T:
     """Return JSON data with `clean` applied to all strings."""
     if isinstance(data, str):
         return clean(data)  # type: ignore[return-value]  # a text, as was given
     if isinstance(data, Mapping):
-        return {name: _cleaned(value, clean) for name, value in data.items()}  # type: ignore[return-value]  # as above
-    return type(data)(_cleaned(value, clean) for value in data) if isinstance(data, list | tuple) else data
+        return {name: _redact_json(value, clean) for name, value in data.items()}  # type: ignore[return-value]  # as above
+    return type(data)(_redact_json(value, clean) for value in data) if isinstance(data, list | tuple) else data
 
 
 async def drive_check(
     requests: DocumentCheck, page: DocumentBuilder, run: Callable[[DocumentBuilder], Awaitable[tuple[FailedTest, ...]]]
 ) -> VerifiedDocument:
-    """Run a document until it passes and return it; `page` is the first page that `requests` requested."""
+    """Run each version of a document until one passes, and return that one.
+
+    `requests` yields the versions and is sent their failures. `page` is the first version.
+    """
     try:
         while True:
             page = requests.send(await run(page))
@@ -466,21 +476,23 @@ async def drive_check(
 
 
 def _checked_document(stop: StopIteration) -> VerifiedDocument:
-    """Return the result of the document check that raised this `StopIteration`."""
+    """Return the document that a finished check returned."""
     found: VerifiedDocument = stop.value
     return found
 
 
 def _document_failures(ran: EvaluationOutcome) -> tuple[FailedTest, ...]:
-    """Return the failure of a document that a REPL ran as a whole."""
+    """Return the failure of a document that was run as a whole, if it failed."""
     failure = ran.failure
     if failure is None:
         return ()
     return (FailedTest("", (failure.line,) if failure.line else (), f"{failure.type}: {failure.message}"),)
 
 
-def _failures(report: TestReport, file: Path) -> list[FailedTest]:
-    """Return the failures of a document's tests, each with the document's lines from the outermost to the innermost.
+def _collect_failures(report: TestReport, file: Path) -> list[FailedTest]:
+    """Return the failures in a test report.
+
+    Each has the lines of the document in its traceback, outermost first.
 
     Raises:
         CodriverError: the tests could not be run.
@@ -490,14 +502,14 @@ def _failures(report: TestReport, file: Path) -> list[FailedTest]:
         failure = test.failure
         frames = failure.frames[::-1] if failure is not None else ()
         lines = tuple(frame.line for frame in frames if frame.file == str(file))
-        found.append(FailedTest("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
-    running = _name_of(next(iter(report.running), ""))
+        found.append(FailedTest("" if test.is_collector else _test_name(test.nodeid), lines, _failure_text(failure)))
+    running = _test_name(next(iter(report.running), ""))
     stopped, error = report.interruption, report.error
     if found or (error is None and report.exit_status in (0, NO_TESTS_STATUS)):
         return found
     if stopped is not None:
         lines = tuple(frame.line for frame in stopped.frames[::-1] if frame.file == str(file))
-        return [FailedTest(_name_of(stopped.nodeid) or running, lines, "it did not end in time")]
+        return [FailedTest(_test_name(stopped.nodeid) or running, lines, "it did not end in time")]
     if error is not None and error.kind == "died":
         return [FailedTest(running, (), error.message)]
     why = error.message if error is not None else f"their process ended with status {report.exit_status}"
@@ -505,14 +517,14 @@ def _failures(report: TestReport, file: Path) -> list[FailedTest]:
     raise CodriverError(f"the tests of the document cannot be run: {why}; {hint}")
 
 
-def _name_of(nodeid: str) -> str:
-    """Return the name of the test function in a test id; empty for the whole document."""
+def _test_name(nodeid: str) -> str:
+    """Return the name of the test function in a test id. It is empty if the document failed as a whole."""
     name = re.split(r"::|\.", nodeid)[-1]
     return name if name.startswith("test_") else ""
 
 
-def _words_of(failure: TestFailure | None) -> str:
-    """Return the class and message of a test's failure, or an empty string if there is none."""
+def _failure_text(failure: TestFailure | None) -> str:
+    """Return the class and the message of a failure."""
     if failure is None:
         return "it failed"
     is_named = not failure.type or failure.message.startswith(failure.type)
@@ -534,12 +546,12 @@ async def _run_lisp(repl: FreshRepl, page: DocumentBuilder, origin: Origin, file
 
 
 def repl_option(dialect: str) -> str:
-    """Return the word after `--repl` that starts a REPL of the dialect; empty if there is none."""
+    """Return the value of `--repl` that starts a REPL of a dialect, or an empty string if there is none."""
     return next((kind.repl for kind in REPL_KINDS if kind.dialect == dialect), "")
 
 
 def report_differences(checked: Sequence[CheckedStep]) -> None:
-    """Print to standard error which steps do not reproduce, and why."""
+    """Print the steps that were not reproduced to standard error, with the reasons."""
     for check in checked:
         if check.note and not check.is_typo:
             head = check.step.text.strip().partition("\n")[0]

@@ -85,7 +85,7 @@ def replay_command(
     from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it imports everything that starts REPLs
 
     workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
-    recording = _read(file)
+    recording = _read_recording(file)
     if repl is None and find_kind(recording.repl, [KERNEL_KIND]) is None:
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
     runs = FreshRuns(
@@ -99,7 +99,7 @@ def replay_command(
     )
     with waiting_line(lambda: runs.progress.describe(runs.words)):
         checked = anyio.run(runs.verify, recording)
-    cases = _cases(recording, checked, file.stem)
+    cases = _junit_cases(recording, checked, file.stem)
     if junit is not None:
         write_file(junit, render_junit_xml(cases, started_at), workspace)
     for case in cases:
@@ -116,12 +116,12 @@ def replay_command(
 
 
 def _summary(count: int, wrong: int, skipped: int) -> str:
-    """Return a line with the numbers of steps that reproduced, differed and were skipped."""
+    """Return a line with the numbers of steps that were reproduced, differed or were skipped."""
     text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
     return f"{text}, {skipped} cannot run again" if skipped else text
 
 
-def _read(file: Path) -> Recording:
+def _read_recording(file: Path) -> Recording:
     """Read a recording from a file.
 
     Raises:
@@ -133,8 +133,11 @@ def _read(file: Path) -> Recording:
         raise RecordingError("it is not a text file") from error
 
 
-def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[CaseResult]:
-    """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
+def _junit_cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[CaseResult]:
+    """Return a JUnit test case for each evaluation.
+
+    Evaluations are skipped if a secret was redacted from their code.
+    """
     cases = []
     for evaluation in recording.evaluations:
         steps = [check for check in checked if check.of is evaluation]

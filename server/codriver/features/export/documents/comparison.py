@@ -54,10 +54,10 @@ _OMISSION_MARK: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The result of matching a fresh value with a recorded one.
+    """The result of comparing a fresh value with a recorded one that it matches.
 
-    `pattern` is a regular expression that matches both, or empty if they are equal. `is_cut` means that the recorded
-    text is only the beginning of the value. `note` names images that are similar but not identical.
+    `pattern` is a regular expression that matches both values, or empty if they are equal. `is_cut` is true if the
+    recorded text is only the start of the value. `note` describes images that are similar but not identical.
     """
 
     pattern: str = ""
@@ -66,11 +66,10 @@ class Match:
 
 
 def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """Return how the fresh value matches the value recorded at `time_ms`, or None if it does not match.
+    """Compare a fresh value with one that was recorded at `time_ms`. Return None if they do not match.
 
-    Images are compared by their headers. Images with the same digest are identical. Images of the same kind and size in
-    pixels are similar. Text next to an image is compared like any other text, unless a kernel sent the image without
-    text.
+    Images match if they have the same type and the same size in pixels. If their bytes differ, the result has a note.
+    Text next to an image is compared like any other text, unless the recorded value is only an image.
     """
     recorded, fresh = replace_image_data(recorded), replace_image_data(fresh)
     before, now = images_in(recorded), images_in(fresh)
@@ -83,7 +82,10 @@ def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Ma
 
 
 def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
-    """Return a note about images that are only similar, empty if all are identical, or None if some differ."""
+    """Compare two sequences of images, and return a note on the differences.
+
+    Return an empty note if all images are identical, or None if the images are not even similar.
+    """
     if len(recorded) != len(fresh):
         return None
     notes = []
@@ -98,10 +100,11 @@ def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) 
 def match_images(
     recorded: Sequence[ImageFacts], displayed: Sequence[Sequence[ImageFacts]], *, is_again: bool = False
 ) -> list[tuple[int | None, str]]:
-    """Return, for each recorded image, the index of the most similar displayed image (or None) and a note.
+    """Match recorded images with displayed ones.
 
-    Each displayed image matches at most one recorded image, and the latest of equally similar images is used. With
-    `is_again`, an image may match several recorded ones if no better match exists.
+    Return the index of the matching displayed image, or None, and a note for each recorded image. Identical images are
+    preferred to similar ones, and later images to earlier ones. A displayed image matches only one recorded image. With
+    `is_again`, it may match several if no other match is found.
     """
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
@@ -119,8 +122,8 @@ def match_images(
 
 
 def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
-    """Return how two printed values match, apart from their images, or None if they do not match."""
-    if len(recorded) <= _MAX_SEARCHED_CHARACTERS and (varying := _pattern(recorded, fresh, time_ms)):
+    """Compare two printed values without their images. Return None if they do not match."""
+    if len(recorded) <= _MAX_SEARCHED_CHARACTERS and (varying := _common_pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):
         return Match()
@@ -134,12 +137,15 @@ def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> M
 
 
 def pattern_for_text(text: str) -> str:
-    """Return a regular expression that matches a text with any values in place of its varying parts."""
-    return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _parts(text))
+    """Return a regular expression that matches a text, whatever the values of its varying parts, such as addresses."""
+    return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _split_varying_parts(text))
 
 
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a text with the name of the pattern they match, or an empty name for fixed parts."""
+def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
+    """Split a text into fixed and varying parts.
+
+    Each part is preceded by the name of the pattern that it matches, which is empty for a fixed part.
+    """
     at = 0
     for found in _ANY_VARYING_PART.finditer(text):
         yield "", text[at : found.start()]
@@ -148,23 +154,23 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
     yield "", text[at:]
 
 
-def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """Return a pattern that matches both texts, or an empty string if they differ in more than their varying parts."""
-    ones, others = list(_parts(recorded)), list(_parts(fresh))
+def _common_pattern(recorded: str, fresh: str, time_ms: int) -> str:
+    """Return a pattern that matches two texts that differ only in varying parts, or an empty string."""
+    ones, others = list(_split_varying_parts(recorded)), list(_split_varying_parts(fresh))
     if len(ones) != len(others):
         return ""
     patterns, varies = [], False
     for (name, text), (other_name, other) in zip(ones, others, strict=True):
         if name != other_name or (not name and text != other):
             return ""
-        is_open = bool(name) and (text != other or (name in _DAY_DEPENDENT_NAMES and _is_of(text, time_ms)))
+        is_open = bool(name) and (text != other or (name in _DAY_DEPENDENT_NAMES and _is_near_recording(text, time_ms)))
         varies |= is_open
         patterns.append(_VARYING_PATTERNS[name] if is_open else re.escape(text))
     return "".join(patterns) if varies else ""
 
 
-def _is_of(text: str, time_ms: int) -> bool:
-    """Return whether a text such as a date refers to the day on which it was recorded."""
+def _is_near_recording(text: str, time_ms: int) -> bool:
+    """Return whether a date or time in a value is within two days of the recording."""
     if not time_ms:
         return False
     if re.fullmatch(_VARYING_PATTERNS["epoch"], text):
@@ -172,12 +178,12 @@ def _is_of(text: str, time_ms: int) -> bool:
     numbers = [int(number) for number in re.findall(r"\d+", text)]
     if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # months and days
         return False
-    days = _days(numbers[0], numbers[1], numbers[2])
+    days = _days_since_epoch(numbers[0], numbers[1], numbers[2])
     return abs(days * _MS_PER_DAY - time_ms) < 2 * _MS_PER_DAY
 
 
-def _days(year: int, month: int, day: int) -> int:
-    """Return the number of days from 1970-01-01 to a date.
+def _days_since_epoch(year: int, month: int, day: int) -> int:
+    """Return the number of days between 1970-01-01 and a date.
 
     Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
     """
@@ -189,15 +195,15 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def are_equal(first: str, second: str, dialect: str) -> bool:
-    """Return whether two printed values are equal, regardless of the order of sets and maps."""
+    """Return whether two printed values are equal when the order of sets and maps is ignored."""
     if dialect in {"python", "hy"}:
         values = python_literal(first), python_literal(second)
-        return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
-    return _canonical(first) == _canonical(second)
+        return None not in values and repr(_sort_sets(values[0])) == repr(_sort_sets(values[1]))
+    return _canonical_text(first) == _canonical_text(second)
 
 
 def python_literal(text: str) -> tuple[object] | None:
-    """Return the value of a literal in a 1-tuple, or None for other text and for values like NaN."""
+    """Return the value of a Python literal in a 1-tuple, or None for other text and for NaN."""
     if text in {"True", "False", "None"}:
         return (text == "True" if text != "None" else None,)
     try:
@@ -208,28 +214,28 @@ def python_literal(text: str) -> tuple[object] | None:
     return (value,) if is_same else None
 
 
-def _ordered(value: object) -> object:
-    """Return a literal's value with sets in a fixed order. Dicts keep their order, because Python guarantees it."""
+def _sort_sets(value: object) -> object:
+    """Return a value in which sets are sorted. The order of dicts is preserved, because it is reproducible."""
     if isinstance(value, set | frozenset):
-        return ("set", sorted(repr(_ordered(item)) for item in value))
+        return ("set", sorted(repr(_sort_sets(item)) for item in value))
     if isinstance(value, dict):
-        return [(_ordered(key), _ordered(item)) for key, item in value.items()]
+        return [(_sort_sets(key), _sort_sets(item)) for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return (type(value).__name__, [_ordered(item) for item in value])
+        return (type(value).__name__, [_sort_sets(item) for item in value])
     return value
 
 
-def _canonical(text: str) -> str:
-    """Return a printed Lisp value with its sets and maps in a fixed order."""
-    return " ".join(_shape(form, text) for form in read_forms(text).forms)
+def _canonical_text(text: str) -> str:
+    """Return a printed Lisp value with its sets and maps in sorted order."""
+    return " ".join(_canonical_form(form, text) for form in read_forms(text).forms)
 
 
-def _shape(form: Form, text: str) -> str:
-    """Return the canonical text of one form."""
+def _canonical_form(form: Form, text: str) -> str:
+    """Return the canonical text of a form."""
     children = form.children
     if not children:
         return text[form.start : form.end]
-    shapes = [_shape(child, text) for child in children]
+    shapes = [_canonical_form(child, text) for child in children]
     before = text[form.start : children[0].start]
     if form.kind == "set":
         shapes.sort()

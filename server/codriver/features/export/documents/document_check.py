@@ -29,7 +29,7 @@ from a test.
 
 
 class FormatUnknownError(CodriverError):
-    """The dialect does not support this document format."""
+    """Raised when documents in a format cannot be created for a dialect."""
 
     def __init__(self, dialect: str, form: str) -> None:
         if dialect == "unknown":
@@ -40,10 +40,7 @@ class FormatUnknownError(CodriverError):
 
 
 class DocumentFailsError(CodriverError):
-    """The document fails in a fresh process even after everything that can be removed is removed.
-
-    Nothing is written.
-    """
+    """Raised when a document fails in a fresh process even with the weakest assertions. Nothing is written."""
 
     def __init__(self, error: str) -> None:
         super().__init__(
@@ -53,7 +50,10 @@ class DocumentFailsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A test that failed, or the whole document if `test` is empty. `lines` are the lines of its traceback."""
+    """A test of the document that failed, with the lines of its traceback that are in the document.
+
+    An empty `test` means that the document failed as a whole.
+    """
 
     test: str
     lines: tuple[int, ...]
@@ -62,7 +62,7 @@ class FailedTest:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedDocument:
-    """A document that passes, and how far each step reproduces in it."""
+    """The text of a document that passes in a fresh process, and its checked steps."""
 
     text: str
     checked: tuple[CheckedStep, ...]
@@ -72,7 +72,7 @@ DocumentCheck = Generator["DocumentBuilder", tuple[FailedTest, ...], VerifiedDoc
 
 
 def check_format(dialect: str, form: Format) -> None:
-    """Check that the format is supported, before any code runs for it.
+    """Check that documents in this format can be created for a dialect.
 
     Raises:
         FormatUnknownError: the dialect does not support the format.
@@ -83,51 +83,54 @@ def check_format(dialect: str, form: Format) -> None:
 
 
 def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
-    """Request runs of the document until it passes, and return the result.
+    """Create a document, and weaken its assertions until it passes.
+
+    This generator yields each version of the document, is sent the failures of that version, and returns the document
+    that passes.
 
     Raises:
         FormatUnknownError: the dialect does not support the format.
-        DocumentFailsError: the document cannot even be loaded.
+        DocumentFailsError: the document still fails when no assertion can be weakened further.
     """
     check_format(dialect, form)
     current, in_one = tuple(checked), False
     if form == "notebook":
         return VerifiedDocument(render_notebook(current, origin), current)
-    current = tuple(_without_magic(check) for check in current)
+    current = tuple(_drop_magic(check) for check in current)
     failed: tuple[FailedTest, ...] = ()
     for _ in range(MAX_ROUNDS):
-        page = _page(current, dialect, origin, in_one=in_one)
+        page = _build_test_file(current, dialect, origin, in_one=in_one)
         failed = yield page
         if not failed:
             return VerifiedDocument(page.text, current)
         if not in_one:
             in_one = True
             continue
-        lessened = _with_weaker_assertions(current, page, failed)
+        lessened = _weaken_failed_steps(current, page, failed)
         if lessened == current:
             break
         current, in_one = lessened, False
     raise DocumentFailsError(failed[0].error if failed else "it still failed after all attempts")
 
 
-def _without_magic(check: CheckedStep) -> CheckedStep:
-    """Return the step without IPython magic; a step that is not Python code is marked as absent."""
+def _drop_magic(check: CheckedStep) -> CheckedStep:
+    """Mark a step as absent if it is IPython magic, which a Python file cannot contain."""
     is_magic = check.step.role == "magic" and check.verdict != "absent"
     return replace(check.without_assertion(NOT_PYTHON_NOTE), verdict="absent") if is_magic else check
 
 
-def _page(checked: Sequence[CheckedStep], dialect: str, origin: Origin, *, in_one: bool) -> DocumentBuilder:
-    """Return the test file with these steps."""
+def _build_test_file(checked: Sequence[CheckedStep], dialect: str, origin: Origin, *, in_one: bool) -> DocumentBuilder:
+    """Return a test file with these steps."""
     layout = arrange_steps(checked, dialect, in_one=in_one)
     if dialect == "python":
         return python_documents.render_pytest_file(layout, checked, origin)
     return lisp_documents.render_test_file(layout, checked, origin, dialect)
 
 
-def _with_weaker_assertions(
+def _weaken_failed_steps(
     checked: tuple[CheckedStep, ...], page: DocumentBuilder, failed: Sequence[FailedTest]
 ) -> tuple[CheckedStep, ...]:
-    """Return the steps, with weaker assertions for those at which the document failed."""
+    """Weaken the assertions of the steps at which the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
@@ -137,7 +140,7 @@ def _with_weaker_assertions(
 
 
 def _weaken(check: CheckedStep, error: str) -> CheckedStep:
-    """Weaken the assertion of a step: first drop the error's class, then the value, and finally the step itself."""
+    """Weaken the assertion of a step: drop the class of its error, then its value, and finally the step itself."""
     if check.verdict == "raises" and check.raised is not None and check.raised != RaisedError(""):
         return replace(check, raised=RaisedError(""))
     why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"

@@ -30,30 +30,35 @@ _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The steps above the tests and the steps of each test, in the order in which the steps ran."""
+    """The arrangement of steps in a test file: those above the tests, and those of each test."""
 
     above: tuple[CheckedStep, ...]
     tests: tuple[tuple[CheckedStep, ...], ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """Return all names that the session defined."""
+        """Return the names that the session defined."""
         return frozenset(name for check in (*self.above, *chain(*self.tests)) for name in check.step.gives)
 
 
 def arrange_steps(checked: Sequence[CheckedStep], dialect: str, *, in_one: bool = False) -> Layout:
-    """Return the layout of all steps that can run.
+    """Assign the steps that can run to tests, or to the part above the tests.
 
-    With `in_one`, all steps except imports and similar ones go into one test, in their original order.
+    Steps that share names are put into the same test. With `in_one`, all steps except imports are put into a single
+    test in their original order.
     """
     present = [check for check in checked if check.verdict != "absent" and not check.is_patch]
     if in_one:
         above = tuple(check for check in present if _must_be_above(check, dialect))
         rest = tuple(check for check in present if check not in above)
         return Layout(above, (rest,) if rest else ())
-    rebound, changing = _names(present, dialect)
+    rebound, changing = _rebound_and_changing_names(present, dialect)
     above = tuple(check for check in present if _is_above(check, rebound, dialect))
-    links = {name: _reach(name, above, changing) for check in present for name in check.step.uses | check.step.gives}
+    links = {
+        name: _reachable_names(name, above, changing)
+        for check in present
+        for name in check.step.uses | check.step.gives
+    }
     groups = _Groups()
     for check in present:
         if check not in above:
@@ -67,20 +72,20 @@ def _is_import(check: CheckedStep) -> bool:
 
 
 def _must_be_above(check: CheckedStep, dialect: str) -> bool:
-    """Return whether the step must be outside of any test, as with `import *` or a macro definition."""
+    """Return whether a step is only possible outside of a function, such as `import *` or the definition of a macro."""
     if dialect == "python":
         return _is_import(check) and ("import *" in check.step.text or "__future__" in check.step.text)
     return _is_import(check) or _affects_reading(check, dialect)
 
 
 def _affects_reading(check: CheckedStep, dialect: str) -> bool:
-    """Return whether later code cannot be read without the step. A test is compiled before any of its code runs."""
+    """Return whether the step must run before later code can be compiled, such as a macro definition in a Lisp."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
     return dialect != "python" and check.step.text.startswith(heads)
 
 
 def _is_above(check: CheckedStep, rebound: frozenset[str], dialect: str) -> bool:
-    """Return whether the step belongs above the tests: an import, a definition, or a constant that is never rebound."""
+    """Return whether a step belongs above the tests: an import, a definition, or a constant that is not rebound."""
     if _is_import(check) or _affects_reading(check, dialect):
         return True
     is_fixed = check.step.role == "definition" or (check.step.role == "assignment" and _is_constant(check, dialect))
@@ -93,8 +98,8 @@ def _is_constant(check: CheckedStep, dialect: str) -> bool:
     return dialect == "python" and is_constant(check.step)
 
 
-def _names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names that are rebound, and all names whose values change, which include the rebound ones."""
+def _rebound_and_changing_names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that are bound more than once, and all names whose values may change, including the former."""
     times = Counter(name for check in present for name in check.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}
@@ -118,8 +123,8 @@ def _names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str]
     return frozenset(rebound), frozenset(rebound | changed)
 
 
-def _reach(name: str, above: Iterable[CheckedStep], changing: frozenset[str]) -> frozenset[str]:
-    """Return the changing names that `name` can reach, directly or through functions above the tests."""
+def _reachable_names(name: str, above: Iterable[CheckedStep], changing: frozenset[str]) -> frozenset[str]:
+    """Return the changing names that code using `name` depends on, directly or through definitions above the tests."""
     uses: dict[str, frozenset[str]] = {}
     for check in above:
         if not _is_import(check):
@@ -134,14 +139,14 @@ def _reach(name: str, above: Iterable[CheckedStep], changing: frozenset[str]) ->
 
 
 class _Groups:
-    """Groups of steps that share names. A step that shares names with two groups merges them."""
+    """Groups of steps, in which steps that share a name are in the same group."""
 
     def __init__(self) -> None:
         self._groups: list[tuple[set[str], list[tuple[int, CheckedStep]]]] = []
         self._count = 0
 
     def add(self, check: CheckedStep, names: set[str]) -> None:
-        """Add a step to the groups that use any of `names`, merging them into one."""
+        """Add a step. Merge all groups that use any of `names`."""
         links, steps = set(names), [(self._count, check)]
         others = []
         for group in self._groups:
@@ -154,14 +159,14 @@ class _Groups:
         self._count += 1
 
     def in_order(self) -> tuple[tuple[CheckedStep, ...], ...]:
-        """Return the groups, ordered by their first step."""
+        """Return the groups in the order of their first steps."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(check for _, check in steps) for _, steps in ordered)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a document: the session, a description of its REPL, and the day in UTC."""
+    """The origin of a document: the session, a description of its REPL, and the date of the export in UTC."""
 
     session: str
     repl: str
@@ -172,38 +177,38 @@ class Origin:
 
 @dataclass(slots=True)
 class DocumentBuilder:
-    """A document under construction, which records the step that each line comes from."""
+    """Builds the text of a document, and maps each line to the step that produced it."""
 
     lines: list[str] = field(default_factory=list)
     steps: dict[int, CheckedStep] = field(default_factory=dict)
     """Maps line numbers, starting at 1, to the step that produced the line."""
 
     def write(self, text: str = "", of: CheckedStep | None = None) -> None:
-        """Append lines and record the step they come from."""
+        """Append text, and map its lines to the step `of`."""
         for line in text.split("\n"):
             self.lines.append(line)
             if of is not None:
                 self.steps[len(self.lines)] = of
 
     def ensure_blank_lines(self, lines: int) -> None:
-        """Make sure that exactly this many blank lines precede the next line that is written."""
+        """Add or remove blank lines at the end of the document, so that exactly this many precede the next line."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()
         self.lines += [""] * lines
 
     @property
     def text(self) -> str:
-        """Return the document's text, ending in exactly one newline."""
+        """Return the text of the document, which ends with one newline."""
         return "\n".join(self.lines).rstrip() + "\n"
 
 
 def comment_out(text: str, mark: str) -> str:
-    """Return the text as a comment, with `mark` before each line. All kinds of line separators are recognized."""
+    """Put `mark` before each line of a text."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
 def describe_reproduction(checked: Sequence[CheckedStep]) -> str:
-    """Describe how many of the steps reproduce."""
+    """Describe how many steps gave the recorded results again."""
     counts = Counter(check.verdict for check in checked if not check.is_typo)
     typos = sum(check.is_typo for check in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]
@@ -216,7 +221,7 @@ def describe_reproduction(checked: Sequence[CheckedStep]) -> str:
 
 
 def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
-    """Return the lines of the header that every document has."""
+    """Return the lines of the comment at the start of each document."""
     ids = list(dict.fromkeys(check.of.id for check in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
@@ -226,14 +231,14 @@ def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
 
 
 def omission_reason(check: CheckedStep) -> str:
-    """Return the reason why a step that ran is omitted from a test file."""
+    """Return the reason why a step is omitted from a test file although it ran."""
     if check.is_patch:
         return f"it redefines what {check.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
 
 
 def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:
-    """Write the omitted steps as comments, with `mark` at the start of each line."""
+    """Write the omitted steps with their reasons as comments, using `mark` as the comment sign."""
     page.write(f"{mark} Left out:")
     for check in absent:
         page.write(f"{mark}\n" + comment_out(f"{check.of.id}: {check.note or omission_reason(check)}", mark))
@@ -241,12 +246,12 @@ def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], ma
 
 
 def name_tests(tests: Sequence[Sequence[CheckedStep]], separator: str, known: frozenset[str]) -> list[str]:
-    """Return a name for each test, from its description or a name that it uses, and its number."""
-    return [separator.join([_about(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
+    """Return a unique name for each test, derived from its description or from a name that it uses."""
+    return [separator.join([_describe_test(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
 
 
-def _about(test: Sequence[CheckedStep], known: frozenset[str]) -> str:
-    """Return a few words for the name of a test: from its description, or a known name that it uses."""
+def _describe_test(test: Sequence[CheckedStep], known: frozenset[str]) -> str:
+    """Return a few words about a test, taken from its description or from the known names that it uses."""
     described = next((check.of.description for check in test if check.of.description), "")
     if words := _WORD.findall(described.removeprefix("checkpoint:"))[:5]:
         return "_".join(words)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TestLibrary:
-    """The test library of a dialect.
+    """The test library of a Lisp dialect.
 
-    `anything` is the base class of all errors, and `own` is the alias under which other namespaces are required.
+    `anything` is the base class of all errors.
     """
 
     library: str
@@ -65,7 +65,7 @@ _UNQUOTED_VALUE: Final = re.compile(
 
 
 def render_test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> DocumentBuilder:
-    """Return a test file for the dialect. Forms that cannot run become comments at its end, with the reason."""
+    """Return a test file in a Lisp dialect. Forms that cannot run are added at its end as comments with the reasons."""
     framework = TEST_LIBRARIES[dialect]
     page = DocumentBuilder()
     for line in header_lines(origin, checked):
@@ -88,7 +88,7 @@ def render_test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Ori
 
 
 def uses_last_value(check: CheckedStep) -> bool:
-    """Return whether the form uses a variable that only a REPL has, such as `*1`."""
+    """Return whether a form uses a variable that exists only in a REPL, such as `*1`."""
     return bool(check.step.uses & LAST_VALUE_SYMBOLS)
 
 
@@ -103,12 +103,12 @@ def _is_ns(check: CheckedStep) -> bool:
 def _write_ns(
     page: DocumentBuilder, layout: Layout, checked: Sequence[CheckedStep], origin: Origin, framework: TestLibrary
 ) -> None:
-    """Write the `ns` form of the file: required namespaces, and names from the namespaces of the session."""
+    """Write the `ns` form of the file, which requires the test library and the namespaces that the session used."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for check in layout.above:
         if not check.of.file and check.step.text.startswith(("(ns ", "(ns\n")):
             made.add(declared_namespace(check.step.text))
-            for head, parts, text in _clauses(check.step.text):
+            for head, parts, text in _parse_ns_clauses(check.step.text):
                 if head == ":require":
                     required += parts
                 else:
@@ -130,8 +130,8 @@ def _write_ns(
     page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")
 
 
-def _clauses(text: str) -> list[tuple[str, list[str], str]]:
-    """Return the clauses of an `ns` form as (keyword, arguments, source)."""
+def _parse_ns_clauses(text: str) -> list[tuple[str, list[str], str]]:
+    """Return the clauses of an `ns` form. Each consists of a keyword, arguments and the source."""
     found = []
     for clause in read_forms(text).forms[0].children[2:]:
         parts = [text[part.start : part.end] for part in clause.children]
@@ -141,7 +141,7 @@ def _clauses(text: str) -> list[tuple[str, list[str], str]]:
 
 
 def _write_note(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
-    """Write the note of a step as a comment, if it has one."""
+    """Write the note on a step as a comment, if there is one."""
     if check.note:
         page.write(comment_out(check.note, f"{indent};;"))
 
@@ -155,67 +155,67 @@ def _write_test(page: DocumentBuilder, name: str, test: Sequence[CheckedStep], f
             page.write(comment_out(last_description, "  ;;"))
         _write_note(page, check, "  ")
         closing = ")" if index == len(test) - 1 else ""
-        page.write(_indented(_test_form(check, framework)) + closing, check)
+        page.write(_indent(_test_form(check, framework)) + closing, check)
 
 
 def _test_form(check: CheckedStep, framework: TestLibrary) -> str:
-    form = _asserted(check, framework)
+    form = _with_assertion(check, framework)
     if not check.out:
         return form
-    return f"(let [printed (with-out-str {form})]\n  (is (= {_string(check.out)} printed)))"
+    return f"(let [printed (with-out-str {form})]\n  (is (= {_string_literal(check.out)} printed)))"
 
 
-def _asserted(check: CheckedStep, framework: TestLibrary) -> str:
-    """Return the code of a step with its assertion, if its result can be asserted."""
+def _with_assertion(check: CheckedStep, framework: TestLibrary) -> str:
+    """Return the code of a step inside an assertion about its result, or unchanged if its result cannot be asserted."""
     code, value = check.step.text, check.value
     if check.verdict == "raises" and check.raised is not None:
         message = pattern_for_text(check.raised.message)
         if not message:
-            return f"(is (thrown? {_class(check.raised.type, framework)} {code}))"
-        return f"(is (thrown-with-msg? {_class(check.raised.type, framework)} {_regex(message)} {code}))"
+            return f"(is (thrown? {_error_class(check.raised.type, framework)} {code}))"
+        return f"(is (thrown-with-msg? {_error_class(check.raised.type, framework)} {_regex_literal(message)} {code}))"
     if value is None or check.step.role != "expression" or check.verdict not in {"same", "varies"}:
         return code
     if check.verdict == "varies":
-        return f"(is (re-matches {_regex(check.pattern)} (pr-str {code})))"
+        return f"(is (re-matches {_regex_literal(check.pattern)} (pr-str {code})))"
     if len(value) > MAX_ASSERTED_CHARACTERS:
         return f"(is (= {len(value)} (count (pr-str {code}))))"
     if value == "nil":
         return code if check.out else f"(is (nil? {code}))"
     if _RECORD_START.search(value) or _UNREADABLE_PART.search(value) or not _is_one_form(value):
-        return f"(is (= {_string(value)} (pr-str {code})))"
+        return f"(is (= {_string_literal(value)} (pr-str {code})))"
     quoted = value if _UNQUOTED_VALUE.fullmatch(value) else f"'{value}"
     return f"(is (= {quoted} {code}))"
 
 
 def _is_one_form(value: str) -> bool:
-    """Return whether a printed value reads as a single form, so that a quote makes all of it data."""
+    """Return whether a printed value is a single form, so that it can be quoted."""
     reading = read_forms(value)
     return reading.imbalance is None and [(form.start, form.end) for form in reading.forms] == [(0, len(value))]
 
 
-def _class(name: str, framework: TestLibrary) -> str:
-    """Return the class of an error if the file can name it, otherwise the base class of errors."""
+def _error_class(name: str, framework: TestLibrary) -> str:
+    """Return the class of an error as written in the file, or the base class of errors if that is not possible."""
     if "." in name and framework.names_classes:
         return name
     return framework.prefix + name if framework.prefix and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
 
 
-def _regex(pattern: str) -> str:
-    """Return a pattern as a regex literal."""
+def _regex_literal(pattern: str) -> str:
+    """Return a Lisp regex literal for a pattern."""
     plain = re.sub(r"\\([ \-#&~<>=:;,'/@!%`])", r"\1", pattern)
     return '#"' + plain.replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _string(text: str) -> str:
-    """Return a text as a string literal."""
+def _string_literal(text: str) -> str:
+    """Return a Lisp string literal for a text."""
     escaped = (
         text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )
     return f'"{escaped}"'
 
 
-def _indented(code: str) -> str:
-    """Return the code indented, except for lines that continue a string."""
+def _indent(code: str) -> str:
+    """Indent code, except for lines inside of a string."""
     inside: set[int] = set()
     waiting = list(read_forms(code).forms)
     while waiting:

@@ -51,15 +51,20 @@ MAX_ASSERTED_CHARACTERS: Final = 2000
 
 
 def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a pytest file. Steps that cannot run become comments at its end, with the reason."""
+    """Return a pytest file. Steps that cannot run are added at its end as comments with the reasons."""
     page = DocumentBuilder()
     tests = [[check for check in test if not _uses_last_value_name(check)] for test in layout.tests]
     body, given = DocumentBuilder(), frozenset(name for check in checked for name in check.step.gives)
     for name, test in zip(name_tests(tests, "_", layout.names), tests, strict=True):
         if test:
-            _write_test(body, f"test_{name}", [_named(check, given) for check in test], _global_names(layout, test))
+            _write_test(
+                body,
+                f"test_{name}",
+                [_without_module_name(check, given) for check in test],
+                _global_names(layout, test),
+            )
     _write_header(page, checked, origin)
-    _write_above(page, layout, _imports(body.text, layout, checked))
+    _write_above(page, layout, _missing_imports(body.text, layout, checked))
     page.ensure_blank_lines(2)
     body.lines, skipped = body.lines[2:], 2
     offset = len(page.lines) - skipped
@@ -84,7 +89,7 @@ def _write_header(page: DocumentBuilder, checked: Sequence[CheckedStep], origin:
 
 
 def _write_above(page: DocumentBuilder, layout: Layout, required: Sequence[str]) -> None:
-    """Write the part above the tests: imports, then functions, classes and constants."""
+    """Write the part above the tests, which consists of imports, definitions and constants."""
     imports = [check for check in layout.above if check.step.role == "import"]
     of_lines = {**dict.fromkeys(required), **{import_.step.text: import_ for import_ in imports}}
     page.ensure_blank_lines(1)
@@ -107,15 +112,15 @@ def _uses_last_value_name(check: CheckedStep) -> bool:
     )
 
 
-def _imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) -> list[str]:
-    """Return the imports that the tests need in addition to those that were evaluated."""
+def _missing_imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) -> list[str]:
+    """Return import statements for the names that the tests use and the session did not import."""
     lines = []
     uses = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
     lines += [f"import {name}" for name, use in uses.items() if use in body]
     given = frozenset(name for check in checked if not check.is_patch for name in check.step.gives)
-    raising = [_named(check, given) for check in checked if check.verdict == "raises"]
-    lines += [f"import {module}" for check in raising if (module := _module(check))]
+    raising = [_without_module_name(check, given) for check in checked if check.verdict == "raises"]
+    lines += [f"import {module}" for check in raising if (module := _error_module(check))]
     if "pytest.raises(" in body:
         lines.append("import pytest")
     lines += _imports_from_other_modules(checked, given)
@@ -124,7 +129,7 @@ def _imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) -> list[
 
 
 def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset[str]) -> list[str]:
-    """Return imports for names that code used while it ran in another module."""
+    """Return import statements for names that code used while it was evaluated in another module."""
     lines = list[str]()
     displayed = {
         name
@@ -145,11 +150,8 @@ def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset
     return lines
 
 
-def _named(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
-    """Return the step with the session's module prefix removed from its value.
-
-    The file has a different module name.
-    """
+def _without_module_name(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
+    """Make the value of a step match without the name of the session's module, because the file is another module."""
     if check.raised is not None and check.raised.name in given:
         return replace(check, raised=replace(check.raised, type=check.raised.name))
     value = check.value or ""
@@ -162,14 +164,14 @@ def _named(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
     return replace(check, verdict="varies", pattern=pattern) if is_changed else check
 
 
-def _module(check: CheckedStep) -> str:
-    """Return the module to import for the error's class; empty if no import is needed."""
+def _error_module(check: CheckedStep) -> str:
+    """Return the module that defines the class of the step's error, or an empty string if it need not be imported."""
     module = check.raised.type.rpartition(".")[0] if check.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {check.of.namespace} else module
 
 
 def _global_names(layout: Layout, test: Sequence[CheckedStep]) -> list[str]:
-    """Return the names that a test must declare `global`, because other code reads them from the module."""
+    """Return the names that a test has to declare as `global`, because code above the tests reads them."""
     given = {name for check in test for name in check.step.gives}
     steps = [check.step for check in (*layout.above, *test)]
     if any(_DYNAMIC_NAMES.search(step.text) for step in steps):
@@ -200,25 +202,25 @@ def _write_test(page: DocumentBuilder, name: str, test: Sequence[CheckedStep], g
 
 
 def _write_note(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
-    """Write the note of a step as a comment, if it has one."""
+    """Write the note on a step as a comment, if there is one."""
     if check.note:
         page.write(comment_out(check.note, f"{indent}#"))
 
 
 def _write_step(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
-    """Write one step of a test with its assertion."""
+    """Write a step of a test with its assertions."""
     if check.out:
         page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", check)
-        page.write(_indented(_asserted(check), indent + _INDENT), check)
+        page.write(_indent(_with_assertion(check), indent + _INDENT), check)
         page.write(f"{indent}assert printed.getvalue() == {check.out!r}", check)
     else:
-        page.write(_indented(_asserted(check), indent), check)
+        page.write(_indent(_with_assertion(check), indent), check)
 
 
-def _asserted(check: CheckedStep) -> str:
+def _with_assertion(check: CheckedStep) -> str:
     """Return the code of a step with its assertion.
 
-    Images are only mentioned in a comment, because other versions of a library draw them differently.
+    An image becomes a comment, because its bytes may change with the version of the library that draws it.
     """
     images = images_in(replace_image_data("\n".join((*check.images, check.drawn))))
     comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
@@ -228,36 +230,36 @@ def _asserted(check: CheckedStep) -> str:
 def _value_assertion(check: CheckedStep) -> str:
     code = check.step.text
     if check.verdict == "raises" and check.raised is not None:
-        name = check.raised.type if _module(check) else check.raised.name or "Exception"
-        match = f", match={_regex(pattern_for_text(check.raised.message))}" if check.raised.message else ""
-        return f"with pytest.raises({name}{match}):\n" + _indented(code, _INDENT)
+        name = check.raised.type if _error_module(check) else check.raised.name or "Exception"
+        match = f", match={_regex_literal(pattern_for_text(check.raised.message))}" if check.raised.message else ""
+        return f"with pytest.raises({name}{match}):\n" + _indent(code, _INDENT)
     if check.value is None or check.verdict not in {"same", "varies"}:
         return code
     *comments, expression = _split_comments(code)
     before = "".join(f"{comment}\n" for comment in comments)
     if check.verdict == "varies":
-        return f"{before}assert re.fullmatch({_regex(check.pattern)}, repr({_argument(expression)}))"
+        return f"{before}assert re.fullmatch({_regex_literal(check.pattern)}, repr({_as_argument(expression)}))"
     if check.value == "None" and _SIDE_EFFECT_CALL.match(expression):
         return code
     literal = python_literal(check.value)
     if len(check.value) > MAX_ASSERTED_CHARACTERS and not isinstance(literal and literal[0], set | frozenset):
         digest = hashlib.sha256(check.value.encode()).hexdigest()
-        return f'{before}assert hashlib.sha256(repr({_argument(expression)}).encode()).hexdigest() == "{digest}"'
+        return f'{before}assert hashlib.sha256(repr({_as_argument(expression)}).encode()).hexdigest() == "{digest}"'
     if literal is None:
-        return f"{before}assert repr({_argument(expression)}) == {check.value!r}"
+        return f"{before}assert repr({_as_argument(expression)}) == {check.value!r}"
     operator = "is" if literal[0] is None or isinstance(literal[0], bool) else "=="
     return f"{before}assert {_as_operand(expression)} {operator} {check.value}"
 
 
 def _split_comments(code: str) -> list[str]:
-    """Return the comments above a step, one by one, followed by its code."""
+    """Return the comment lines above a step, followed by its code."""
     lines = code.split("\n")
     count = next((index for index, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [*lines[:count], "\n".join(lines[count:])]
 
 
 def _as_operand(expression: str) -> str:
-    """Return the expression, in parentheses if it needs them before an operator."""
+    """Return the expression, in parentheses if it needs them as an operand."""
     node = parse_source(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
@@ -266,8 +268,8 @@ def _as_operand(expression: str) -> str:
     return expression if is_simple else f"({expression})"
 
 
-def _argument(expression: str) -> str:
-    """Return the expression in a form that can be the only argument of a call."""
+def _as_argument(expression: str) -> str:
+    """Return the expression, in parentheses if it needs them as the only argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
     except SyntaxError:  # such as `yield`, which needs its own parentheses
@@ -276,8 +278,8 @@ def _argument(expression: str) -> str:
     return expression if is_one else f"({expression})"
 
 
-def _regex(pattern: str) -> str:
-    """Return a pattern as a string literal, with as few escapes as possible."""
+def _regex_literal(pattern: str) -> str:
+    """Return a Python string literal for a pattern, raw and with few escapes if possible."""
     pattern = pattern.replace(r"\b", "")
     plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
     is_raw = not _CONTROL_CHARACTER.search(plain) and not plain.endswith("\\")
@@ -286,8 +288,8 @@ def _regex(pattern: str) -> str:
     return f"r'{plain}'" if is_raw and "'" not in plain else repr(pattern)
 
 
-def _indented(code: str, indent: str) -> str:
-    """Return the code indented, except for lines that continue a string."""
+def _indent(code: str, indent: str) -> str:
+    """Indent code, except for lines inside of a string."""
     moved = "\n".join(_INDENT + line for line in code.split("\n"))
     inside: set[int] = set()
     for node in ast.walk(parse_source(f"async def steps():\n{moved}\n")):

@@ -22,14 +22,14 @@ LOADED_FILE_PREFIX: Final = "load "
 
 
 class RecordingError(CodriverError):
-    """The file is not a recording, or has a version that is not supported."""
+    """Raised when a file is not a recording, or has an unsupported version."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this is not a recording: {why}; `codriver export --format recording` writes one")
 
 
 class EvaluationsNotFoundError(CodriverError):
-    """The log contains none of the requested evaluations."""
+    """Raised when the log does not contain the requested evaluations."""
 
     def __init__(self, condition: str) -> None:
         super().__init__(f"no evaluation in the log {condition}: `codriver log` lists the recorded evaluations")
@@ -37,10 +37,11 @@ class EvaluationsNotFoundError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvaluation:
-    """One recorded evaluation: its code, where it ran, and its results. `time` is in milliseconds since the epoch.
+    """A recorded evaluation: its code, where it ran, and its results.
 
-    `values` are the values of its forms or expressions, in order. `file` is set if the code is the text of that file.
-    `ending` describes how an evaluation was ended from outside, such as by an interrupt.
+    `values` are the values of its forms or expressions in order. If `file` is set, the code is the text of that file.
+    `ending` describes what ended the evaluation from outside, such as an interrupt. `time` is in milliseconds since the
+    epoch.
     """
 
     id: str
@@ -58,7 +59,10 @@ class RecordedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The evaluations of one session in order, its dialect, and the name of the REPL that `--repl` accepts."""
+    """The evaluations of one session in order.
+
+    `repl` is the kind of REPL, as accepted by the option `--repl`.
+    """
 
     dialect: str
     repl: str
@@ -84,7 +88,7 @@ FIELDS_BY_CATEGORY: Final = {
 
 
 def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[RecordedEvaluation, ...]:
-    """Return the evaluations that the log's entries describe, in the order in which they started.
+    """Collect evaluations from entries of the log, in the order in which they started.
 
     Evaluations whose code is no longer in the log are omitted.
     """
@@ -97,14 +101,17 @@ def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[Rec
         if entry["category"] == "otherOutput" and name not in found:
             descriptions[name] = text
         elif entry["category"] == "evaluatedCode":
-            found[name] = _started(entry, name, descriptions.get(name, ""))
+            found[name] = _create_evaluation(entry, name, descriptions.get(name, ""))
         elif name in found and (field := FIELDS_BY_CATEGORY.get(entry["category"])):
-            found[name] = _with(found[name], field, text)
+            found[name] = _append_text(found[name], field, text)
     return tuple(found.values())
 
 
-def _started(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluation:
-    """Return a new evaluation from the log entry that has its code."""
+def _create_evaluation(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluation:
+    """Create an evaluation from the log entry that contains its code.
+
+    `given` is the description of the evaluation, or that of the loaded file.
+    """
     file = (
         given.removeprefix(LOADED_FILE_PREFIX)
         if given.startswith((f"{LOADED_FILE_PREFIX}/", f"{LOADED_FILE_PREFIX}~"))
@@ -121,8 +128,8 @@ def _started(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluat
     )
 
 
-def _with(before: RecordedEvaluation, field: str, text: str) -> RecordedEvaluation:
-    """Return the evaluation with `text` added to a field."""
+def _append_text(before: RecordedEvaluation, field: str, text: str) -> RecordedEvaluation:
+    """Return a copy of an evaluation with `text` appended to a field."""
     if field == "values":
         return replace(before, values=(*before.values, text))
     return replace(before, **{field: getattr(before, field) + text})
@@ -131,10 +138,10 @@ def _with(before: RecordedEvaluation, field: str, text: str) -> RecordedEvaluati
 def evaluations_since_checkpoint(
     evaluations: Sequence[RecordedEvaluation], name: str
 ) -> tuple[RecordedEvaluation, ...]:
-    """Return the evaluations from the newest checkpoint with this name on, including the one that set it.
+    """Return the evaluations from the latest checkpoint with this name onwards, including the checkpoint itself.
 
     Raises:
-        EvaluationsNotFoundError: there is no such checkpoint.
+        EvaluationsNotFoundError: no checkpoint has this name.
     """
     normalized = " ".join(name.split())
     for index in range(len(evaluations) - 1, -1, -1):
@@ -144,16 +151,16 @@ def evaluations_since_checkpoint(
 
 
 def unknown_names(notes: Iterable[str]) -> frozenset[str]:
-    """Return the names that were unknown in the fresh REPL, according to the notes on steps."""
+    """Return the names that were not defined in the fresh REPL, found in the error messages in `notes`."""
     return frozenset(
         found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME_MESSAGE.finditer(note)
     )
 
 
 def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
-    """Return how many of the last evaluations are needed to include the definitions of `names` and what these need.
+    """Return the number of latest evaluations that include the definitions of `names` and their dependencies.
 
-    The result is `last` if no earlier evaluation defines them. Definitions are recognized by the shape of the code.
+    Return `last` if no earlier evaluation defines them. Definitions are found by the form of the code.
     """
     needed, most = set(names), last
     for number in range(last + 1, len(evaluations) + 1):
@@ -165,7 +172,7 @@ def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int,
 
 
 def _defines(code: str, name: str) -> bool:
-    """Return whether code defines or imports a name, judging by the shape of its lines."""
+    """Return whether code appears to define or import a name."""
     if name not in code:
         return False
     word = rf"(?<![\w.-]){re.escape(name)}(?![\w-])"
@@ -181,7 +188,7 @@ def evaluations_with_ids(
     """Return the evaluations with these ids, in the order in which they ran.
 
     Raises:
-        EvaluationsNotFoundError: an id is not in the log.
+        EvaluationsNotFoundError: the log has no evaluation with one of the ids.
     """
     requested = set(ids)
     if missing := requested - {evaluation.id for evaluation in evaluations}:
@@ -190,19 +197,19 @@ def evaluations_with_ids(
 
 
 def encode_recording(recording: Recording) -> str:
-    """Return the recording as JSON lines: one for the recording, and one for each evaluation.
+    """Encode a recording as JSON lines. The first line describes the recording, and each other line is an evaluation.
 
-    Lines are separated by line feeds only. Unpaired surrogates, which UTF-8 cannot encode, are written as JSON escapes.
+    Unpaired surrogates, which UTF-8 cannot represent, are written as JSON escapes.
     """
     head = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "dialect": recording.dialect, "repl": recording.repl}
     head |= {"cells": True} if recording.is_of_kernel else {}
-    rows = [head, *(_row(evaluation) for evaluation in recording.evaluations)]
+    rows = [head, *(_to_row(evaluation) for evaluation in recording.evaluations)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return SURROGATE_PATTERN.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _row(record: RecordedEvaluation) -> dict[str, Any]:
-    """Return the fields of an evaluation that are not empty. The id and the code are always included."""
+def _to_row(record: RecordedEvaluation) -> dict[str, Any]:
+    """Return an evaluation as JSON, without its empty optional fields."""
     return {name: value for name, value in asdict(record).items() if value or name in {"id", "code"}}
 
 
@@ -215,16 +222,16 @@ def parse_recording(text: str) -> Recording:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise RecordingError("it is empty")
-    dialect, repl, is_of_kernel = _parsed(*lines[0], _head)
-    evaluations = tuple(_parsed(number, line, _read) for number, line in lines[1:])
+    dialect, repl, is_of_kernel = _parse_line(*lines[0], _parse_head)
+    evaluations = tuple(_parse_line(number, line, _parse_evaluation) for number, line in lines[1:])
     return Recording(dialect, repl, evaluations, is_of_kernel)
 
 
-def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """Parse one line of a recording with `read`.
+def _parse_line(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    """Parse a line of a recording, and convert the object with `read`.
 
     Raises:
-        RecordingError: the line is invalid; the message has its number.
+        RecordingError: the line is invalid. The message contains its number.
     """
     try:
         row = json.loads(line)
@@ -237,15 +244,15 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
         raise RecordingError(f"line {number} cannot be read ({error})") from error
 
 
-def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """Return the dialect and the REPL from the first line, and whether the REPL was a kernel."""
+def _parse_head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Return the dialect, the REPL, and whether it was a kernel, from the first line of a recording."""
     if row["format"] != FORMAT_NAME or row["version"] != FORMAT_VERSION:
         raise RecordingError(f"its format is {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 
 
-def _read(row: Mapping[str, Any]) -> RecordedEvaluation:
-    """Return the evaluation in a line of a recording."""
+def _parse_evaluation(row: Mapping[str, Any]) -> RecordedEvaluation:
+    """Create an evaluation from a line of a recording."""
     strings = {
         name: str(row[name])
         for name in ("who", "namespace", "description", "file", "out", "err", "ending")

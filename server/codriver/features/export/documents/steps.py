@@ -30,10 +30,10 @@ Role = Literal["import", "definition", "assignment", "statement", "expression", 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One top-level form or statement.
+    """A top-level form or statement of evaluated code.
 
-    `gives` are the names that the step binds. `uses` are the names that it mentions, including those in bodies of
-    functions. `needs` are the names that must exist when the step runs.
+    `gives` are the names that it binds. `uses` are the names that it mentions, including in function bodies. `needs`
+    are the names that must be defined when it runs.
     """
 
     text: str
@@ -56,32 +56,32 @@ LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
 
 
 def split_lisp(code: str) -> tuple[Step, ...]:
-    """Return the top-level forms of `code`, or an empty tuple if its brackets are unbalanced."""
+    """Split code into its top-level forms. Return an empty tuple if its brackets are unbalanced."""
     reading = read_forms(code)
     if reading.imbalance is not None:
         return ()
-    return tuple(_step(form, code) for form in reading.forms if form.kind != "discard")
+    return tuple(_lisp_step(form, code) for form in reading.forms if form.kind != "discard")
 
 
-def _step(form: Form, code: str) -> Step:
-    """Return a top-level form as a step."""
+def _lisp_step(form: Form, code: str) -> Step:
+    """Create a step from a top-level form."""
     text = code[form.start : form.end]
-    symbols = frozenset(_symbols(form, code))
-    role, given = _role(form, code)
+    symbols = frozenset(_iter_symbols(form, code))
+    role, given = _lisp_role(form, code)
     # A function may mention names that it does not need yet, and a macro may need names when it is expanded.
     needs = frozenset[str]() if role == "definition" else symbols
     return Step(text, role, gives=frozenset(given), uses=symbols - set(given), needs=needs)
 
 
-def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
-    """Return the role of a form, and the names that it binds."""
+def _lisp_role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
+    """Return the role of a form and the names that it binds."""
     words = [code[child.start : child.end] for child in form.children[:1]]
     if form.kind != "list" or not words:
         return "expression", ()
     head = words[0].rpartition("/")[2] or words[0]
     if head in _IMPORT_SYMBOLS:
         return "import", ()
-    named = (_name(form.children[1], code),) if len(form.children) > 1 else ()
+    named = (_defined_name(form.children[1], code),) if len(form.children) > 1 else ()
     if head in _DEFINING_SYMBOLS:
         extra = tuple(f"{before}{name}" for name in named for before in ("->", "map->"))
         return "definition", (*named, *extra) if head in {"defrecord", "deftype"} else named
@@ -92,28 +92,28 @@ def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
     return "expression", ()
 
 
-def _name(form: Form, code: str) -> str:
-    """Return the symbol that a definition defines, without metadata."""
+def _defined_name(form: Form, code: str) -> str:
+    """Return the name in a definition, without its metadata."""
     while form.kind == "prefixed" and form.children:
         form = form.children[-1]
     return code[form.start : form.end]
 
 
-def _symbols(form: Form, code: str) -> Iterator[str]:
-    """Yield the symbols in a form, which may be the namespaces of qualified symbols."""
+def _iter_symbols(form: Form, code: str) -> Iterator[str]:
+    """Yield the symbols in a form. A qualified symbol also yields its namespace."""
     if form.kind == "atom":
         yield code[form.start : form.end].lstrip("@'`~#").partition("/")[0] or "/"
         yield code[form.start : form.end].rstrip(".")
     for child in form.children:
-        yield from _symbols(child, code)
+        yield from _iter_symbols(child, code)
 
 
 def declared_namespace(code: str) -> str:
-    """Return the namespace of the first `ns` form in a file's text, or an empty string."""
+    """Return the namespace in the first `ns` form of a source text, or an empty string."""
     for form in read_forms(code).forms:
         children = form.children
         if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
-            return _name(children[1], code)
+            return _defined_name(children[1], code)
     return ""
 
 
@@ -122,7 +122,7 @@ _CONSTANT_NODES = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
 def split_python(code: str) -> tuple[Step, ...] | None:
-    """Return the statements of `code` with the comments above each, or None if this Python cannot parse it."""
+    """Split code into statements, each with the comments above it. Return None if this Python cannot parse the code."""
     # Split only at the characters that end a line for Python.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:
@@ -132,7 +132,7 @@ def split_python(code: str) -> tuple[Step, ...] | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     lines = code.split("\n")
-    return tuple(_python_step(node, _text(node, lines)) for node in body)
+    return tuple(_python_step(node, _statement_source(node, lines)) for node in body)
 
 
 _MAGIC_LINE: Final = re.compile(r"^[%!].*$", re.MULTILINE)
@@ -140,7 +140,10 @@ _MAGIC_LINE: Final = re.compile(r"^[%!].*$", re.MULTILINE)
 
 
 def split_cell(code: str) -> tuple[Step, ...]:
-    """Return the statements of a kernel's cell, including magic lines. If the cell cannot be parsed, it is one step."""
+    """Split the code of a notebook cell into statements and magic lines.
+
+    Return the whole cell as one step if it cannot be parsed.
+    """
     if (steps := split_python(code)) is not None:
         return steps
     whole = (Step(code.strip(), "magic"),) if code.strip() else ()
@@ -154,8 +157,8 @@ def split_cell(code: str) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _text(node: ast.stmt, lines: list[str]) -> str:
-    """Return the source of a statement with its decorators and the comments right above it."""
+def _statement_source(node: ast.stmt, lines: list[str]) -> str:
+    """Return the source of a statement, including its decorators and the comments directly above it."""
     decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     first = min([node.lineno, *decorators])
     begin = 0 if decorators else node.col_offset
@@ -173,9 +176,9 @@ def _python_step(node: ast.stmt, text: str) -> Step:
     return Step(
         text,
         _python_role(node),
-        gives=frozenset(_given(node)),
-        uses=frozenset(_used(node, text)),
-        needs=frozenset(_needed(node)),
+        gives=frozenset(_bound_names(node)),
+        uses=frozenset(_used_names(node, text)),
+        needs=frozenset(_needed_names(node)),
         awaits=_contains_await(node),
     )
 
@@ -199,7 +202,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def is_constant(step: Step) -> bool:
-    """Return whether an assignment binds a name to an immutable constant, such as a number or a string."""
+    """Return whether a step assigns an immutable constant, such as a number or a string."""
     node = parse_source(step.text).body[0]
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
@@ -209,8 +212,8 @@ def is_constant(step: Step) -> bool:
     )
 
 
-def _given(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a statement binds in its module."""
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement binds in the module."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
@@ -225,13 +228,13 @@ def _given(node: ast.AST) -> Iterator[str]:
         case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return
     for child in ast.iter_child_nodes(node):
-        yield from _given(child)
+        yield from _bound_names(child)
 
 
-def _used(node: ast.stmt, text: str) -> Iterator[str]:
-    """Yield the global names that a statement mentions, including in functions.
+def _used_names(node: ast.stmt, text: str) -> Iterator[str]:
+    """Yield the global names that a statement mentions, including in function bodies.
 
-    If the statement's symbol table cannot be determined, yield all its names.
+    Yield all names if the statement's symbol table cannot be created.
     """
     try:
         with warnings.catch_warnings():
@@ -251,8 +254,8 @@ def _global_symbols(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _global_symbols(child)
 
 
-def _needed(node: ast.AST) -> Iterator[str]:
-    """Yield the names that are read when the statement runs, without those only read when a function is called."""
+def _needed_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that are read when the statement runs, except in function bodies."""
     if isinstance(node, ast.Name):
         yield node.id
     if isinstance(node, _FUNCTION_NODES):
@@ -264,7 +267,7 @@ def _needed(node: ast.AST) -> Iterator[str]:
         parts = list(ast.iter_child_nodes(node))
     for part in parts:
         if part is not None:
-            yield from _needed(part)
+            yield from _needed_names(part)
 
 
 def _contains_await(node: ast.AST) -> bool:

@@ -79,7 +79,7 @@ CLOSE_FIGURES_CODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """Code to run in the fresh REPL, in the same way as when it was recorded."""
+    """A request to run code in the fresh REPL in the way in which it was recorded."""
 
     code: str
     namespace: str | None = None
@@ -94,7 +94,11 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True)
 class RaisedError:
-    """An exception: its class, qualified unless built in, its message, and its phase."""
+    """An exception that a step raised.
+
+    `type` is its class, qualified unless it is a built-in. `phase` is set for errors that occur before code runs, such
+    as while reading it.
+    """
 
     type: str
     message: str = ""
@@ -102,7 +106,7 @@ class RaisedError:
 
     @property
     def name(self) -> str:
-        """Return the name of the class without its package."""
+        """Return the name of the exception's class without its module or package."""
         return self.type.rpartition(".")[2]
 
     def __str__(self) -> str:
@@ -112,7 +116,7 @@ class RaisedError:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step in the fresh REPL. `displays` are the displayed outputs, complete like `value`."""
+    """The result of running a step in the fresh REPL."""
 
     value: str | None = None
     out: str = ""
@@ -127,10 +131,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """One step and how far it reproduces.
+    """A step, and how far its result was reproduced in the fresh REPL.
 
-    `value` is the fresh value, and `pattern` matches both it and the recorded one. If the results differ, `note`
-    describes both in one line. `out` is the printed output.
+    `value` is the fresh value, and `pattern` matches both the fresh and the recorded value. `note` is one line about a
+    difference. `out` is the printed output.
     """
 
     step: Step
@@ -159,11 +163,11 @@ class CheckedStep:
 
     @property
     def reproduces(self) -> bool:
-        """Return whether the step reproduces. A step that was a typo counts as reproduced."""
+        """Return whether the result was reproduced. This includes the failure of a mistyped step."""
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def without_assertion(self, why: str) -> CheckedStep:
-        """Return the step without its assertion, which fails outside of the session. `why` becomes its note."""
+        """Return a copy without the assertion, which fails outside of the session. `why` is the note of the copy."""
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 
@@ -174,7 +178,7 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
-    """Split code into steps. Code that cannot be split is one step, and comments alone are none."""
+    """Split code into steps. Code that cannot be parsed becomes one step. Comments alone become none."""
     if delivery != "each":
         return split_cell(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = split_python(code) if dialect == "python" else split_lisp(code) or None
@@ -184,9 +188,10 @@ def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[S
 
 
 def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, delivery: Delivery = "each") -> Verifying:
-    """Request a run for every step of the evaluations, and return the checked steps.
+    """Run recorded evaluations again, and compare the results.
 
-    With the delivery `whole`, request a run for each cell instead.
+    This generator yields requests to run code, is sent the results, and returns the checked steps. With the delivery
+    `whole`, it requests to run whole cells instead of single steps.
     """
     checked: list[CheckedStep] = []
     defined: set[tuple[str, str]] = set()
@@ -203,7 +208,7 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
         elif delivery == "each":
             checked += yield from _verify(evaluation, steps, dialect, defined)
         elif steps:
-            verify = _verify_cell if delivery == "whole" else _verify_last
+            verify = _verify_cell if delivery == "whole" else _verify_last_value
             checked += yield from verify(evaluation, steps, dialect)
     return tuple(checked)
 
@@ -220,7 +225,7 @@ def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
 def _verify(
     evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str, defined: set[tuple[str, str]]
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
-    """Verify one evaluation. Add the (namespace, name) pairs that it defines to `own`."""
+    """Verify an evaluation step by step. Add the names that it defines to `defined`, each with its namespace."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may alternate in a recording, and each may have switched to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
@@ -238,9 +243,9 @@ def _verify(
         if observed.raised is not None:
             remaining = [value for value in values if not _images_of(value)]
             images = tuple(filter(_images_of, (*observed.displays, observed.value or "")))
-            checked.append(replace(_failed(step, evaluation, observed.raised, remaining), images=images))
+            checked.append(replace(_check_failed_step(step, evaluation, observed.raised, remaining), images=images))
             break
-        observed = _with_value_as_display(observed, step, dialect) if has_values else replace(observed, value=None)
+        observed = _move_value_to_displays(observed, step, dialect) if has_values else replace(observed, value=None)
         result = _check_value(step, evaluation, observed, values, skipped_images, dialect)
         if dialect == "python" and result.verdict == "differs" and result.value is not None:
             printed = yield StepRequest("_", namespace, prints_for_agents=True, is_partial=True)
@@ -250,14 +255,17 @@ def _verify(
             namespace = moved[1]
             evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
     else:
-        checked = _with_matched_images(checked, [*skipped_images, *values])
-    return _with_output(evaluation, checked, dialect)
+        checked = _match_step_images(checked, [*skipped_images, *values])
+    return _check_output(evaluation, checked, dialect)
 
 
 def _verify_cell(
     evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
-    """Run a whole cell in a kernel and compare all its outputs. Figures are drawn and closed at the end of the cell."""
+    """Run a whole cell in a kernel, and compare all of its outputs.
+
+    The kernel draws and closes figures at the end of a cell.
+    """
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     namespace = None if is_at_home else evaluation.namespace
     observed = yield StepRequest(evaluation.code, namespace, is_short=bool(evaluation.ending))
@@ -271,7 +279,7 @@ def _verify_cell(
         r"\ at\ 0x", r"(?:\ object)?\ at\ 0x"
     )  # `repr` includes the word
     if observed.raised is not None:
-        last_checked = _failed(steps[last], evaluation, observed.raised, ())
+        last_checked = _check_failed_step(steps[last], evaluation, observed.raised, ())
     elif TRACEBACK_START in evaluation.err and TRACEBACK_START not in observed.err:
         last_checked = _differing_step(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
     else:
@@ -289,12 +297,12 @@ def _verify_cell(
             else replace(last_checked.without_assertion(note), verdict="absent" if is_absent else "differs")
         )
     checked = [*(CheckedStep(step, evaluation, "ran") for step in steps[:last]), last_checked]
-    checked = _with_output(evaluation, checked, dialect)
+    checked = _check_output(evaluation, checked, dialect)
     return checked if last == 0 else [replace(check, out="") for check in checked]  # whose output it is is unknown
 
 
 def _step_index(steps: Sequence[Step], code: str, line: int) -> int:
-    """Return the index of the step that contains this line of the cell, or of the last step if none does."""
+    """Return the index of the step that contains a line of the code, or of the last step if none does."""
     position = 0
     for index, step in enumerate(steps):
         position = code.find(step.text, position) + len(step.text)
@@ -306,25 +314,31 @@ def _step_index(steps: Sequence[Step], code: str, line: int) -> int:
 def _compare_displays(
     evaluation: RecordedEvaluation, displayed: Sequence[str], dialect: str
 ) -> tuple[str, list[str], bool]:
-    """Compare the outputs of a cell. Return a note on differences, a pattern for each, and whether only images vary.
+    """Compare the outputs of a cell with the recorded ones.
 
-    A pattern is empty if the text is unchanged.
+    Return a note on the differences, a pattern for each output (empty if it is unchanged), and whether only images
+    differ.
     """
     notes, patterns, is_alike = list[str](), list[str](), True
     for recorded, fresh in zip_longest(map(replace_image_data, evaluation.values), map(replace_image_data, displayed)):
         is_comparable = recorded is not None and fresh is not None and not HIDDEN_PART_MARK.search(recorded)
         match = match_value(recorded, fresh, dialect, evaluation.time) if is_comparable else None
         is_alike &= match is not None
-        notes.append(match.note if match else _difference(recorded or "no such value", fresh or "no such value"))
+        notes.append(
+            match.note if match else _describe_difference(recorded or "no such value", fresh or "no such value")
+        )
         patterns.append(match.pattern if match else "")
     notes = list(filter(None, notes))
     return "; ".join(notes), patterns, is_alike and bool(notes)
 
 
-def _verify_last(
+def _verify_last_value(
     evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
-    """Run a kernel's cell step by step in another kind of REPL, and compare its last value and its images."""
+    """Run the code of a kernel's cell step by step in another kind of REPL.
+
+    Only the last value and the images of the cell are compared.
+    """
     # As `repr` prints it: IPython leaves out a word.
     recorded_values = [
         _OBJECT_WITH_ADDRESS.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _images_of(value)
@@ -340,9 +354,9 @@ def _verify_last(
         is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
         observed = yield StepRequest(step.text, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
-            checked.append(_failed(step, evaluation, observed.raised, ()))
+            checked.append(_check_failed_step(step, evaluation, observed.raised, ()))
             break
-        observed = _with_value_as_display(observed, step, dialect)
+        observed = _move_value_to_displays(observed, step, dialect)
         images = tuple(filter(_images_of, (*observed.displays, observed.value or "")))
         has_value = step is steps[-1] and not is_quiet and observed.value not in {None, "None", *images}
         result = _check_value(
@@ -350,15 +364,15 @@ def _verify_last(
         )
         checked.append(replace(result, images=images))
     else:
-        checked = _with_matched_images(checked, evaluation.values, is_again=True)
+        checked = _match_step_images(checked, evaluation.values, is_again=True)
     yield StepRequest(CLOSE_FIGURES_CODE)
-    return _with_output(evaluation, checked, dialect)
+    return _check_output(evaluation, checked, dialect)
 
 
 def _is_patch(
     step: Step, namespace: str | None, dialect: str, defined: set[tuple[str, str]]
 ) -> Generator[StepRequest, StepResult, bool]:
-    """Return whether the step redefines a name that exists in the namespace but was not defined by the session."""
+    """Return whether a step redefines a name that exists in a namespace and was not defined by the session."""
     for name in step.gives:
         if (namespace, name) in defined:
             continue
@@ -370,21 +384,21 @@ def _is_patch(
 
 
 def _verify_load(evaluation: RecordedEvaluation) -> Generator[StepRequest, StepResult, CheckedStep]:
-    """Load the recorded text of a file, or its current text if an edit loaded parts of it."""
-    step = Step(_loading(evaluation), "import")
+    """Load a file again. If the text of the file was not recorded, load its current text."""
+    step = Step(_loading_code(evaluation), "import")
     observed = yield StepRequest(evaluation.code, file=evaluation.file) if evaluation.file else StepRequest(step.text)
     if observed.raised is None:
         return CheckedStep(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
-        note = f"the file did not load: {_short(str(observed.raised))}"
+        note = f"the file did not load: {_shorten(str(observed.raised))}"
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=note)
     # The message may quote text that the log hides.
-    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _short(str(observed.raised))
+    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _shorten(str(observed.raised))
     return CheckedStep(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
-def _loading(evaluation: RecordedEvaluation) -> str:
-    """Return code that loads the same file by its module or namespace, or by its path for a Lisp."""
+def _loading_code(evaluation: RecordedEvaluation) -> str:
+    """Return code that loads the same module, namespace or file."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
     namespace = declared_namespace(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
@@ -392,18 +406,21 @@ def _loading(evaluation: RecordedEvaluation) -> str:
 
 
 def _is_expression(step: Step, dialect: str) -> bool:
-    """Return whether the step has a value. Every step of a Lisp has one."""
+    """Return whether a step has a value. In a Lisp, every form has one."""
     return dialect != "python" or step.role == "expression"
 
 
 def _has_values(evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str) -> bool:
-    """Return whether the recording has values. Python's REPL reports none for code that ends in a statement."""
+    """Return whether the values of an evaluation were recorded.
+
+    A Python REPL reports no values for code that ends in a statement.
+    """
     has_outcome = bool(evaluation.values or evaluation.err or evaluation.ending)
     return has_outcome or all(_is_expression(step, dialect) for step in steps[-1:])
 
 
-def _with_value_as_display(observed: StepResult, step: Step, dialect: str) -> StepResult:
-    """Return the observation with a displayed value moved to `displays`, because only expressions have a value."""
+def _move_value_to_displays(observed: StepResult, step: Step, dialect: str) -> StepResult:
+    """Move the value of a Python statement to `displays`, because only expressions have values."""
     if _is_expression(step, dialect) or observed.value is None:
         return observed
     return replace(observed, value=None, displays=(*observed.displays, observed.value))
@@ -412,7 +429,10 @@ def _with_value_as_display(observed: StepResult, step: Step, dialect: str) -> St
 def _check_value(
     step: Step, evaluation: RecordedEvaluation, observed: StepResult, values: list[str], aside: list[str], dialect: str
 ) -> CheckedStep:
-    """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
+    """Compare the value of a step that succeeded with the next recorded value.
+
+    Remove that value from `values`, and move the images before it to `aside`.
+    """
     if observed.value is None:
         return CheckedStep(step, evaluation, "ran", out=observed.out)
     fresh = replace_image_data(observed.value)
@@ -431,9 +451,10 @@ def _check_value(
 
 
 def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
-    """Compare a value that differs again, printed with the limits that agents get.
+    """Compare a value that differs once more, using the text that is printed for agents.
 
-    Documents compare by `repr`, which for such a value contains less, and a different address each time.
+    Objects without a `repr` of their own are recorded as `str` prints them. Their `repr` contains an address that
+    differs from run to run.
     """
     if printed is None or result.recorded is None or not result.value:
         return result
@@ -444,9 +465,9 @@ def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: Reco
 
 
 def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> None:
-    """Move the recorded images that precede the recorded value to `aside`.
+    """Move the recorded images that precede the next recorded value to `aside`.
 
-    Figures are displayed when they are drawn, so any number of them may be between the values of statements.
+    A figure is displayed as soon as it is drawn, so images may be recorded between the values of statements.
     """
     count = next((index for index, value in enumerate(values) if not _images_of(value)), len(values))
     if images := images_in(fresh):
@@ -459,13 +480,13 @@ def _images_of(value: str) -> tuple[ImageFacts, ...]:
     return images_in(replace_image_data(value))
 
 
-def _with_matched_images(
+def _match_step_images(
     checked: list[CheckedStep], recorded: Sequence[str], *, is_again: bool = False
 ) -> list[CheckedStep]:
-    """Match the displayed images of the steps with the recorded ones, and note an image that differs at the last step.
+    """Match the images that steps displayed with the recorded ones, and remove the others.
 
-    Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
-    to a recorded one is kept. With `is_again`, an image may have been recorded twice.
+    Steps that run one by one may display a figure more often than the whole evaluation did. If an image differs, the
+    last step gets a note. With `is_again`, an image may have been recorded twice.
     """
     displayed = [
         (step_index, image_index)
@@ -500,44 +521,48 @@ def _with_matched_images(
 
 
 def require_identical_images(check: CheckedStep) -> CheckedStep:
-    """Return the step, treating an image that is only similar as not reproduced."""
+    """Treat a step as not reproduced if one of its images is only similar to the recorded one."""
     return check.without_assertion(check.note) if check.is_alike else check
 
 
-def _failed(step: Step, evaluation: RecordedEvaluation, raised: RaisedError, values: Sequence[str]) -> CheckedStep:
-    """Check a step that raised an exception, which ends its evaluation."""
+def _check_failed_step(
+    step: Step, evaluation: RecordedEvaluation, raised: RaisedError, values: Sequence[str]
+) -> CheckedStep:
+    """Check a step that raised an exception and thereby ended its evaluation."""
     if evaluation.ending and raised.type == ENDLESS_ERROR:
-        return CheckedStep(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
+        return CheckedStep(step, evaluation, "absent", is_typo=True, note=_shorten(evaluation.ending))
     if raised.type == REPL_DIED_ERROR:
-        return CheckedStep(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
+        return CheckedStep(
+            step, evaluation, "absent", note=f"it ended the REPL then as now: {_shorten(raised.message)}"
+        )
     is_known = re.search(pattern_for_text(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
         recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
-        note = _difference(recorded, str(raised))
+        note = _describe_difference(recorded, str(raised))
         return CheckedStep(step, evaluation, "absent", note=note)
     if is_typo(raised):
-        note = f"it failed then as now: {_short(str(raised))}"
+        note = f"it failed then as now: {_shorten(str(raised))}"
         return CheckedStep(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
     return CheckedStep(step, evaluation, "raises", raised=raised)
 
 
 def is_typo(raised: RaisedError) -> bool:
-    """Return whether an error looks like a typing mistake, such as a name that does not exist."""
+    """Return whether an error is probably a typing mistake, such as a name that does not exist."""
     return (
         raised.name in _TYPO_ERRORS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_MESSAGES)
         or raised.type == "namespace-not-found"
     )  # fmt: skip
 
 
-def _with_output(evaluation: RecordedEvaluation, checked: list[CheckedStep], dialect: str) -> list[CheckedStep]:
-    """Return the steps with their output if it equals the recorded output, otherwise with a note."""
+def _check_output(evaluation: RecordedEvaluation, checked: list[CheckedStep], dialect: str) -> list[CheckedStep]:
+    """Compare the printed output of an evaluation with the recorded one. Add a note to a step if they differ."""
     printed = "".join(check.out for check in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
         return checked
     is_comparable = printed and evaluation.out and not is_secret
     match = match_value(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
-    difference = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
+    difference = "" if match is not None else f"printed, {_describe_difference(evaluation.out, printed)}"
     plain = [replace(check, out="") for check in checked]
     for index, check in enumerate(checked):
         if difference and (check.out or index == len(checked) - 1) and check.verdict in {"ran", "same", "varies"}:
@@ -547,7 +572,7 @@ def _with_output(evaluation: RecordedEvaluation, checked: list[CheckedStep], dia
 
 
 def _differing_step(step: Step, evaluation: RecordedEvaluation, recorded: str, fresh: str, out: str) -> CheckedStep:
-    note = _difference(recorded, fresh)
+    note = _describe_difference(recorded, fresh)
     is_secret = SECRET_MARK.search(recorded) is not None
     displayable = None if is_secret else recorded
     return CheckedStep(
@@ -555,15 +580,18 @@ def _differing_step(step: Step, evaluation: RecordedEvaluation, recorded: str, f
     )
 
 
-def _difference(recorded: str, fresh: str) -> str:
-    """Describe both texts. If the recorded one has a redacted secret, omit the fresh one, which may contain it."""
+def _describe_difference(recorded: str, fresh: str) -> str:
+    """Describe the difference between two texts.
+
+    If a secret was redacted from the recorded text, the fresh text is omitted, because it may contain the secret.
+    """
     if mark := SECRET_MARK.search(recorded):
         return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
-    return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"
+    return f"recorded: {_shorten(recorded)}; in a fresh REPL: {_shorten(fresh)}"
 
 
-def _short(text: str) -> str:
-    """Return the text on one line, shortened to `_MAX_NOTE_CHARACTERS` characters."""
+def _shorten(text: str) -> str:
+    """Return a text on one line, shortened to `_MAX_NOTE_CHARACTERS` characters."""
     line = " ⏎ ".join(text.strip().splitlines()) or "nothing"
     return line if len(line) <= _MAX_NOTE_CHARACTERS else f"{line[:_MAX_NOTE_CHARACTERS]}… ({len(text)} characters)"
 
