@@ -20,7 +20,7 @@ Outcomes = tuple[str, ...]
 
 
 def outcomes_by_test(report: TestReport) -> dict[str, str]:
-    """Return the outcome of each test, with the class and the message of its failure."""
+    """Return the outcome of each test. For a failure, it includes the phase and the class of the error."""
     found = {}
     for result in report.results:
         failure = result.failure
@@ -31,7 +31,7 @@ def outcomes_by_test(report: TestReport) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The outcomes of plain and warm runs of unchanged files, by test."""
+    """The outcomes of tests in plain and in warm runs of the same files."""
 
     stamp: str
     """A digest of the files."""
@@ -39,14 +39,14 @@ class Comparison:
     warm: Mapping[str, Outcomes] = field(default_factory=dict)
 
     def with_outcomes(self, found: Mapping[str, str], *, is_warm: bool) -> Comparison:
-        """Add the outcomes of a run."""
+        """Return a copy with the outcomes of another run added."""
         side = dict(self.warm if is_warm else self.plain)
         for test, outcome in found.items():
             side[test] = (*side.get(test, ()), outcome)[-REQUIRED_OUTCOMES:]
         return replace(self, warm=side) if is_warm else replace(self, plain=side)
 
     def suspects(self) -> tuple[str, ...]:
-        """Return the tests for which the two sides have differed consistently so far."""
+        """Return the tests that have always had one outcome in plain runs and another in warm runs."""
         return tuple(
             test
             for test, warm in self.warm.items()
@@ -54,7 +54,7 @@ class Comparison:
         )
 
     def differences(self) -> tuple[str, ...]:
-        """Return the tests for which the two sides differ, each having had the same outcome three times."""
+        """Return the suspects with enough runs of both kinds for the difference to be certain."""
         return tuple(
             test
             for test in self.suspects()
@@ -62,7 +62,7 @@ class Comparison:
         )
 
     def needs_plain_run(self) -> bool:
-        """Return whether the next run has to be plain to confirm or refute a suspected difference."""
+        """Return whether the next run must be plain, to confirm or to refute a suspected difference."""
         return any(
             len(self.plain[test]) < REQUIRED_OUTCOMES and len(self.plain[test]) <= len(self.warm[test])
             for test in self.suspects()

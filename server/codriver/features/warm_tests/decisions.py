@@ -43,7 +43,7 @@ PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What is known about the runs of one interpreter in one directory."""
+    """What is known about the test runs of one interpreter in one directory."""
 
     plan: Plan | None = None
     stamp: str = ""
@@ -77,7 +77,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmState:
-    """The properties of a project's warm process that decisions depend on."""
+    """The properties of a warm process on which decisions depend."""
 
     is_ready: bool
     environment: Mapping[str, str]
@@ -89,13 +89,13 @@ class WarmState:
 
     @property
     def must_be_replaced(self) -> bool:
-        """Return whether the process has to be replaced."""
+        """Return whether the process has reached its maximum age or number of runs."""
         return self.runs >= MAX_RUNS_PER_SEED or self.age_s >= MAX_AGE_S
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How to start a run. `reason` explains why it is plain."""
+    """Whether to start a run warm. `reason` explains why it is plain."""
 
     is_warm: bool
     reason: str = ""
@@ -105,12 +105,12 @@ WARM_START: Final = Decision(is_warm=True)
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that affect the start of a process."""
+    """Return the environment variables that Python or the C library reads when a process starts."""
     return {key: value for key, value in environment.items() if key.startswith(START_VARIABLE_PREFIXES)}
 
 
 def never_warm_reason(spec: RunSpec) -> str:
-    """Return the reason why a run can never be warm, or an empty string."""
+    """Return the reason why runs of this kind are never warm, or an empty string."""
     if spec.runner != "pytest":
         return f"the tests are run by {spec.runner}"
     if spec.sources:
@@ -119,10 +119,10 @@ def never_warm_reason(spec: RunSpec) -> str:
 
 
 def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
-    """Decide how to start a run.
+    """Decide whether to start a run warm.
 
-    Checks, in this order: what can never be warm; what was found to differ, hang or save nothing; what has to be
-    learned or compared first; and whether there is a suitable process.
+    A run is plain if runs of its kind are never warm, if warm runs were found to differ, to hang or to save no time, if
+    something must be learned or compared first, or if there is no suitable process.
     """
     if obstacle := never_warm_reason(spec):
         return Decision(is_warm=False, reason=obstacle)
@@ -148,19 +148,23 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
 
 
 def record_failed_start(project: Project, reason: str, circumstances: str) -> Project:
-    """Record why there is no warm process, and under which circumstances."""
+    """Record that a warm process could not be started, and a digest of the circumstances."""
     return replace(project, unfit=reason, circumstances=circumstances, failed_starts=project.failed_starts + 1)
 
 
 def allow_retry(project: Project, circumstances: str) -> Project:
-    """Allow another attempt to start a warm process if the circumstances have changed since the last failure."""
+    """Allow another attempt to start a warm process, if the circumstances have changed since the last failure."""
     if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MAX_FAILED_STARTS:
         return project
     return replace(project, unfit="")
 
 
 def record_warm_start(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:
-    """Record how long a warm run took to collect its tests, if the last plain run collected the same tests."""
+    """Record how long a warm run took to collect its tests.
+
+    Warm runs are turned off after several runs that saved less than `least_s` compared with a plain run of the same
+    tests.
+    """
     if project.plain_start_s is None or project.plain_arguments != arguments:
         return project
     saved_s = project.plain_start_s - warm_start_s
@@ -172,7 +176,10 @@ def record_warm_start(project: Project, arguments: tuple[str, ...], warm_start_s
 
 
 def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
-    """Record how long a plain run took to collect its tests. If a project has become slower, start learning again."""
+    """Record how long a plain run took to collect its tests.
+
+    If warm runs were off because they saved too little, and the project has become slower, forget everything about it.
+    """
     if project.off == SAVES_TOO_LITTLE_REASON and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
         return Project()
     off = SAVES_TOO_LITTLE_REASON if start_s < least_s else project.off
@@ -180,9 +187,9 @@ def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: fl
 
 
 def record_obstacle(project: Project, plan: Plan, reason: str, *, has_started: bool) -> Project:
-    """Record that a warm run needed a plain process, and the plan that avoids the same obstacle.
+    """Record that a warm run needed a plain process, and the plan that avoids this in the future.
 
-    `has_started` is true if a test had started, so that the run was not finished.
+    `has_started` is true if a test had already started, so that the run was aborted.
     """
     corrections = project.corrections + 1
     off = f"runs keep needing a plain process: {reason}" if corrections >= MAX_CORRECTIONS else project.off

@@ -44,7 +44,7 @@ _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a run needed a plain process: a preloaded module could not be revealed."""
+    """The reason why a preloaded module could not be revealed, so that the run needed a plain process."""
 
     module: str
     kind: ObstacleKind
@@ -58,10 +58,10 @@ class Obstacle:
 
     @classmethod
     def parse(cls, text: str) -> Obstacle:
-        """Parse an obstacle that a child wrote.
+        """Parse an obstacle that a child process wrote.
 
         Raises:
-            ValueError: the text was not written by a child.
+            ValueError: the text is not an obstacle.
         """
         try:
             data = ast.literal_eval(text)
@@ -91,7 +91,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The modules to preload, and those to exclude."""
+    """The modules that a warm process preloads, and those that it must not preload."""
 
     libraries: tuple[str, ...]
     """The interpreter's library directories, each with a trailing separator."""
@@ -115,11 +115,11 @@ class Plan:
     """How often a file that the import of a module reads has changed, by module."""
 
     def may_preload(self, name: str) -> bool:
-        """Return whether a module may be listed in the plan."""
+        """Return whether a module may be added to the plan."""
         return not self.is_pytest_only or name.partition(".")[0] in PYTEST_PACKAGES
 
     def to_literal(self) -> str:
-        """Return the content of the file that the warm process reads, in ASCII."""
+        """Return the plan as an ASCII literal, which the warm process reads from a file."""
         return ascii(
             {
                 "libraries": self.libraries,
@@ -135,7 +135,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """The modules that a run imported, in order, each with its file."""
+    """The modules that a run imported, in order, with their files."""
 
     modules: tuple[tuple[str, str], ...]
     libraries: tuple[str, ...] = ()
@@ -146,10 +146,10 @@ class RunRecord:
 
     @classmethod
     def parse(cls, text: str) -> RunRecord:
-        """Parse a record that a run wrote.
+        """Parse the record that a run wrote.
 
         Raises:
-            ValueError: the text was not written by a run.
+            ValueError: the text is not a record.
         """
         try:
             data = ast.literal_eval(text)
@@ -160,7 +160,7 @@ class RunRecord:
             raise ValueError(text[:200]) from error
 
     def missing_from(self, plan: Plan) -> tuple[str, ...]:
-        """Return the library modules in the record that the plan does not list."""
+        """Return the library modules that the run imported and the plan does not contain."""
         known = {*plan.early, *plan.late}
         return tuple(
             name
@@ -173,7 +173,7 @@ class RunRecord:
 
 
 def _with_separators(paths: Iterable[Any]) -> tuple[str, ...]:
-    """Return the absolute and the resolved form of each path, with a trailing separator."""
+    """Return the absolute and the resolved forms of paths, each with a trailing separator."""
     forms = (os.path.abspath, os.path.realpath)
     return tuple(sorted({f"{form(str(path)).rstrip(os.sep)}{os.sep}" for path in paths for form in forms}))
 
@@ -184,7 +184,7 @@ def _is_excluded(name: str, excluded: Mapping[str, str]) -> bool:
 
 
 def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only: bool = False) -> Plan:
-    """Create a plan from a plain run. `excluded` are the top-level modules of distributions in the workspace."""
+    """Create a plan from the record of a plain run. `excluded` are top-level modules that belong to the workspace."""
     plan = Plan(libraries=record.libraries, is_pytest_only=is_pytest_only, early=())
     early: list[str] = []
     late: list[str] = []
@@ -206,9 +206,9 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only:
 
 
 def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the modules found to be unsuitable that remain so if files of the workspace change.
+    """Return the unsuitable modules that remain unsuitable when files of the workspace change.
 
-    The other ones import a module of the workspace, such as one that hides a module of the standard library.
+    The others import a module of the workspace, for example one that hides a module of the standard library.
     """
 
     def is_lasting(name: str, seen: frozenset[str]) -> bool:
@@ -223,14 +223,15 @@ def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> di
 
 
 def extend_plan(plan: Plan, record: RunRecord) -> Plan:
-    """Return the plan with the modules added that a warm run imported and that it lacks."""
+    """Return the plan with the missing library modules of a warm run added."""
     return replace(plan, late=(*plan.late, *record.missing_from(plan)))
 
 
 def correct_plan(plan: Plan, obstacle: Obstacle, *, is_hidden_by_workspace: bool = False) -> Plan:
-    """Change a plan so that it avoids the obstacle.
+    """Return a plan that avoids an obstacle.
 
-    With `is_hidden_by_workspace`, a file in the directory of the runs hides a module. A new process finds it, too.
+    `is_hidden_by_workspace` is true if a file in the directory of the runs hides the module. A new process finds this
+    file too, so the plan need not change.
     """
     if obstacle.kind == "startup" or is_hidden_by_workspace:  # a new process reads the file again
         return plan

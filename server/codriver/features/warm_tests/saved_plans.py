@@ -37,24 +37,24 @@ _NATIVE_PREFIXES: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLE_PR
 
 
 class SavedPlans:
-    """The plans saved in a directory, each in a file."""
+    """A directory in which what was learned about projects is saved, with one file per project."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def load(self, python: str, directory: Path, preloading: Preloading) -> Project | None:
-        """Return what earlier servers learned about a project, or None if nothing is saved."""
+        """Return what earlier servers learned about a project, or None if nothing was saved."""
         try:
             data = files.read_json(self._file(python, directory, preloading), PLAN_RULES)
-            return _project(data, python, directory, preloading)
+            return _from_data(data, python, directory, preloading)
         except (OSError, ValueError, KeyError, TypeError, CodriverError):
             return None
 
     def save(self, python: str, directory: Path, preloading: Preloading, project: Project) -> None:
-        """Save what is known about a project. Errors are ignored, because a missing plan only costs time later."""
+        """Save what was learned about a project. Errors are ignored, because without the file it is learned again."""
         if project.plan is None:
             return
-        text = json.dumps(_data(project, project.plan, python, directory, preloading))
+        text = json.dumps(_to_data(project, project.plan, python, directory, preloading))
         try:
             path = self._file(python, directory, preloading)
             files.replace(
@@ -75,8 +75,8 @@ class SavedPlans:
                 files.remove(path)
 
 
-def _data(project: Project, plan: Plan, python: str, directory: Path, preloading: Preloading) -> Mapping[str, Any]:
-    """Return the content of a project's file."""
+def _to_data(project: Project, plan: Plan, python: str, directory: Path, preloading: Preloading) -> Mapping[str, Any]:
+    """Return the content of the file for a project."""
     return {
         "version": FORMAT_VERSION,
         "python": python,
@@ -96,11 +96,11 @@ def _data(project: Project, plan: Plan, python: str, directory: Path, preloading
     }
 
 
-def _project(data: Any, python: str, directory: Path, preloading: Preloading) -> Project:
-    """Return the project that a file describes.
+def _from_data(data: Any, python: str, directory: Path, preloading: Preloading) -> Project:
+    """Create a project from the content of its file.
 
     Raises:
-        ValueError: the file belongs to another project, or has another version.
+        ValueError: the file is for another project, or was written by another version.
     """
     found = data["version"], data["python"], data["directory"], data["preloading"]
     if found != (FORMAT_VERSION, python, str(directory), preloading):

@@ -26,7 +26,7 @@ MAX_WORKSPACE_FILES: Final = 20_000
 
 
 def digest_packages(libraries: Iterable[str]) -> str:
-    """Return a digest of the installed packages, which changes when one is installed, removed or replaced."""
+    """Return a digest of the installed packages. It changes when a package is installed, removed or replaced."""
     digest = hashlib.sha256()
     for library in libraries:
         try:
@@ -42,9 +42,9 @@ def digest_packages(libraries: Iterable[str]) -> str:
 
 
 def digest_start_conditions(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
-    """Return a digest of what affects the start of a warm process.
+    """Return a digest of the conditions under which a warm process starts.
 
-    This includes environment variables, the memory limit, and files that shadow modules.
+    These are environment variables, the memory limit, and files that shadow modules.
     """
     digest = hashlib.sha256(repr((sorted(environment.items()), memory_mb)).encode(errors="replace"))
     paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
@@ -65,9 +65,9 @@ def has_module(directory: Path, name: str) -> bool:
 
 
 def digest_sources(directory: Path, started_ns: int) -> str:
-    """Return a digest of the sources in a directory.
+    """Return a digest of the source files in a directory.
 
-    Return an empty string if there are too many files, or one changed after `started_ns`.
+    Return an empty string if there are too many files, or if a file changed after `started_ns`.
     """
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
@@ -92,10 +92,10 @@ def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def workspace_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
-    """Return the top-level modules of installed distributions that belong to the workspace.
+    """Return the top-level modules of installed distributions whose source is the workspace.
 
-    These are distributions installed from a directory (editable or as a path dependency), and the one that has the
-    project's own name.
+    These are distributions installed from a directory, for example in editable mode, and the one with the name of the
+    project.
     """
     project_name = _normalize_name(_project_name(directory))
     found: dict[str, None] = {}
@@ -133,7 +133,7 @@ def _is_from_directory(direct_url: Path) -> bool:
 
 
 def _top_level_modules(metadata: Path) -> Iterator[str]:
-    """Yield the top-level modules of a distribution, according to its list of files."""
+    """Yield the top-level modules of a distribution, found in its list of files."""
     try:
         lines = _text(metadata / "RECORD").splitlines()
     except (OSError, ValueError):

@@ -71,7 +71,7 @@ MAX_LATE_IMPORT_S: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmOptions:
-    """The settings for warm runs."""
+    """The settings for warm test runs."""
 
     preloading: Preloading = "off"
     memory_mb: int = 1024
@@ -81,14 +81,14 @@ class WarmOptions:
 
     @property
     def least_saving_s(self) -> float:
-        """Return the minimum time that a warm start has to save for the project to be warmed."""
+        """Return the minimum time in seconds that a warm start must save: the configured value or the default."""
         usual_s = decisions.MIN_SAVINGS_S[self.preloading]
         return usual_s if self.min_saving_s is None else self.min_saving_s
 
 
 @dataclass(slots=True)
 class _Entry:
-    """The state for one interpreter and directory."""
+    """The state of one interpreter in one directory."""
 
     python: str
     directory: Path
@@ -108,13 +108,13 @@ class _Entry:
     reason: str = ""
 
     async def wait_until_learned(self) -> None:
-        """Wait until everything has been learned from finished runs."""
+        """Wait until all finished runs have been evaluated."""
         for event in list(self.unlearned.values()):
             await event.wait()
 
 
 class WarmTests:
-    """Starts test runs and owns the warm processes. Lives as long as the context of `warm_tests`."""
+    """Starts test runs, and owns the warm processes. Use `warm_tests` to create one."""
 
     def __init__(self, options: Callable[[], WarmOptions], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
         """Create the starter. Nothing is started before the first run.
@@ -137,9 +137,9 @@ class WarmTests:
                 yield plain
             return
         await self._create_directory()
-        entry = self._entry(spec)
+        entry = self._find_entry(spec)
         await entry.wait_until_learned()
-        await self._load(entry)
+        await self._load_saved(entry)
         await self._forget_other_packages(entry)
         if entry.project.unfit:
             entry.project = decisions.allow_retry(entry.project, await self._digest_circumstances(spec))
@@ -153,7 +153,7 @@ class WarmTests:
             yield run
 
     def states(self) -> Sequence[StartState]:
-        """Return how runs start now, by interpreter and directory, for `doctor` and `list_sessions`."""
+        """Return how runs currently start, for each interpreter and directory."""
         if why := self._unsupported_reason():
             return (StartState(is_warm=False, reason=why),)
         if not self._entries:
@@ -161,7 +161,7 @@ class WarmTests:
         return tuple(self.state(entry.python, entry.directory) for entry in self._entries.values())
 
     def state(self, python: str, directory: Path) -> StartState:
-        """Return how the runs of an interpreter in a directory start."""
+        """Return how runs of an interpreter in a directory currently start."""
         entry = self._entries.get((python, directory))
         if entry is None:
             return StartState(is_warm=False, reason=self._unsupported_reason() or "no test has run yet")
@@ -187,7 +187,7 @@ class WarmTests:
         )
 
     def is_off(self, python: str, directory: Path) -> bool:
-        """Return whether the runs of a project stay plain until packages change."""
+        """Return whether the runs of a project are always plain at present."""
         entry = self._entries.get((python, directory))
         return entry is not None and bool(entry.project.off or entry.project.unfit)
 
@@ -197,7 +197,7 @@ class WarmTests:
         return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
 
     def is_preloading(self, python: str, directory: Path) -> bool:
-        """Return whether a warm process for an interpreter and a directory is being started, or may be soon."""
+        """Return whether a warm process is being started, or may be started soon."""
         entry = self._entries.get((python, directory))
         return entry is not None and (entry.is_preloading or bool(entry.unlearned))
 
@@ -208,48 +208,48 @@ class WarmTests:
         return self._present_options()
 
     async def _create_directory(self) -> None:
-        """Create the directory for files of runs, and start a task that removes it at the end."""
+        """Create the directory for the files of runs. A background task removes it at the end."""
         if self._directory is None:
             self._directory = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
             self._tasks.start_soon(self._clean_up, self._directory)
 
     def new_file(self, name: str) -> Path:
-        """Return a new path in the directory for files of runs."""
+        """Return an unused path in the directory for the files of runs."""
         assert self._directory is not None  # noqa: S101  # every run creates it first
         self._number += 1
         return self._directory / f"{self._number}-{name}"
 
-    def _entry(self, spec: RunSpec) -> _Entry:
-        """Return the state for a run's interpreter and directory.
+    def _find_entry(self, spec: RunSpec) -> _Entry:
+        """Return the state for the interpreter and directory of a run.
 
-        Drop the least recently used one beyond the maximum.
+        If there are too many states, drop the one that was least recently used.
         """
         key, preloading = (spec.python, spec.directory), self._options.preloading
         entry = self._entries.pop(key, None) or _Entry(*key, preloading)
         if entry.preloading != preloading:  # the setting has changed
-            self._end(entry)
+            self._end_process(entry)
             entry = _Entry(*key, preloading)
         self._entries[key] = entry  # the newest is last
         while len(self._entries) > MAX_REMEMBERED_PROJECTS:
             oldest = self._entries.pop(next(iter(self._entries)))
-            self._end(oldest)
+            self._end_process(oldest)
         return entry
 
-    def _end(self, entry: _Entry) -> None:
-        """End the warm process once its runs have finished."""
+    def _end_process(self, entry: _Entry) -> None:
+        """End the warm process when its runs have finished."""
         process, entry.process = entry.process, None
         if process is not None:
             self._tasks.start_soon(_end_when_idle, process)
 
     async def _forget_other_packages(self, entry: _Entry) -> None:
-        """Discard what was learned if packages were installed, removed or replaced."""
+        """Forget what was learned if packages were installed, removed or replaced since then."""
         plan = entry.project.plan
         if plan is not None and await to_thread.run_sync(digest_packages, plan.libraries) != entry.project.stamp:
-            self._end(entry)
+            self._end_process(entry)
             entry.project, entry.differences = Project(), ()
 
-    async def _load(self, entry: _Entry) -> None:
-        """Load once what an earlier server learned about a project."""
+    async def _load_saved(self, entry: _Entry) -> None:
+        """Load what an earlier server learned about a project, unless it was already loaded."""
         if entry.is_loaded or self._saved is None:
             return
         entry.is_loaded = True
@@ -258,7 +258,7 @@ class WarmTests:
             entry.project = found
 
     async def _save(self, entry: _Entry) -> None:
-        """Save what is known about a project for later servers."""
+        """Save what was learned about a project, so that later servers can use it."""
         if self._saved is not None:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(
@@ -266,7 +266,7 @@ class WarmTests:
                 )
 
     async def _preload_first(self, spec: RunSpec, entry: _Entry) -> None:
-        """Wait for the warm process before the first run of a server, if a plan of what to preload exists."""
+        """Start a warm process before the first run of this server, and wait for it."""
         entry.project = replace(entry.project, is_restored=False)
         self._warm_up(spec, entry)
         if entry.is_preloading:
@@ -287,9 +287,9 @@ class WarmTests:
         *,
         is_warm: bool,
     ) -> None:
-        """Learn from a finished run while its report is already used. The next run of the project waits for that.
+        """Learn from a finished run in a background task, for which the next run of the project waits.
 
-        `record` is the text that the run wrote about its imports, if it wrote one.
+        `record` is the record of imports that the run wrote, or None.
         """
         self._number += 1
         number, learn = self._number, self._learn_from_warm_run if is_warm else self._learn_from_plain_run
@@ -308,7 +308,7 @@ class WarmTests:
     async def _learn_from_plain_run(
         self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
     ) -> None:
-        """Learn from a plain run, and start a warm process for the project."""
+        """Update what is known about a project after a plain run, and start a warm process if that is useful."""
         previous = entry.project
         entry.project = project = replace(previous, unfinished="")
         if project.stalled:
@@ -323,7 +323,7 @@ class WarmTests:
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
             entry.project = decisions.record_plain_start(project, spec.arguments, seen.collected_s, least_s)
-        await self._compare(spec, entry, report, seen, is_warm=False)
+        await self._compare_outcomes(spec, entry, report, seen, is_warm=False)
         if entry.project != previous:
             await self._save(entry)
         self._warm_up(spec, entry)
@@ -331,7 +331,7 @@ class WarmTests:
     async def _learn_from_warm_run(
         self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
     ) -> None:
-        """Compare a warm run with plain ones, and replace the process if necessary."""
+        """Update what is known about a project after a warm run, and replace its process if necessary."""
         previous = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
         is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
@@ -340,17 +340,17 @@ class WarmTests:
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
             entry.project = decisions.record_warm_start(entry.project, spec.arguments, seen.collected_s, least_s)
-        await self._compare(spec, entry, report, seen, is_warm=True)
+        await self._compare_outcomes(spec, entry, report, seen, is_warm=True)
         plan, found = entry.project.plan, RunRecord.parse(record) if record is not None else None
         if plan is not None and found is not None and found.imported_s > MAX_LATE_IMPORT_S and found.missing_from(plan):
             entry.project = replace(entry.project, plan=extend_plan(plan, found))
-            self._end(entry)
+            self._end_process(entry)
         if entry.project.off != previous.off:
             await self._save(entry)
         self._warm_up(spec, entry)
 
     async def learn_from_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
-        """Correct the plan and replace the process."""
+        """Correct the plan so that it avoids an obstacle, and replace the warm process."""
         if (plan := entry.project.plan) is not None:
             hidden = obstacle.hidden_module
             is_hidden = bool(hidden) and await to_thread.run_sync(has_module, entry.directory, hidden)
@@ -359,13 +359,16 @@ class WarmTests:
                 entry.project, corrected, obstacle.reason, has_started=obstacle.has_started
             )
             await self._save(entry)
-        self._end(entry)
+        self._end_process(entry)
         self._warm_up(spec, entry)
 
-    async def _compare(
+    async def _compare_outcomes(
         self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, *, is_warm: bool
     ) -> None:
-        """Compare the outcomes of runs of the same tests on the same files."""
+        """Compare the outcomes of a run with earlier plain and warm runs of the same files.
+
+        If they differ, the runs of the project stay plain.
+        """
         files_stamp = await to_thread.run_sync(digest_sources, spec.directory, seen.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
             return
@@ -379,14 +382,14 @@ class WarmTests:
             entry.differences = differences
             reason = f"{len(differences)} tests end otherwise than in a plain process, such as {differences[0]}"
             entry.project = replace(entry.project, off=reason)
-            self._end(entry)
+            self._end_process(entry)
 
     # Warm processes
 
     def _warm_up(self, spec: RunSpec, entry: _Entry) -> None:
-        """Start a warm process if the project benefits from one and has none."""
+        """Start a warm process if warm runs are useful for the project and it has none."""
         if entry.process is not None and entry.process.state().must_be_replaced:
-            self._end(entry)
+            self._end_process(entry)
         project = entry.project
         is_off = bool(project.off or project.unfit)
         if entry.process is None and project.plan is not None and not is_off and not entry.is_preloading:
@@ -394,7 +397,7 @@ class WarmTests:
             self._tasks.start_soon(self._run_process, spec, entry)
 
     async def _run_process(self, spec: RunSpec, entry: _Entry) -> None:
-        """Start a warm process and own it until it ends."""
+        """Start a warm process, and end it when the process is no longer needed."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         circumstances = await self._digest_circumstances(spec)
@@ -429,23 +432,23 @@ class WarmTests:
                 await to_thread.run_sync(lambda: path.unlink(missing_ok=True))
 
     async def _digest_circumstances(self, spec: RunSpec) -> str:
-        """Return a digest of what affects the start of a warm process."""
+        """Return a digest of what affects the start of a warm process for this run."""
         return await to_thread.run_sync(
             digest_start_conditions, spec.directory, spec.environment, self._options.memory_mb
         )
 
     def _check_memory(self, memory_mb: int) -> None:
-        """Check the memory of a warm process.
+        """Check that a warm process does not exceed the memory limit.
 
         Raises:
-            WarmProcessError: the process exceeds the limit in the settings.
+            WarmProcessError: the process uses too much memory.
         """
         limit_mb = self._options.memory_mb
         if memory_mb > limit_mb:
             raise WarmProcessError(f"the warm process uses {memory_mb} MB, and the limit is {limit_mb} MB")
 
     async def _clean_up(self, directory: Path) -> None:
-        """End warm processes that have not been used for a while. Remove the directory at the end."""
+        """End idle warm processes until cancelled, and then remove the directory."""
         try:
             await self._end_idle_processes()
         finally:
@@ -458,12 +461,12 @@ class WarmTests:
             for entry in self._entries.values():
                 process = entry.process
                 if process is not None and time.monotonic() - process.used_at > decisions.IDLE_TIMEOUT_S:
-                    self._end(entry)
+                    self._end_process(entry)
 
 
 @dataclass(slots=True)
 class RunObservations:
-    """What was observed during a run."""
+    """The observed times and events of a run."""
 
     started_ns: int
     started_s: float
@@ -475,12 +478,12 @@ class RunObservations:
 
     @classmethod
     def start(cls) -> RunObservations:
-        """Start observing a run."""
+        """Return new observations of a run that starts now."""
         now_s = time.monotonic()
         return cls(time.time_ns(), now_s, last_s=now_s)
 
     def add(self, event: Event) -> None:
-        """Record an event."""
+        """Update the observations with an event."""
         now_s = time.monotonic()
         if isinstance(event, Collected) and self.collected_s is None:
             self.collected_s = now_s - self.started_s
@@ -492,7 +495,7 @@ class RunObservations:
 
 
 class _Run:
-    """A run that is warm until it turns out to need a plain process. Implements `TestProcess`."""
+    """A run that starts warm, and is repeated in a plain process if that turns out to be necessary."""
 
     def __init__(self, owner: WarmTests, spec: RunSpec, entry: _Entry, stack: AsyncExitStack) -> None:
         self._owner = owner
@@ -506,7 +509,7 @@ class _Run:
         self._is_stopped = False
 
     async def start(self, decision: Decision) -> None:
-        """Start the process of the run."""
+        """Start the process of the run, as decided."""
         self._stack.push_async_callback(self._remove_files)
         if decision.is_warm:
             self._process = self._entry.process
@@ -524,7 +527,7 @@ class _Run:
         self._run = await self._stack.enter_async_context(start_in_process(self._spec, self._open_recorded))
 
     async def _open_warm(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
-        """Start the run's script in a child of the warm process."""
+        """Start the run in a new child of the warm process."""
         _, script, *arguments = command
         if self._process is None:
             raise WarmProcessError("the warm process has ended")
@@ -544,7 +547,7 @@ class _Run:
         )
 
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
-        """Start a plain process. The first one records what it imports."""
+        """Start the run in a plain process. The imports of the first plain run of a project are recorded."""
         if self._entry.project.plan is None:
             how = "unordered" if self._entry.preloading == "pytest" else "in-order"
             command = (command[0], str(RECORDER_SCRIPT), how, str(self._record), *command[1:])
@@ -558,7 +561,7 @@ class _Run:
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events of the run. May be iterated only once.
 
-        The events of a warm run are held back until a test starts, because the run may start again.
+        The events of a warm run are held back until a test starts, because the run may have to be repeated.
         """
         if self._process is None:
             async for event in self._plain_events():
@@ -576,10 +579,10 @@ class _Run:
                     async for other in self._plain_events():
                         yield other
                     return
-                waiting[-1] = finished = self._finished(event, obstacle)
+                waiting[-1] = finished = self._finish_event(event, obstacle)
                 builder.add(finished)
                 if obstacle is None:
-                    await self._learn(builder.report(), seen, is_warm=True)
+                    await self._report_results(builder.report(), seen, is_warm=True)
             has_started = has_started or isinstance(event, (TestStarted, RunFinished))
             if has_started:
                 for message in waiting:
@@ -587,7 +590,10 @@ class _Run:
                 waiting.clear()
 
     async def _start_again(self, obstacle: Obstacle) -> bool:
-        """Correct the plan. Restart the run in a plain process unless a test has started or the run was stopped."""
+        """Correct the plan, and repeat the run in a plain process. Return whether it is repeated.
+
+        It is not repeated if a test has started or the run was stopped.
+        """
         self._entry.reason = obstacle.reason
         await self._owner.learn_from_obstacle(self._spec, self._entry, obstacle)
         if obstacle.has_started or self._is_stopped:
@@ -595,8 +601,8 @@ class _Run:
         await self._start_plain()
         return True
 
-    def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
-        """Add the hash seed to the last event of a warm run. If the run did not finish, also add the reason."""
+    def _finish_event(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
+        """Return the last event of a warm run with the hash seed added, and with an error if the run was aborted."""
         seed = self._process.seed if self._process is not None else None
         if obstacle is None:
             return replace(event, hash_seed=seed)
@@ -610,26 +616,26 @@ class _Run:
             builder.add(event)
             seen.add(event)
             if isinstance(event, RunFinished):
-                await self._learn(builder.report(), seen, is_warm=False)
+                await self._report_results(builder.report(), seen, is_warm=False)
             yield event
 
-    async def _learn(self, report: TestReport, seen: RunObservations, *, is_warm: bool) -> None:
-        """Let the owner learn from this run."""
+    async def _report_results(self, report: TestReport, seen: RunObservations, *, is_warm: bool) -> None:
+        """Pass the results of the run to the owner."""
         record = await to_thread.run_sync(_text, self._record)
         self._owner.learn_later(self._spec, self._entry, report, seen, record, is_warm=is_warm)
 
     async def interrupt(self) -> None:
-        """Interrupt the run: see `TestProcess`."""
+        """Interrupt the run. See `TestProcess.interrupt`."""
         self._is_stopped = True
         await self._run.interrupt()
 
     async def kill(self) -> None:
-        """Kill the run: see `TestProcess`."""
+        """Kill the process of the run. See `TestProcess.kill`."""
         self._is_stopped = True
         await self._run.kill()
 
     def detach(self) -> RetainedProcess | None:
-        """Detach the process of a failed run: see `TestProcess`."""
+        """Detach the process of a failed run. See `TestProcess.detach`."""
         return self._run.detach()
 
     async def _remove_files(self) -> None:
@@ -646,7 +652,7 @@ def _obstacle_error(obstacle: Obstacle) -> RunError:
 
 
 def _record_hang_check(project: Project, report: TestReport) -> Project:
-    """Decide whether warm runs hang, after a plain run of the tests on which a warm run stalled."""
+    """Turn warm runs off if a plain run finished the test at which a warm run had stalled."""
     nodeid = project.stalled
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
@@ -675,21 +681,21 @@ def _read_obstacle(path: Path) -> Obstacle | None:
 
 
 def _memory_mb(pid: int) -> int:
-    """Return the resident memory of a process in MiB, including the files it maps."""
+    """Return the resident memory of a process in MiB, including mapped files."""
     text = _text(Path(f"/proc/{pid}/status")) or ""
     kilobytes = next((line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:")), "0")
     return int(kilobytes) // 1024
 
 
 async def _end_when_idle(process: WarmProcess) -> None:
-    """End a process when its children have ended."""
+    """End a warm process after its children have exited."""
     await process.wait_idle()
     await process.aclose()
 
 
 @asynccontextmanager
 async def warm_tests(options: WarmOptions, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
-    """Yield a starter of warm runs. Leaving the context ends every warm process."""
+    """Create a starter of test runs, and end its warm processes when the context is left."""
     async with anyio.create_task_group() as tasks:
         try:
             yield WarmTests(lambda: options, tasks, saved)

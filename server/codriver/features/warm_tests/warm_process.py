@@ -36,11 +36,11 @@ MAX_LINE_BYTES: Final = 2**22
 
 
 class WarmProcessError(CodriverError):
-    """The warm process does not work. Runs use a plain process instead."""
+    """Raised when a warm process cannot be used. The run then uses a plain process."""
 
 
 class WarmChild:
-    """A child of the warm process that runs tests. Implements the interface of a process that `PlainRun` uses."""
+    """A child of the warm process, in which a test run executes."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -48,28 +48,28 @@ class WarmChild:
         self._exited = anyio.Event()
 
     async def wait(self) -> int:
-        """Wait for the child to exit."""
+        """Wait until the child exits, and return its exit status."""
         await self._exited.wait()
         assert self.returncode is not None  # noqa: S101  # `record_exit` sets both
         return self.returncode
 
     def record_exit(self, status: int) -> None:
-        """Record the exit of the child."""
+        """Record that the child has exited."""
         if self.returncode is None:
             self.returncode = status
             self._exited.set()
 
     def kill(self) -> None:
-        """Kill the child's process group, which it leads."""
+        """Kill the child's process group."""
         if self.returncode is None:
             ProcessTree.of(self.pid).kill()
 
     async def aclose(self) -> None:
-        """Do nothing, because the child's files belong to the run."""
+        """Do nothing, because the files of the child belong to the run."""
 
 
 class WarmProcess:
-    """A started warm process. `read` has to run for as long as the process is alive."""
+    """A running warm process. A task of the owner must run `read` while the process is alive."""
 
     def __init__(self, process: Process, environment: Mapping[str, str], seed: int) -> None:
         assert process.stdin is not None  # noqa: S101  # it is a pipe
@@ -99,7 +99,7 @@ class WarmProcess:
     async def start(
         cls, python: str, directory: Path, environment: Mapping[str, str], *, seed: int, plan: Path
     ) -> Self:
-        """Start the process.
+        """Start a warm process.
 
         Raises:
             WarmProcessError: the process cannot be started.
@@ -110,7 +110,7 @@ class WarmProcess:
                 script_command(python, str(WARM_PROGRAM), str(plan)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_line`
+                stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_read_message`
                 cwd=directory,
                 env={**environment, **moved, "PYTHONHASHSEED": str(seed)},
                 start_new_session=True,
@@ -120,13 +120,13 @@ class WarmProcess:
         return cls(process, environment, seed)
 
     async def preload(self) -> None:
-        """Wait until everything is preloaded.
+        """Wait until the process has preloaded all modules.
 
         Raises:
-            WarmProcessError: the process ended, took too long, or is not suitable for tests.
+            WarmProcessError: the process exited, took too long, or is not suitable for tests.
         """
         with anyio.move_on_after(PRELOAD_TIMEOUT_S):
-            state = await self._line()
+            state = await self._read_message()
             if state is None:
                 raise WarmProcessError("the warm process ended while it imported packages")
             if reason := state.get("problem"):
@@ -146,13 +146,13 @@ class WarmProcess:
         return self._process.pid
 
     async def wait_idle(self) -> None:
-        """Wait until no child is running tests."""
+        """Wait until all children have exited."""
         while self._children and not self.has_exited:
             self._idle = anyio.Event()
             await self._idle.wait()
 
     def state(self) -> WarmState:
-        """Return the properties that decisions depend on."""
+        """Return the properties of the process on which decisions depend."""
         return WarmState(
             is_ready=self.is_ready and not self.has_exited,
             environment=self.environment,
@@ -162,7 +162,7 @@ class WarmProcess:
         )
 
     async def fork(self, run: Mapping[str, Any]) -> WarmChild:
-        """Start a child for a run.
+        """Fork a child for a run, and return it.
 
         Raises:
             WarmProcessError: the process does not answer.
@@ -183,9 +183,9 @@ class WarmProcess:
                 raise WarmProcessError(f"the warm process does not answer: {error!r}") from error
 
     async def read(self) -> None:
-        """Read the reports of the process until it ends."""
+        """Read messages from the process until it exits."""
         try:
-            while (line := await self._line()) is not None:
+            while (line := await self._read_message()) is not None:
                 pid = int(line["pid"])
                 if "status" in line:
                     self.used_at = time.monotonic()
@@ -209,11 +209,11 @@ class WarmProcess:
             self._children.clear()
             self._idle.set()
 
-    async def _line(self) -> dict[str, Any] | None:
-        """Return the next message of the process, or None at its end.
+    async def _read_message(self) -> dict[str, Any] | None:
+        """Read the next message from the process. Return None when it has exited.
 
         Raises:
-            WarmProcessError: something else was printed, such as by a `sitecustomize`. Each run has to print it.
+            WarmProcessError: the process printed something else, for example in a `sitecustomize`.
         """
         try:
             line = await self._output.receive_until(b"\n", MAX_LINE_BYTES)
@@ -229,7 +229,7 @@ class WarmProcess:
         return found
 
     async def aclose(self) -> None:
-        """End the process and the runs in its children."""
+        """End the process and all of its children."""
         self.has_exited = True
         with anyio.CancelScope(shield=True):
             await self._input.aclose()

@@ -55,9 +55,9 @@ STARTUP_MODULES = ("sitecustomize", "usercustomize", "encodings")
 
 
 def startup_files() -> dict[str, tuple[int, int, int] | None]:
-    """Return the files that Python read or searched for when it started, with their stats.
+    """Return the files that Python read or looked for at its start, with their stats.
 
-    Files in the directories of installed packages are missing, because the server compares these directories.
+    Files in the directories of installed packages are omitted, because the server compares these directories itself.
     """
     paths = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
     paths += [os.path.realpath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg")]
@@ -71,9 +71,10 @@ def startup_files() -> dict[str, tuple[int, int, int] | None]:
 
 
 def has_startup_code() -> bool:
-    """Return whether this interpreter runs code when it starts that may read any environment variable.
+    """Return whether the interpreter runs code of the environment at its start.
 
-    This is code of `sitecustomize`, of `usercustomize`, and of lines in `.pth` files that start with `import`.
+    This is code in `sitecustomize`, in `usercustomize`, or in lines of `.pth` files that start with `import`. It may
+    read any environment variable.
     """
     if not sys.modules.keys().isdisjoint(STARTUP_MODULES[:2]):
         return True
@@ -89,12 +90,15 @@ def has_startup_code() -> bool:
 
 
 def import_module(name: str) -> Any:
-    """Import a module by name, even if `importlib` is not loaded yet."""
+    """Import a module by name, even if `importlib` has not been imported."""
     return sys.modules["_frozen_importlib"]._gcd_import(name)
 
 
 def load_private_module(name: str) -> Any:
-    """Load a private copy of a standard library module, because the workspace may contain a module with that name."""
+    """Load a separate copy of a standard library module.
+
+    It is not inserted into `sys.modules`, because the workspace may contain a module with the same name.
+    """
     bootstrap: Any = sys.modules["_frozen_importlib"]
     external: Any = sys.modules["_frozen_importlib_external"]
     standard = os.path.dirname(os.__file__)
@@ -106,7 +110,7 @@ def load_private_module(name: str) -> Any:
 
 
 class Forker:
-    """The warm process, which preloads modules and then forks a child for each run."""
+    """The warm process. It preloads modules, and forks a child process for each test run."""
 
     def __init__(self, plan_path: str) -> None:
         self.plan_path = plan_path
@@ -131,9 +135,9 @@ class Forker:
     # Before the first run
 
     def preload(self) -> str:
-        """Preload the modules in the plan and hide them.
+        """Import the modules in the plan, and hide them from later imports.
 
-        Return the reason why the process is unsuitable, or an empty string.
+        Return the reason why the process cannot be used, or an empty string.
         """
         base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
         # The plan has the other ones, and it cannot be read before imports are recorded.
@@ -173,7 +177,7 @@ class Forker:
         return ""
 
     def import_pytest(self) -> Any:
-        """Import pytest and its plugins through pytest's assertion rewriting hook, and return the hook."""
+        """Import pytest and its plugins with assertion rewriting, and return the import hook that rewrites them."""
         try:
             config_module = import_module("_pytest.config")
             assertion = import_module("_pytest.assertion")
@@ -195,7 +199,11 @@ class Forker:
     def restart_without(
         self, obstacles: dict[str, str], changes: dict[str, list[str]], registries: dict[str, list[str]]
     ) -> None:
-        """Restart without unsuitable modules, if any were loaded, or to observe which imports change other modules."""
+        """Start the process again with a changed plan, if there is any change.
+
+        The new plan excludes modules that must not be preloaded, and watches modules that imports of other modules
+        change.
+        """
         if not (obstacles or changes or registries):
             return
         restarts = self.plan.get("restarts", 0) + 1
@@ -219,7 +227,7 @@ class Forker:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
 
     def state(self) -> dict[str, Any]:
-        """Return the content of the first line that the process writes."""
+        """Return the properties of the process that are sent to the server after preloading."""
         return {
             "pid": os.getpid(),
             "has_startup_code": self.has_startup_code,
@@ -232,11 +240,14 @@ class Forker:
     # Runs
 
     def send(self, value: dict[str, Any]) -> None:
-        """Write a line to the server."""
+        """Send a message to the server."""
         os.write(self.control[1], ascii(value).encode() + b"\n")
 
     def serve(self) -> dict[str, Any]:
-        """Serve requests for runs. Returns only in a child process, with the run that it is for."""
+        """Handle requests of the server, and fork a child for each run.
+
+        Return only in a child process, with the run that the child is for.
+        """
         rest = b""
         children: dict[int, int] = {}
         while True:
@@ -265,7 +276,7 @@ class Forker:
                 self.send({"pid": child})
 
     def become(self, run: dict[str, Any]) -> RunRecord:
-        """Turn this child process into one that `python SCRIPT ARGUMENT...` would start, and return its record."""
+        """Make this child process look like a new `python SCRIPT ARGUMENT...`, and return the record of its imports."""
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
@@ -290,17 +301,17 @@ class Forker:
 
 
 class PlainProcessRequest:
-    """Reports that a child needs a plain process instead."""
+    """Aborts the run of a child process that has to be repeated in a plain process."""
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run
         self.pid = os.getpid()
 
     def request_plain(self, module: str, kind: str, about: str, others: list[str]) -> None:
-        """Abort this run because it needs a plain process. See `Revealer`.
+        """Report why a plain process is needed, and abort the run.
 
-        Before the first test, the process exits immediately. After it, the run is aborted as by Ctrl-C, so that
-        fixtures are torn down.
+        If no test has started, exit immediately. Otherwise, raise KeyboardInterrupt, so that fixtures are torn down.
+        The arguments are those of `Revealer.request_plain`.
         """
         if os.getpid() != self.pid:  # a process that a test forked
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
@@ -326,7 +337,7 @@ class PlainProcessRequest:
         os._exit(NEEDS_PLAIN_STATUS)
 
     def has_started(self) -> bool:
-        """Return whether a test has started. Its side effects must then not be repeated."""
+        """Return whether a test has started, so that the run cannot be repeated without repeating side effects."""
         try:
             with open(self.run["events"], "rb") as file:
                 return self.run["begun"].encode() in file.read()
@@ -335,14 +346,14 @@ class PlainProcessRequest:
 
 
 def redirect_descriptor(descriptor: int, path: str, flags: int) -> None:
-    """Redirect a file descriptor to a file."""
+    """Redirect a file descriptor to the file at `path`, which is opened with `flags`."""
     opened = os.open(path, flags)
     os.dup2(opened, descriptor)
     os.close(opened)
 
 
 def kill_process_group(pid: int) -> None:
-    """Kill a process group."""
+    """Kill a process group, if it exists."""
     try:  # noqa: SIM105 - `contextlib` may not be loaded
         os.killpg(pid, 9)
     except ProcessLookupError:
@@ -350,7 +361,7 @@ def kill_process_group(pid: int) -> None:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Describe an exception and the location where it was raised."""
+    """Return the class, the message and the location of an exception."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -359,7 +370,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def unsupported_python_reason() -> str:
-    """Return the reason why this interpreter cannot be used for a warm process, or an empty string."""
+    """Return the reason why this interpreter cannot be used as a warm process, or an empty string."""
     if sys.implementation.name != "cpython" or sys.version_info < MIN_PYTHON_VERSION:
         oldest = ".".join(map(str, MIN_PYTHON_VERSION))
         return f"only CPython {oldest} and later can be copied with what they have imported"
@@ -367,7 +378,10 @@ def unsupported_python_reason() -> str:
 
 
 def main() -> tuple[dict[str, Any], RunRecord]:
-    """Preload modules and serve runs. Returns only in a child process, ready for its run, with the record of it."""
+    """Preload modules, and fork a child process for each run.
+
+    Return only in a child process, with its run and the record of its imports.
+    """
     warm = Forker(sys.argv[1])
     try:
         reason = unsupported_python_reason() or warm.preload()

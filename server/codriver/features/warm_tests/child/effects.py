@@ -24,7 +24,10 @@ MISSING_VALUE = object()
 
 
 def current_effects() -> dict[tuple[str, Any], Effect]:
-    """Return everything that an import may add and a reveal can repeat, by a key that stays the same between calls."""
+    """Return the current state that imports may add to and that can be restored later, such as loggers.
+
+    The keys are the same at each call, so the differences between two calls are the effects of an import.
+    """
     found: dict[tuple[str, Any], Effect] = {}
     last = len(sys.meta_path) - 1
     for index, finder in enumerate(sys.meta_path):
@@ -44,7 +47,7 @@ def current_effects() -> dict[tuple[str, Any], Effect]:
 
 
 def exit_effects() -> dict[tuple[str, Any], Effect]:
-    """Return what happens when the process exits, except for functions registered with `atexit`."""
+    """Return the callbacks that run when the process exits, except those registered with `atexit`."""
     found: dict[tuple[str, Any], Effect] = {}
     if finalize := getattr(loaded_module("weakref"), "finalize", None):
         for finalizer, info in finalize._registry.items():
@@ -56,7 +59,7 @@ def exit_effects() -> dict[tuple[str, Any], Effect]:
 
 
 def warning_filters(always: object) -> dict[tuple[str, Any], Effect]:
-    """Return the warning filters other than `always`, oldest first, and whether each one precedes `always`."""
+    """Return the warning filters other than `always`, oldest first, each with whether it precedes `always`."""
     if always is None:
         return {}
     every = list(sys.modules["warnings"].filters)
@@ -66,7 +69,7 @@ def warning_filters(always: object) -> dict[tuple[str, Any], Effect]:
 
 
 def withdraw_effect(kind: str, value: Any) -> None:
-    """Undo an effect of an import, so that the process looks as if the module had never been imported."""
+    """Undo an effect of an import, as if the module had never been imported."""
     if kind == "finder":
         if value[0] in sys.meta_path:
             sys.meta_path.remove(value[0])
@@ -93,7 +96,7 @@ def withdraw_effect(kind: str, value: Any) -> None:
 
 
 def set_attribute(owner: Any, path: str, value: Any) -> None:
-    """Set or delete an attribute of a module or of a class in it."""
+    """Set an attribute of a module, or of a class in the module. Delete it if the value is `MISSING_VALUE`."""
     class_, _, name = path.rpartition(".")
     holder = getattr(owner, class_) if class_ else owner
     if value is MISSING_VALUE:
@@ -103,7 +106,7 @@ def set_attribute(owner: Any, path: str, value: Any) -> None:
 
 
 def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
-    """Repeat an effect of an import. `modules` is `sys.modules`, with the modules that have been revealed."""
+    """Repeat an effect of an import in the process that now imports the module."""
     if kind == "finder":
         finder, is_first = value
         sys.meta_path.insert(0 if is_first else len(sys.meta_path), finder)
@@ -128,7 +131,7 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
 
 
 def repeat_plain_effect(kind: str, value: Any) -> None:
-    """Repeat an effect that does not involve other modules."""
+    """Repeat an effect that does not need any other module."""
     if kind == "entries":
         add_entries(*value[2:])
     elif kind == "attribute":
@@ -151,7 +154,7 @@ def repeat_plain_effect(kind: str, value: Any) -> None:
 
 
 def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: FBT001 - as it is recorded
-    """Add a warning filter as `warnings.filterwarnings` does: at the front, or at the end with `append`."""
+    """Add a warning filter to the front of the list, or to its end, as `warnings.filterwarnings` does."""
     filters_, implementation = warnings.filters, sys.modules["_warnings"]
     if precedes:
         filters_[:] = [entry, *(installed for installed in filters_ if installed != entry)]
@@ -168,14 +171,14 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
 
 
 def repeat_warning(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
-    """Issue a warning of an import again, in the name of the module that issued it first."""
+    """Issue a warning again as the module that issued it during its import."""
     message, category, filename, line, name = value
     registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}
     modules["warnings"].warn_explicit(message, category, filename, line, module=name, registry=registry)
 
 
 def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings: Any) -> str:
-    """Return the action of the current filters for a warning of an import: `error`, `ignore`, `default` and so on."""
+    """Return the action that the current filters specify for a recorded warning, such as `error` or `ignore`."""
     message, category, _, line, name = value
     for action, text, kind, module, lineno in warnings.filters:
         if (
@@ -189,7 +192,7 @@ def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings
 
 
 def add_logger(name: str, logger: Any, *, manager: Any) -> None:
-    """Add a logger that an import created, as `logging.getLogger` adds a new one."""
+    """Add a logger that an import created, and link it with its parents and children."""
     placeholder = manager.loggerDict.get(name)
     manager.loggerDict[name] = logger
     logger._cache.clear()
@@ -199,9 +202,9 @@ def add_logger(name: str, logger: Any, *, manager: Any) -> None:
 
 
 class RecordedCall:
-    """A function whose calls are only recorded while modules are preloaded.
+    """A function whose calls during imports are recorded instead of executed.
 
-    Like a built-in function, it does not bind `self`.
+    Like a built-in function, it is not bound when it is an attribute of a class.
     """
 
     def __init__(self, function: Callable[..., Any], record: Callable[[Effect], bool]) -> None:

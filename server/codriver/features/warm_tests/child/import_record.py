@@ -17,9 +17,9 @@ NATIVE_VARIABLE_PREFIXES = tuple(
 
 
 class ImportRecord:
-    """What the import of a module did.
+    """What happened during the import of a module.
 
-    Everything that happens is recorded only for the innermost module being imported.
+    If imports are nested, an event is only recorded for the innermost module.
     """
 
     __slots__ = (
@@ -50,10 +50,10 @@ class ImportRecord:
 
 
 def native_variables(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return the environment variables that native code reads."""
+    """Return the environment variables that native code may read."""
     return {name: value for name, value in environment.items() if name.startswith(NATIVE_VARIABLE_PREFIXES)}
 
 
 def current_environment() -> dict[bytes, bytes]:
-    """Return the encoded environment without triggering code that watches `os.environ`."""
+    """Return the encoded environment. The access to `os.environ` is not recorded."""
     return dict(os.environ._data)

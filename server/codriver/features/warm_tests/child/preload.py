@@ -57,11 +57,14 @@ real_os_open = os.open
 
 
 class ExcludedModuleError(BaseException):
-    """Raised to abort the import of an excluded module. A library's `except Exception` must not catch it."""
+    """Raised to abort the import of an excluded module.
+
+    It is not an `Exception`, so that libraries do not catch it.
+    """
 
 
 class Preloader:
-    """Imports, records and hides modules. A warm process has one, which lives as long as the process."""
+    """Imports modules, records the effects of each import, and hides the modules again."""
 
     def __init__(
         self,
@@ -104,11 +107,11 @@ class Preloader:
         self._real_import = builtins.__import__
 
     def record(self, name: str) -> ImportRecord:
-        """Return the record of a module, creating it if necessary."""
+        """Return the record of a module's import, which is created at the first call."""
         return self.records.setdefault(name, ImportRecord())
 
     def is_library(self, path: str) -> bool:
-        """Return whether a file or directory is inside the interpreter's library directories."""
+        """Return whether a path is in one of the interpreter's library directories."""
         return f"{os.path.abspath(path)}{os.sep}".startswith(self.libraries)
 
     def exclusion_reason(self, name: str) -> str:
@@ -118,7 +121,7 @@ class Preloader:
         return next((self.excluded[module_name] for module_name in names if module_name in self.excluded), "")
 
     def obstacles(self) -> dict[str, str]:
-        """Return the loaded modules that must not be preloaded, with reasons."""
+        """Return the modules that were loaded but must not be preloaded, with the reasons."""
         found = {
             name: record.obstacle
             for name, record in self.records.items()
@@ -134,7 +137,10 @@ class Preloader:
 
     @contextmanager
     def record_imports(self, outputs: Mapping[str, int]) -> Iterator[None]:
-        """Record imports and their side effects. `outputs` are the files that the standard streams write to."""
+        """Record imports and their side effects while the context is active.
+
+        `outputs` maps the names of the standard streams to the file descriptors to which they write.
+        """
         environ_type: Any = type(os.environ)
         replaced: list[tuple[Any, str, Any]] = []
 
@@ -177,7 +183,7 @@ class Preloader:
             pass
         else:
             replace(random, "_urandom", lambda real: real)  # it imported the replacement installed above
-            replace(random.Random, "seed", self._seeds)
+            replace(random.Random, "seed", self._recording_seed)
         original_filters = warnings.filters[:]
         warnings.simplefilter("always")
         self._always = warnings.filters[0]
@@ -193,7 +199,7 @@ class Preloader:
             warnings.filters[:] = original_filters  # type: ignore[index]  # it is a list
 
     def preload(self, names: list[str]) -> None:
-        """Import modules by name."""
+        """Import modules by name, and ignore those that cannot be imported."""
         import warnings
 
         for name in names:
@@ -204,33 +210,33 @@ class Preloader:
                 continue
 
     def current_import(self) -> ImportRecord | None:
-        """Return the record of the innermost module being imported."""
+        """Return the record of the innermost import in progress, or None."""
         return self.records[self._importing[-1]] if self._importing else None
 
     def add_effect(self, effect: tuple[str, Any]) -> bool:
-        """Add an effect to the innermost module being imported. Return false if there is none."""
+        """Add an effect to the innermost import in progress. Return False if there is none."""
         current = self.current_import()
         if current is not None:
             current.effects.append(effect)
         return current is not None
 
     def add_obstacle(self, name: str, obstacle: str) -> None:
-        """Record why a module must not be preloaded."""
+        """Record the reason why a module must not be preloaded."""
         record = self.record(name)
         record.obstacle = record.obstacle or obstacle
 
     def add_current_obstacle(self, obstacle: str) -> None:
-        """Record why the innermost module being imported must not be preloaded."""
+        """Record the reason why the module that is being imported must not be preloaded."""
         self.add_obstacle(self._importing[-1], obstacle)
 
     def redraws_random_numbers(self) -> bool:
-        """Return whether the innermost module being imported will draw its random numbers again when it is revealed."""
+        """Return whether the module that is being imported draws its random numbers again when it is revealed."""
         name = f"{self._importing[-1]}."
         return any(name.startswith(f"{prefix}.") for prefix in REDRAWN_MODULES)
 
     @hide_frames
     def _load(self, spec: Any) -> ModuleType:
-        """Load a module and record what the import does. This replaces importlib's `_load_unlocked`."""
+        """Load a module and record the effects of its import. Replaces `_load_unlocked` of importlib."""
         name, importers = spec.name, list(self._importing)
         mine = self.record(name)
         self._refuse_excluded(spec)
@@ -241,7 +247,7 @@ class Preloader:
         try:
             module = self._real_load(spec)
         except BaseException as error:
-            self._failed_import(name, error, importers)
+            self._record_failed_import(name, error, importers)
             raise
         finally:
             self._record_drawn_numbers()
@@ -272,7 +278,7 @@ class Preloader:
         return module
 
     def _record_drawn_numbers(self) -> None:
-        """Record random numbers drawn since the last call, for the innermost module being imported."""
+        """Record that the current import used Python's random number generator since the last call."""
         drawn = self._drawn
         self._drawn = random_state()
         current = self.current_import()
@@ -280,7 +286,7 @@ class Preloader:
             current.effects.append(("drawn", None))
 
     def _refuse_excluded(self, spec: Any) -> None:
-        """Abort the import of an excluded module, and of everything that imports it."""
+        """Raise `ExcludedModuleError` if a module is excluded, and exclude the modules that are importing it."""
         paths = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
         if not all(map(self.is_library, paths)):
             self.excluded.setdefault(spec.name, "is outside the interpreter's libraries")
@@ -289,8 +295,12 @@ class Preloader:
                 self.add_obstacle(importer, f"imports {spec.name}")
             raise ExcludedModuleError(spec.name)
 
-    def _failed_import(self, name: str, error: BaseException, importers: list[str]) -> None:
-        """Record a failed import. A second attempt may succeed, and an importer may have caught an ImportError."""
+    def _record_failed_import(self, name: str, error: BaseException, importers: list[str]) -> None:
+        """Record an import that raised an exception.
+
+        If it was an ImportError, the importer may have handled it, so the events are added to the importer's record.
+        Otherwise, the module and its importers must not be preloaded.
+        """
         if isinstance(error, ImportError) and importers:
             mine, importer = self.record(name), self.record(importers[-1])
             importer.imports.update(mine.imports)  # they stay loaded
@@ -302,7 +312,10 @@ class Preloader:
             self.add_obstacle(module_name, f"importing {name} raised {type(error).__name__}")
 
     def _record_native(self, name: str, module: ModuleType) -> None:
-        """Record what native code does unobserved: importing other modules and reading environment variables."""
+        """Record what an extension module does without calling Python functions.
+
+        This is importing other modules and reading environment variables.
+        """
         mine = self.record(name)
         names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
         mine.imports.update((module_name, None) for module_name in names if module_name != name)
@@ -314,7 +327,7 @@ class Preloader:
             mine.native = native_variables(current_environment())
 
     def _record_output(self, mine: ImportRecord) -> None:
-        """Record what the import wrote to the standard streams, and remove it from the files that they write to."""
+        """Record what an import wrote to the standard streams, and truncate the files that it was written to."""
         for name, descriptor in self._outputs.items():
             getattr(sys, name).flush()
             if size := os.fstat(descriptor).st_size:
@@ -322,7 +335,7 @@ class Preloader:
                 os.ftruncate(descriptor, 0)
 
     def _record_attributes(self, name: str) -> None:
-        """Record which watched attributes of other packages an import replaced."""
+        """Record the watched attributes of modules of other packages that an import has replaced."""
         for owner, attributes in self.watched.items():
             if owner in self._contents and (module := sys.modules.get(owner)) is not None:
                 previous, present = self._contents[owner], module_contents(module)
@@ -339,10 +352,7 @@ class Preloader:
 
     @hide_frames
     def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
-        """Record an import.
-
-        This replaces importlib's `_find_and_load`, which is not called for modules that are already loaded.
-        """
+        """Record an import of a module that is not loaded yet. Replaces `_find_and_load` of importlib."""
         importer = self._importing[-1] if self._importing else ""
         module = self._real_find(name, import_, **options)
         if importer and name != importer:
@@ -351,7 +361,7 @@ class Preloader:
 
     @hide_frames
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
-        """Record an import, including of modules that are already loaded. This replaces `__import__`."""
+        """Record an import, even of modules that are already loaded. Replaces `__import__`."""
         importer = self._importing[-1] if self._importing else ""
         result = self._real_import(name, globals, locals, fromlist, level)
         if importer:
@@ -368,7 +378,7 @@ class Preloader:
         return result
 
     def _recording_variable_read(self, real: Any) -> Any:
-        """Return a function that records which environment variable is read, and then calls the real one."""
+        """Return a wrapper of `os.environ.__getitem__` that records which variable an import reads."""
         process_environ: Any = os.environ
 
         def __getitem__(environ: Any, key: str) -> str:  # noqa: N807 - it stands in for that
@@ -382,7 +392,7 @@ class Preloader:
         return __getitem__
 
     def _recording_environment_read(self, real: Any) -> Any:
-        """Return a function that records that all environment variables are read, and then calls the real one."""
+        """Return a wrapper of `os.environ.__iter__` that records that an import reads all variables."""
 
         def __iter__(environ: Any) -> Any:  # noqa: N807 - it stands in for that
             current = self.current_import()
@@ -392,8 +402,8 @@ class Preloader:
 
         return __iter__
 
-    def _seeds(self, real: Any) -> Any:
-        """Return a function that records generators that an import seeds from the system, and calls the real one."""
+    def _recording_seed(self, real: Any) -> Any:
+        """Return a wrapper of `random.Random.seed` that records generators which an import seeds randomly."""
 
         def seed(generator: Any, a: Any = None, *more: Any, **options: Any) -> None:
             if a is None and self._importing and type(generator).__name__ != "SystemRandom":
@@ -403,9 +413,9 @@ class Preloader:
         return seed
 
     def _record_warning(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
-        """Record a warning.
+        """Record a warning. Replaces `warnings.showwarning`.
 
-        This replaces `warnings.showwarning`, which is called for every warning because of the filter `always`.
+        The filter `always` ensures that this function is called for every warning.
         """
         if self._importing and filename != TRIAL_FORK_FILE:  # Python 3.12 warns about forks in processes with threads
             names = (
@@ -416,7 +426,7 @@ class Preloader:
     # Hiding
 
     def unwatched_replacements(self) -> dict[str, list[str]]:
-        """Return the attributes that were replaced after their module was imported and are not watched yet."""
+        """Return attributes that were replaced after the import of their module, and are not watched yet."""
         found: dict[str, list[str]] = {}
         for name, previous in self._contents.items():
             if (module := sys.modules.get(name)) is not None:
@@ -426,7 +436,7 @@ class Preloader:
         return found
 
     def hide_modules(self) -> None:
-        """Hide every module that a new interpreter does not have, and undo its effects."""
+        """Remove modules that a new interpreter does not have from `sys.modules`, and undo their effects."""
         self._restore_replaced()
         for name in PATCHABLE_MODULES:
             if (module := sys.modules.get(name)) is not None:
@@ -452,7 +462,7 @@ class Preloader:
         self.registries.discard_copies()
 
     def _record_registrations(self) -> None:
-        """Record for each import what it added to containers of modules that it does not import itself."""
+        """Record the entries that each import added to containers in modules that it does not import itself."""
         for name, owner, path, container, new in self.registries.effects:
             if name not in self.modules_to_reveal(owner):
                 self.record(name).effects.append(("entries", (owner, path, container, new)))
@@ -462,7 +472,7 @@ class Preloader:
                 self.add_obstacle(name, f"changes {registry}")
 
     def modules_to_reveal(self, name: str) -> set[str]:
-        """Return the modules that must be revealed with a module: all that it and its parents import, recursively."""
+        """Return the modules that must be revealed together with a module: its imports and its parents, recursively."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -473,7 +483,7 @@ class Preloader:
         return found
 
     def _restore_replaced(self) -> None:
-        """Restore the original functions in modules that imported a replacement that records."""
+        """Restore the original functions in modules that have imported one of the recording wrappers."""
         for module in list(sys.modules.values()):
             if not issubclass(type(module), type(sys)):
                 continue
@@ -486,7 +496,7 @@ class Preloader:
                             setattr(value, name, found[1])
 
     def _forget_cached_attributes(self) -> None:
-        """Delete the attributes that `__getattr__` of modules cached, so that an access loads the submodule again."""
+        """Delete attributes that `__getattr__` of a module has cached, so that accessing them imports the submodule."""
         for name, module in self.hidden.items():
             previous, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
             if "__getattr__" in previous:
@@ -495,7 +505,7 @@ class Preloader:
                         del present[key]
 
     def _find_subclasses(self) -> None:
-        """Find the modules that look up subclasses of classes which other packages define."""
+        """Find modules that call `__subclasses__` of classes from which other packages derive."""
         lookers: dict[str, str] = {}
         for name, record in self.records.items():
             top = name.partition(".")[0]
@@ -512,22 +522,22 @@ class Preloader:
 
 
 class MissedModules:
-    """Last finder on `sys.meta_path` while modules are preloaded. It records top-level modules that do not exist."""
+    """An import finder that records top-level modules which do not exist. It is the last one on `sys.meta_path`."""
 
     def __init__(self, preloader: Preloader) -> None:
         self.preloader = preloader
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - as importlib calls
-        """Record the module and find nothing."""
+        """Record the name of a top-level module. Always return None."""
         current = self.preloader.current_import()
         if current is not None and "." not in name:
             current.missed.add(name)
 
 
 class RecordingFileFunction:
-    """Wraps a function on files to record which files imports read.
+    """A wrapper of a function that accesses files. It records the files that imports read.
 
-    Like a built-in function, it does not bind `self`.
+    Like a built-in function, it is not bound when it is an attribute of a class.
     """
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any], end: str = "") -> None:
@@ -559,7 +569,7 @@ class RecordingFileFunction:
         return self.real(path, *arguments, **options)
 
     def is_writing(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-        """Return whether this call opens a file for writing."""
+        """Return whether a call with these arguments opens a file for writing."""
         if self.real is real_os_open:
             flags = arguments[0] if arguments else options.get("flags", 0)
             return bool(flags & (os.O_WRONLY | os.O_RDWR))
@@ -572,7 +582,7 @@ class RecordingFileFunction:
 
 
 class RefusedCall:
-    """Wraps a function that an import must not call, because its effect cannot be repeated."""
+    """A wrapper of a function whose effect cannot be repeated. A module whose import calls it is not preloaded."""
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any], obstacle: str) -> None:
         self.preloader = preloader
@@ -587,7 +597,7 @@ class RefusedCall:
 
 
 def is_called_from(names: frozenset[str]) -> bool:
-    """Return whether a function of one of these modules is on the stack, above the module being imported."""
+    """Return whether one of these modules is on the stack above the module that is being imported."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
         if frame.f_globals.get("__name__") in names:
@@ -597,7 +607,7 @@ def is_called_from(names: frozenset[str]) -> bool:
 
 
 class RecordingUrandom:
-    """Replaces `os.urandom` while modules are preloaded, to record that an import drew random bytes."""
+    """A wrapper of `os.urandom` that records that an import drew random bytes."""
 
     def __init__(self, preloader: Preloader, real: Callable[[int], bytes]) -> None:
         self.preloader = preloader
@@ -615,9 +625,9 @@ class RecordingUrandom:
 
 
 class RecordingSeedSource:
-    """Wraps the function with which numpy seeds a generator.
+    """A wrapper of the function with which numpy seeds generators. It allows imports to draw random bytes.
 
-    `find_generators` finds the generators that imports create.
+    The generators are found by `find_generators` and seeded again in each child process.
     """
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any]) -> None:
@@ -634,7 +644,7 @@ class RecordingSeedSource:
 
 
 def find_generators(objects: Iterable[Any]) -> list[Any]:
-    """Return numpy's generators whose seeds were drawn from the system. Such seeds have more than 64 bits."""
+    """Return numpy's bit generators that were seeded randomly, which shows in a seed of more than 64 bits."""
     kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
     found = [candidate for candidate in objects if kind is not None and issubclass(type(candidate), kind)]
     return [
@@ -645,7 +655,7 @@ def find_generators(objects: Iterable[Any]) -> list[Any]:
 
 
 def is_large_seed(seed: Any) -> bool:
-    """Return whether a seed is an integer with more than 64 bits."""
+    """Return whether a seed is an integer of more than 64 bits."""
     return type(seed) is int and seed >> 64 != 0
 
 
@@ -653,7 +663,7 @@ def is_large_seed(seed: Any) -> bool:
 
 
 def module_contents(module: Any) -> dict[str, Any]:
-    """Return the attributes of a module, and the functions of its classes, which are named `Class.name`."""
+    """Return the attributes of a module by name, and the functions of its classes by `Class.name`."""
     found: dict[str, Any] = {}
     name = getattr(module, "__name__", "")
     for key, value in list(getattr(module, "__dict__", {}).items()):
@@ -670,7 +680,7 @@ FUNCTION_TYPES = (type(module_contents), classmethod, staticmethod, property)
 
 
 def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> list[str]:
-    """Return the functions and classes that were replaced or added since `previous`."""
+    """Return the names of functions and classes that were replaced or added since `previous` was collected."""
     changed = []
     for key, value in present.items():
         is_replaced = issubclass(type(value), (*FUNCTION_TYPES, type)) and previous.get(key, value) is not value
@@ -681,7 +691,7 @@ def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> lis
 
 
 def mentions_subclasses(path: str) -> bool:
-    """Return whether a source file calls `__subclasses__`."""
+    """Return whether a source file contains a call of `__subclasses__`."""
     try:
         with open(path, "rb") as file:
             return b"__subclasses__()" in file.read()

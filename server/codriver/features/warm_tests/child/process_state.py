@@ -27,10 +27,10 @@ CHECKED_SIGNALS = range(1, 32)
 
 
 def thread_ids(*, after_fork: bool = False) -> set[str]:
-    """Return the ids of the process's threads according to the operating system.
+    """Return the operating system's ids of all threads in the process, including those of native code.
 
-    `threading` does not know threads of native code. Some libraries, such as OpenBLAS, stop their threads before a
-    fork. With `after_fork`, return the ids of the threads that remain after a trial fork.
+    With `after_fork`, return the threads that exist after a trial fork. Some libraries, such as OpenBLAS, stop their
+    threads before a fork.
     """
     if after_fork:
         child = real_fork()
@@ -50,9 +50,10 @@ def thread_ids(*, after_fork: bool = False) -> set[str]:
 
 
 def process_settings() -> dict[str, Any]:
-    """Return the settings of the process that an import must not change, because a reveal cannot repeat the change.
+    """Return the settings of the process that an import must not change.
 
-    None means that the module with the setting is not loaded yet. Loading it does not count as a change.
+    Such a change could not be repeated when the module is revealed. A setting is None if its module is not loaded.
+    Loading the module does not count as a change.
     """
     signals = sys.modules["_signal"]
     locale, threading, logging, gc = map(loaded_module, ("_locale", "threading", "logging", "gc"))
@@ -88,27 +89,30 @@ def process_settings() -> dict[str, Any]:
 
 
 def read_umask() -> str:
-    """Return the umask. `os.read_umask` can only read it by changing it."""
+    """Return the umask.
+
+    It is read from the system, because `os.umask` can only return it by changing it.
+    """
     with open("/proc/self/status") as file:
         return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
 
 
 def loaded_module(name: str) -> Any:
-    """Return a module if it has been loaded completely, otherwise None."""
+    """Return a module, or None if it is not completely loaded."""
     module = sys.modules.get(name)
     return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
 
 
 def changed_settings(before: dict[str, Any]) -> list[str]:
-    """Return the names of the settings that differ from `before`."""
+    """Return the names of the settings that have changed since `before`."""
     return [name for name, value in process_settings().items() if before[name] is not None and value != before[name]]
 
 
 def file_stat(path: str) -> tuple[int, int, int] | None:
-    """Return the modification time, size and inode of a file, or None if it does not exist.
+    """Return the modification time, the size and the inode of a file, or None if it does not exist.
 
-    For a directory, only the inode counts. If the path ends with a separator, the directory was listed, and its
-    modification time counts as well.
+    For a directory, only the inode is compared. If the path ends with a separator, the modification time of the
+    directory is included, because its entries were listed.
     """
     try:
         found = real_stat(path)
@@ -120,6 +124,6 @@ def file_stat(path: str) -> tuple[int, int, int] | None:
 
 
 def random_state() -> Any:
-    """Return a hash of the state of Python's random number generator, or None if it is not loaded."""
+    """Return a hash of the state of Python's random number generator, or None if `random` is not loaded."""
     instance = getattr(loaded_module("random"), "_inst", None)
     return instance and hash(instance.getstate())

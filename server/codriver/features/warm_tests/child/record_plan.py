@@ -23,7 +23,7 @@ for _name in [name for name in sys.modules if name not in BASE_MODULES]:
 
 
 def start_record(path: str, *, is_ordered: bool) -> RunRecord:
-    """Return a record that is written when the process exits, after all other exit handlers."""
+    """Return a record of imports that is written when the process exits, after all other exit handlers have run."""
     import atexit
 
     run = RunRecord(path, BASE_MODULES)

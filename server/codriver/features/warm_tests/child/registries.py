@@ -35,7 +35,7 @@ INTERNAL_MODULES = frozenset({
 
 
 def copy_containers(module: Any) -> Containers:
-    """Return the containers of a module, each with a copy."""
+    """Return the containers in a module by path, each with a copy."""
     name = getattr(module, "__name__", "")
     if not isinstance(name, str) or name.partition(".")[0] in INTERNAL_MODULES:
         return {}
@@ -49,7 +49,10 @@ def copy_containers(module: Any) -> Containers:
 
 
 def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
-    """Yield the containers of a module's attribute by path: the attribute itself, or those of a class or an object."""
+    """Yield the containers in an attribute of a module, each with its path.
+
+    These are the attribute itself, or the attributes of a class or an object.
+    """
     kind = type(value)
     if kind in CONTAINER_TYPES:
         yield path, value
@@ -66,7 +69,7 @@ def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, A
 
 
 def nested_containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the containers that are values of a dict."""
+    """Yield the containers that are values of a dict, each with its path."""
     if type(value) is dict and len(value) <= MAX_COPIED_ENTRIES:
         for key, registry in list(value.items()):
             if type(key) is str and type(registry) in CONTAINER_TYPES:
@@ -74,7 +77,7 @@ def nested_containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def instance_attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object with a plain `__dict__`; empty for modules, functions and similar objects."""
+    """Return the `__dict__` of an object, or an empty dict for modules and built-in types."""
     kind = type(value)
     if kind.__module__ == "builtins" or issubclass(kind, type(sys)):
         return {}
@@ -86,7 +89,7 @@ def instance_attributes(value: Any) -> dict[str, Any]:
 
 
 def is_changed(present: Any, copy: Any) -> bool:
-    """Return whether a container has different entries than its copy. Entries are compared by identity."""
+    """Return whether the entries of a container differ from those of its copy. Entries are compared by identity."""
     if len(present) != len(copy):
         return True
     if type(copy) is dict:
@@ -98,7 +101,7 @@ def is_changed(present: Any, copy: Any) -> bool:
 
 
 def find_added_entries(present: Any, copy: Any) -> Any:
-    """Return the entries that were added to a container, or None if it changed in another way."""
+    """Return the entries added to a container since it was copied, or None if it was changed in another way."""
     if type(copy) is dict:
         entries = list(present.items())
         pairs = zip(entries, copy.items(), strict=False)
@@ -114,7 +117,7 @@ def find_added_entries(present: Any, copy: Any) -> Any:
 
 
 def remove_entries(container: Any, entries: Any) -> None:
-    """Remove added entries from a container."""
+    """Remove entries that an import added to a container."""
     if type(container) is dict:
         for key, value in entries.items():
             if container.get(key) is value:
@@ -130,7 +133,7 @@ def remove_entries(container: Any, entries: Any) -> None:
 
 
 def add_entries(container: Any, entries: Any) -> None:
-    """Add entries to a container again."""
+    """Add the entries of an import to a container again."""
     if type(container) is list:
         container.extend(entries)
     else:
@@ -138,9 +141,9 @@ def add_entries(container: Any, entries: Any) -> None:
 
 
 class Registries:
-    """Copies of the containers of preloaded modules.
+    """Detects changes to containers in preloaded modules by comparing them with copies.
 
-    `watched` has the paths by module that an earlier start found to change.
+    `watched` maps modules to the paths of containers that imports of other modules are known to change.
     """
 
     def __init__(self, watched: dict[str, list[str]]) -> None:
@@ -152,7 +155,7 @@ class Registries:
         """Modules that changed a container in another way than by adding, with the container."""
 
     def copy_after_import(self, name: str, module: Any) -> None:
-        """Copy the containers of a module after its import, and record what the import added to watched ones."""
+        """Record what an import added to watched containers, and copy the containers of the imported module."""
         for owner, paths in self.watched.items():
             known = self._known.get(owner, {})
             for path in paths:
@@ -167,7 +170,7 @@ class Registries:
         self._known[name] = copy_containers(module)
 
     def unwatched_changes(self) -> dict[str, list[str]]:
-        """Return the containers that changed after their module was imported and are not watched yet."""
+        """Return containers that were changed after the import of their module, and are not watched yet."""
         found = {}
         for name, known in self._known.items():
             paths = [
@@ -178,5 +181,5 @@ class Registries:
         return found
 
     def discard_copies(self) -> None:
-        """Discard the copies."""
+        """Discard the copies of the containers."""
         self._known.clear()

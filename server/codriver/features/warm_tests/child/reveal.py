@@ -36,10 +36,12 @@ RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 
 
 class Revealer:
-    """Reveals the hidden modules in one run.
+    """Reveals hidden modules to the imports of one run.
 
-    `request_plain` aborts the run so that it starts again in a plain process. Its arguments are a module, the kind of
-    the obstacle, its subject, and the other modules of the same import that have an obstacle of this kind.
+    To reveal a module is to insert it into `sys.modules` and to repeat the effects of its import. If an import would
+    have another result now, `request_plain` is called to abort the run, which is then repeated in a plain process. Its
+    arguments are a module, the kind of the obstacle, its subject, and other modules of the import with an obstacle of
+    this kind.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Revealer:
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
-        """Install the finder before every other one, without appearing in `sys.meta_path` or in tracebacks."""
+        """Replace importlib's function that finds modules. The replacement does not appear in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
             __tracebackhide__ = True  # where pytest displays frames of importlib
@@ -89,7 +91,7 @@ class Revealer:
     # Checks
 
     def check_import(self, name: str) -> None:
-        """Request a plain process if importing the module now would have another result than preloading it had."""
+        """Request a plain process if importing a module would have another result than when it was preloaded."""
         ahead, closure = [name], {name}
         while ahead:
             module_name = ahead.pop()
@@ -124,10 +126,10 @@ class Revealer:
     def replaced_function_obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]
     ) -> tuple[str, str] | None:
-        """Return the obstacle if the import would bind functions that were replaced, or None.
+        """Return an obstacle if the import would use functions that were replaced in this run, or None.
 
-        If only clocks are replaced, this matters only for a module that holds an original function, because other
-        modules call the functions through their module. Locks and sockets leave more behind than their functions.
+        If only clocks are replaced, this applies to modules that store an original function, because other modules look
+        it up when they call it. Replaced locks and sockets have other effects too.
         """
         concerned = [module_name for module_name in replaced if module_name in record.imports]
         if not concerned:
@@ -141,7 +143,7 @@ class Revealer:
     def find_obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
     ) -> tuple[str, str] | None:
-        """Return the reason why a module may not be revealed, as a kind and its subject."""
+        """Return the first reason why a module must not be revealed, as a kind and a subject, or None."""
         return (
             self.changed_variables_obstacle(record)
             or self.changed_file_obstacle(record)
@@ -152,12 +154,9 @@ class Revealer:
         )
 
     def changed_variables_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the environment variables that the import read.
+        """Return an obstacle if environment variables that the import read have changed, or None.
 
-        Return the names of those that differ as an obstacle, or None.
-
-        Variables that packages set when they are imported, as scikit-learn does, may be set earlier or later in this
-        run.
+        Variables that imports themselves set, such as those of scikit-learn, may change.
         """
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
@@ -177,18 +176,15 @@ class Revealer:
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the files that the import read, starting with the module's own.
-
-        Return one that changed as an obstacle, or None.
-        """
+        """Return an obstacle if the file of the module, or a file that its import read, has changed, or None."""
         if record.stat is not None and file_stat(record.origin) != record.stat:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
     def changed_module_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return an obstacle if the import would find another module now, or one that was missing before.
+        """Return an obstacle if the import would now load another module, or None.
 
-        Otherwise, return None.
+        This includes finding a top-level module that was missing before.
         """
         for missed in record.missed:
             if missed not in self.hidden and missed not in sys.modules and external.PathFinder.find_spec(missed):
@@ -218,7 +214,7 @@ class Revealer:
         return None
 
     def rewriting_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return an obstacle if pytest would rewrite the module's assertions differently than before, or None."""
+        """Return an obstacle if pytest would rewrite the module's assertions in another way than before, or None."""
         is_rewritten = record.loader == "AssertionRewritingHook"
         if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
             return None
@@ -227,7 +223,7 @@ class Revealer:
         return None
 
     def changed_effect_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return an obstacle if a side effect of the import would be different now, or None."""
+        """Return an obstacle if a side effect of the import would differ from the recorded one, or None."""
         warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
         loggers = logging.root.manager.loggerDict if logging is not None else {}
         for kind, value in record.effects:
@@ -245,7 +241,7 @@ class Revealer:
     # Revealing
 
     def reveal(self, name: str) -> None:
-        """Insert a hidden module again: first its parents, then the module, then what its import loaded."""
+        """Insert a hidden module with its parents and imports into `sys.modules`, and repeat the effects."""
         parent, _, child = name.rpartition(".")
         if parent in self.hidden:
             self.reveal(parent)
@@ -270,14 +266,14 @@ class Revealer:
 
 
 def logger_class(logging: Any) -> object:
-    """Return the class of new loggers."""
+    """Return the class that is used for new loggers."""
     return logging.root.manager.loggerClass or logging.getLoggerClass()
 
 
 def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
-    """Return whether a module's own objects refer to one of these functions and classes, or to an instance of one.
+    """Return whether objects of a module refer to one of these functions or classes, or to an instance of one.
 
-    Its objects are those in its containers, its functions with their defaults and closures, and its classes.
+    The objects are those in the module's namespace, in its containers, functions, closures and classes.
     """
     value_ids = {id(value) for value in values}
     kinds = tuple(value for value in values if issubclass(type(value), type))
@@ -312,7 +308,7 @@ FUNCTION_TYPE = type(refers_to_any)
 
 
 def closure_cell_contents(cell: Any) -> list[Any]:
-    """Return a list with the content of a closure cell, which is empty if the cell is empty."""
+    """Return the content of a closure cell in a list, or an empty list for an empty cell."""
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -320,7 +316,7 @@ def closure_cell_contents(cell: Any) -> list[Any]:
 
 
 def find_rewriting_hook() -> Any:
-    """Return pytest's import hook, or None."""
+    """Return the import hook with which pytest rewrites assertions, or None."""
     return next((finder for finder in sys.meta_path if type(finder).__name__ == "AssertionRewritingHook"), None)
 
 
@@ -335,7 +331,7 @@ def would_rewrite(hook: Any, name: str, origin: str) -> bool:
 
 
 def draw_again(name: str, module: ModuleType) -> None:
-    """Draw the random numbers and the time of an import again. Otherwise, they would be the same in all children."""
+    """Draw the random numbers and the time of an import again, so that they differ between child processes."""
     found: Any = module
     if name in ("random", "numpy.random"):
         found.seed()

@@ -18,21 +18,22 @@ Tracebacks, and warnings with a `stacklevel`, skip such frames.
 
 
 def hide_frames(function: Any) -> Any:
-    """Make the frames of a function count as part of importlib."""
+    """Make tracebacks omit the frames of a function, as they do for importlib."""
     function.__code__ = function.__code__.replace(co_filename=IMPORTLIB_FILE_NAME)
     return function
 
 
 def compile_script(path: str) -> Any:
-    """Compile the script at a path."""
+    """Compile the source file at `path`."""
     with open(path, encoding="utf-8") as file:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
 def create_main_namespace(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
-    """Return the namespace of a new `__main__` for a script. The old one stays alive in its frame.
+    """Return the namespace of a new `__main__` module for a script.
 
-    The record is also written before a process is retained, because such a process exits much later than its run ends.
+    It contains `before_retention`, which writes the record before a process is retained. Such a process exits much
+    later than its run ends.
     """
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
@@ -44,7 +45,10 @@ def create_main_namespace(script: str, arguments: list[str], record: RunRecord) 
 
 
 class RunRecord:
-    """What a run imported, written when the process exits. Not written if the path is empty."""
+    """Records the modules that a run imports, and writes them to a file at exit.
+
+    If the path is empty, nothing is written.
+    """
 
     def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
         self.path = path
@@ -60,7 +64,7 @@ class RunRecord:
         """Modules whose imports started while `time.time` was replaced, as by freezegun."""
 
     def watch(self) -> None:
-        """Start recording which imports start."""
+        """Start recording the order in which imports start."""
         bootstrap: Any = sys.modules["_frozen_importlib"]
         real, started, replaced = bootstrap._find_and_load_unlocked, self.started, self.under_replaced_clock
         clock: Any = sys.modules["time"]
@@ -75,7 +79,7 @@ class RunRecord:
         bootstrap._find_and_load_unlocked = hide_frames(_find_and_load_unlocked)
 
     def write(self) -> None:
-        """Write the names of the modules in the order in which their imports started, each with its file."""
+        """Write the names and files of the imported modules, in the order in which their imports started."""
         if os.getpid() != self.pid or not self.path:
             return
         paths = set()
@@ -101,7 +105,7 @@ class RunRecord:
 
 
 def module_file(module: Any) -> str:
-    """Return the file of a module, or the first directory of a namespace package; empty if the module has neither."""
+    """Return the file of a module, or the first directory of a namespace package, or an empty string."""
     try:
         file = module.__file__ or next(iter(module.__path__), "")
     except Exception:
