@@ -79,13 +79,13 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         if not server_record.is_claimed(server_directory(workspace)):
             _start_server(workspace, requested_ms)
         _run_detached(lambda: _compile(run, copy))
-    _become(command, environ)
+    _exec(command, environ)
 
 
 def _start_ms() -> int:
-    """Return when this process was started, in milliseconds since the epoch.
+    """Return the start time of this process in epoch milliseconds.
 
-    If the user stops the server after typing this command, no server may start later because of it.
+    A server that the user stops after this time must not be started again by this command.
     """
     process = find_process(os.getpid())
     now = time.time()
@@ -96,13 +96,13 @@ def _start_ms() -> int:
 
 
 def _start_server(workspace: Path, requested_ms: int) -> None:
-    """Start a server as the relay does. Failures are printed."""
+    """Start a server in the same way as the relay. Print a message if this fails."""
     program = os.getpid()
     _run_detached(lambda: _run_server_starter(workspace, requested_ms, program))
 
 
 def _run_detached(act: Callable[[], object]) -> None:
-    """Run `act` in a process that is not a child of the program. Failures to start it are printed."""
+    """Call `act` in a detached process, so that the program does not have an unexpected child process."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -118,15 +118,18 @@ def _run_detached(act: Callable[[], object]) -> None:
 
 
 def _compile(run: Run, copy: Path) -> None:
-    """Compile the modules of the REPL for the program's Python, without the program's standard streams."""
+    """Compile the modules of the REPL for the program's Python, without using the program's standard streams."""
     from codriver.features.run.compilation import compile_for_run  # noqa: PLC0415  # not in the program's process
 
-    _leave_streams(STDIN, STDOUT, STDERR)
+    _redirect_to_null(STDIN, STDOUT, STDERR)
     compile_for_run(run, copy)
 
 
-def _leave_streams(*streams: int) -> None:
-    """Replace standard streams, which whoever reads the program's output would otherwise wait for."""
+def _redirect_to_null(*streams: int) -> None:
+    """Redirect standard streams to the null device.
+
+    Otherwise, a reader of the program's output would also wait for this process to exit.
+    """
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
         os.dup2(nothing, stream)
@@ -135,17 +138,17 @@ def _leave_streams(*streams: int) -> None:
 
 
 def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> None:
-    """Start a server in a new session of processes, and print why if it cannot be started."""
+    """Start a server in a new process session. Print a message if this fails."""
     from codriver_relay.starter import Starter  # noqa: PLC0415  # only needed if no server is running
 
     starter = Starter(str(workspace), None, 0.0)
     starter.arguments += ["--requested-ms", str(requested_ms)]
     starter.start()
     if starter.process is not None:
-        _leave_streams(STDIN, STDOUT)
+        _redirect_to_null(STDIN, STDOUT)
         while starter.process.poll() is None:
             if find_process(program) is None:
-                _leave_streams(STDERR)
+                _redirect_to_null(STDERR)
             time.sleep(POLL_INTERVAL_S)
         if starter.process.returncode == server_record.STOPPED_WHILE_STARTING_STATUS:
             return
@@ -155,7 +158,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
         echo(f"codriver run: the program runs, and no server could be started: {starter.failure}", err=True)
 
 
-def _become(command: Sequence[str], environ: dict[str, str]) -> None:
+def _exec(command: Sequence[str], environ: dict[str, str]) -> None:
     """Replace this process with the program."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, and the program would inherit that

@@ -30,9 +30,9 @@ PRIORITY: Final = 10
 
 
 def compile_for_run(run: Run, copy: Path) -> None:
-    """Compile the modules in `copy` for the first process of a run that can load them. Blocks until then.
+    """Wait for a process of the run that can load the REPL, and compile the modules in `copy` for its Python. Blocks.
 
-    The current process gets a low priority.
+    The priority of the current process is lowered.
     """
     if sys.platform != "win32":
         os.nice(PRIORITY)
@@ -47,7 +47,7 @@ def compile_for_run(run: Run, copy: Path) -> None:
 
 
 def _compile(interpreter: Path, copy: Path) -> None:
-    """Compile the modules with an interpreter. It only checks them if that was done before."""
+    """Compile the modules with a Python interpreter, unless this has been done before."""
     if INTERPRETER_NAME.fullmatch(interpreter.name):
         script = copy / "codriver_program" / "worker" / "loading.py"
         subprocess.run([interpreter, "-I", "-S", script], check=False)  # noqa: S603  # the program's own interpreter

@@ -39,7 +39,10 @@ UNSUPPORTED_MESSAGE: Final = "`codriver run` works on Linux only"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:
-    """Report the programs that `codriver run` started, or else the commands that would start the project's programs."""
+    """Yield checks of the programs that `codriver run` has started.
+
+    If there are none, suggest commands that start the programs of the project.
+    """
     projects = find_projects(workspace)
     has_python = any(project.repl == kinds.PYTHON_KIND.repl for project in projects)
     if platform.system() != "Linux":
@@ -48,7 +51,7 @@ def check_programs(workspace: Path) -> Iterator[Check]:
                 CHECK_AREA, "ok", f"{UNSUPPORTED_MESSAGE}; here, a program can call codriver_seam.start_repl(True)"
             )
         return
-    running = [*_running(workspace)]
+    running = [*_check_runs(workspace)]
     yield from running
     if has_python and not running:
         found = [f"codriver run -- {command}" for command in find_start_commands(workspace)]
@@ -56,8 +59,8 @@ def check_programs(workspace: Path) -> Iterator[Check]:
         yield Check(CHECK_AREA, "ok", f"to let agents inspect a running program, start it with: {text}")
 
 
-def _running(workspace: Path) -> Iterator[Check]:
-    """Report each run with its sessions, or the reason why it has none."""
+def _check_runs(workspace: Path) -> Iterator[Check]:
+    """Yield a check for each run, with its sessions or the reason why it has none."""
     runs = read_runs(workspace)
     everyone = find_processes() if runs else {}
     for run in runs:
@@ -75,9 +78,9 @@ def _running(workspace: Path) -> Iterator[Check]:
 
 
 def find_start_commands(workspace: Path) -> list[str]:
-    """Return the commands that start the applications found in the source files, without running any code."""
+    """Return commands that start the applications found in source files. The code is not executed."""
     found: dict[str, None] = {}
-    if "django" in _source(workspace / "manage.py"):
+    if "django" in _read_source(workspace / "manage.py"):
         found["python manage.py runserver"] = None
     for file in walk_files(workspace, (".py",), max_entries=MAX_SEARCHED_FILES, max_depth=MAX_DIRECTORY_DEPTH):
         parts = file.relative_to(workspace).with_suffix("").parts
@@ -85,13 +88,13 @@ def find_start_commands(workspace: Path) -> list[str]:
         if any(part.startswith("test") for part in parts):
             continue
         module = ".".join(part for part in parts if part != "__init__")
-        for match in APPLICATION_PATTERN.finditer(_source(file)):
-            found[_command(match[2], module, match[1])] = None
+        for match in APPLICATION_PATTERN.finditer(_read_source(file)):
+            found[_start_command(match[2], module, match[1])] = None
     return [*found][:MAX_SUGGESTED_COMMANDS]
 
 
-def _command(kind: str, module: str, name: str) -> str:
-    """Return the command that starts the application with this name in a module."""
+def _start_command(kind: str, module: str, name: str) -> str:
+    """Return the command that starts an application."""
     if kind == "Celery":
         return f"celery -A {module} worker"
     if kind == "FastAPI":
@@ -99,8 +102,8 @@ def _command(kind: str, module: str, name: str) -> str:
     return f"flask --app {module if name in FLASK_VARIABLE_NAMES else f'{module}:{name}'} run"
 
 
-def _source(file: Path) -> str:
-    """Return the text of a source file, or an empty string if it cannot be read."""
+def _read_source(file: Path) -> str:
+    """Return the content of a source file, or an empty string if it cannot be read."""
     try:
         return files.read_text(file, SOURCE_RULES)
     except (OSError, UnicodeDecodeError):

@@ -36,14 +36,14 @@ MAX_CHARS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class FinalOutput:
-    """What a process printed before it ended."""
+    """The end of the text that a process printed to standard error before it ended."""
 
     pid: int
     text: str
 
 
 def collect_from_now(run: Path) -> None:
-    """Make processes of a run store their final output, and remove what earlier ones stored.
+    """Make the processes of a run store their final output from now on, and remove the output stored so far.
 
     Raises:
         OSError: the directory cannot be created.
@@ -58,11 +58,11 @@ def collect_from_now(run: Path) -> None:
 def read_final_output(
     run: Path, running: Collection[int], supervisors: Collection[int], *, prefers_errors: bool = False
 ) -> FinalOutput | None:
-    """Return the output of the process that ended last, if any. Blocks.
+    """Return the stored output of the process that ended last, or None. Blocks.
 
-    The output of those that are `running` is incomplete, and that of `supervisors` rarely says why another one ended.
-    With `prefers_errors`, a process that printed a traceback comes first: if a worker fails, a server may end the
-    others after it.
+    Processes in `running` are ignored, because their output is incomplete. The output of `supervisors` is only used if
+    there is no other, because it rarely explains why another process ended. With `prefers_errors`, a process that
+    printed a traceback is preferred, because a server may end its other processes after one has failed.
     """
     directory = run / DIRECTORY_NAME
     found: list[tuple[bool, bool, int, FinalOutput]] = []

@@ -54,10 +54,10 @@ HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.fo
 
 
 def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the program that a command runs, without directory and suffix, and its arguments.
+    """Return the name of the program that a command runs, without its directory and suffix, and its arguments.
 
-    For `uv run flask --app shop run`, the program is `flask`. For `python -m shop.tasks`, it is `shop.tasks`. If there
-    is only code, as for `python -c CODE`, it is the interpreter.
+    For `uv run flask --app shop run` this is `flask`, and for `python -m shop.tasks` it is `shop.tasks`. For code such
+    as in `python -c CODE`, it is the name of the interpreter.
     """
     rest = [word for word in words if word]
     interpreter = ""
@@ -88,9 +88,9 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def program_name(words: Sequence[str]) -> str:
-    """Return the name for the program: the module that a server serves, otherwise the script.
+    """Return a name for the program: that of the application module that it serves, or else that of the script.
 
-    Both `gunicorn shop.wsgi:app` and `flask --app shop run` result in `shop`.
+    For example, `gunicorn shop.wsgi:app` and `flask --app shop run` are both named `shop`.
     """
     program, rest = parse_program(words)
     target = ""
@@ -116,7 +116,7 @@ def program_name(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedProcess:
-    """A process of a run and its name."""
+    """A process of a run with its session key and its role."""
 
     process: RunProcess
     slot: str
@@ -130,11 +130,11 @@ class NamedProcess:
 def name_processes(
     name: str, members: Sequence[RunProcess], slots: Mapping[str, int], supervisors: Collection[int] = ()
 ) -> list[NamedProcess]:
-    """Return the processes of a run with their names.
+    """Assign session keys and roles to the processes of a run.
 
-    `members` are ordered by their start. `slots` has the pids of the slots assigned earlier. A process keeps its slot,
-    and a new process gets the first free one. `supervisors` are the pids of processes that had children that handled
-    requests. They get no slot, even if there is no such child for the moment.
+    `members` must be sorted by start time. `slots` maps the slots that were assigned earlier to process ids. A process
+    keeps its slot, and a new process gets the lowest free one. `supervisors` are processes known to have had children
+    that handle requests. They get no slot, even while they have no such children.
     """
     serving = _serving_processes(members, supervisors)
     pids = [process.pid for process in serving]
@@ -156,16 +156,15 @@ def name_processes(
             also = (name if are_several else f"{name}/1",) if slot == first else ()
             found.append(NamedProcess(member, slot, key, (*also, str(member.pid), f"{name}:{member.pid}"), "serves"))
         else:
-            role = "" if not member.is_ready else "helps" if _is_helper(member) else _role(member, serving)
+            role = "" if not member.is_ready else "helps" if _is_helper(member) else _idle_role(member, serving)
             found.append(NamedProcess(member, f"pid {member.pid}", f"{name}:{member.pid}", (str(member.pid),), role))
     return found
 
 
 def close_gaps(slots: Mapping[str, int], in_use: Collection[str]) -> dict[str, int]:
-    """Return the slots without numbers above the number of processes, as far as lower numbers are free.
+    """Move processes with high slot numbers to free lower numbers. Slots `in_use` are not changed.
 
-    gunicorn starts new workers before it ends the old ones, so new ones first get higher numbers. Slots `in_use` keep
-    their numbers.
+    This is needed for gunicorn, which starts new workers before it ends the old ones.
     """
     free = [str(number) for number in range(1, len(slots) + 1) if str(number) not in slots]
     moving = sorted((slot for slot in slots if int(slot) > len(slots) and slot not in in_use), key=int)
@@ -173,13 +172,13 @@ def close_gaps(slots: Mapping[str, int], in_use: Collection[str]) -> dict[str, i
     return {moved.get(slot, slot): pid for slot, pid in slots.items()}
 
 
-def _role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
-    """Return what a process that serves no requests does: `supervises` or `helps`."""
+def _idle_role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
+    """Return the role of a process that handles no requests: `supervises` or `helps`."""
     return "supervises" if any(other.parent == process.pid for other in serving) else "helps"
 
 
 def _serving_processes(members: Sequence[RunProcess], supervisors: Collection[int]) -> list[RunProcess]:
-    """Return the ready processes that run the program's code."""
+    """Return the processes that run the program's code, as far as they are ready."""
     ready = {member.pid: member for member in members if member.is_ready and not _is_helper(member)}
     reloaded = [
         process for process in ready.values() if process.is_reloaded and not _has_reloaded_parent(process, ready)
@@ -198,7 +197,10 @@ def _serving_processes(members: Sequence[RunProcess], supervisors: Collection[in
 
 
 def _only_supervises(process: RunProcess) -> bool:
-    """Return whether the command line shows that children handle the requests, which may not have been started yet."""
+    """Return whether the command line shows that child processes handle the requests.
+
+    The children may not have been started yet.
+    """
     program, arguments = parse_program(process.words)
     program = re.split(r"[:.]", program)[0]
     if program == "uvicorn":
@@ -220,7 +222,7 @@ def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
 
 
 def _has_reloaded_parent(process: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
-    """Return whether a process was started by one that a reloader marked as the one that handles requests."""
+    """Return whether the parent of a process was marked by a reloader as the one that handles requests."""
     parent = ready.get(process.parent)
     return parent is not None and parent.is_reloaded
 

@@ -28,7 +28,7 @@ RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 
 @dataclass(frozen=True, slots=True)
 class RunProcess:
-    """A process of a run at one point in time."""
+    """The state of a process of a run when it was read."""
 
     pid: int
     parent: int
@@ -44,12 +44,12 @@ class RunProcess:
 
     @property
     def is_reloaded(self) -> bool:
-        """Return whether a reloader marked this process as the one that handles requests."""
+        """Return whether a reloader has marked this process as the one that handles requests."""
         return any(self.environ.get(name) == b"true" for name in RELOADED_CHILD_VARIABLES)
 
     @property
     def no_repl_reason(self) -> str:
-        """Return the reason why the process has no REPL; empty if it can have one."""
+        """Return the reason why the process cannot have a REPL, or an empty string if it can."""
         if self.is_ready:
             return ""
         program = PurePath(self.words[0]).name if self.words else ""
@@ -67,10 +67,10 @@ class RunProcess:
 
 
 def find_processes() -> dict[int, RunProcess]:
-    """Return all running processes of this user by pid. Blocks."""
+    """Return all processes of this user by process id. Blocks."""
     found: dict[int, RunProcess] = {}
     for name in os.listdir(PROCESSES_DIRECTORY):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
-        if name.isdecimal() and (process := _read(int(name))) is not None:
+        if name.isdecimal() and (process := _read_process(int(name))) is not None:
             found[process.pid] = process
     return found
 
@@ -78,9 +78,10 @@ def find_processes() -> dict[int, RunProcess]:
 def select_run_processes(
     everyone: Mapping[int, RunProcess], directory: str, first: tuple[int, int]
 ) -> list[RunProcess]:
-    """Return the processes that belong to the run with this directory, ordered by their start.
+    """Return the processes of the run with this directory, sorted by start time.
 
-    `everyone` has all processes by pid, and `first` is the pid and the start time of the run's first process.
+    `everyone` contains all processes by process id. `first` is the process id and the start time of the run's first
+    process.
     """
     mark = os.fsencode(directory)
     members = {pid for pid, running in everyone.items() if running.environ.get(b"CODRIVER_RUN") == mark}
@@ -98,8 +99,8 @@ def select_run_processes(
     return sorted((everyone[pid] for pid in members), key=lambda running: (running.started, running.pid))
 
 
-def _read(pid: int) -> RunProcess | None:
-    """Return a process, or None if it has exited or belongs to another user."""
+def _read_process(pid: int) -> RunProcess | None:
+    """Read the state of a process. Return None if it has exited or belongs to another user."""
     base = f"{PROCESSES_DIRECTORY}/{pid}/"
     try:
         # The fields follow the name in parentheses, which may contain any character.
@@ -135,5 +136,5 @@ def _bytes(path: str) -> bytes:
 
 
 def find_process(pid: int) -> RunProcess | None:
-    """Return the process that currently has this pid, or None if there is none or it belongs to another user."""
-    return _read(pid)
+    """Return the process with this id, or None if it does not exist or belongs to another user."""
+    return _read_process(pid)

@@ -30,12 +30,12 @@ WORKER_DIRECTORY: Final = Path(__file__).parents[2] / "repls" / "worker"
 
 
 def prepare_program() -> Path:
-    """Return the directory for PYTHONPATH. Create the copy of Codriver's program in it if necessary.
+    """Return the directory for `PYTHONPATH` that contains Codriver's code for programs. Create it if necessary.
 
     Raises:
-        OSError: the program cannot be copied, or the directory is not private.
+        OSError: the files cannot be copied, or the directory is not private.
     """
-    sources = _sources()
+    sources = _read_sources()
     digest = hashlib.sha256()
     for name, data in sources.items():
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -59,8 +59,8 @@ def prepare_program() -> Path:
     return directory
 
 
-def _sources() -> Mapping[str, bytes]:
-    """Return the files to copy, by their names in the copy."""
+def _read_sources() -> Mapping[str, bytes]:
+    """Return the contents of the files to copy, by their relative paths."""
     found = {
         "sitecustomize.py": PROGRAM_DIRECTORY / "sitecustomize.py",
         "codriver_program/answer.py": PROGRAM_DIRECTORY / "answer.py",

@@ -60,25 +60,25 @@ MAX_FINISHED: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process of a run, with its name and its run."""
+    """A named process of a run."""
 
     run: Run
     named: NamedProcess
 
     @property
     def id(self) -> str:
-        """Return the id of the member's REPL. A process that replaces this one keeps the id."""
+        """Return the id of the process's REPL. A process that takes the place of this one gets the same id."""
         return f"{RUN_PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
 
     @property
     def address(self) -> str:
-        """Return the address of its REPL."""
+        """Return the address of the process's REPL."""
         return f"{RUN_PROTOCOL}://{self.run.directory.name}/{self.named.slot}/{self.named.process.pid}"
 
 
 @dataclass(slots=True)
 class _ProcessCount:
-    """How many processes of a run handle requests."""
+    """The number of processes of a run that handle requests."""
 
     usual: int
     """Their number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
@@ -87,7 +87,7 @@ class _ProcessCount:
     """When the number last changed."""
 
     def update(self, now: int, time: float) -> None:
-        """Store the current number."""
+        """Record the current number of processes at a monotonic time in seconds."""
         if now != self.now:
             self.now, self.since = now, time
         elif time - self.since > NEXT_PROCESS_TIMEOUT_S:
@@ -96,7 +96,7 @@ class _ProcessCount:
 
 @dataclass(slots=True)
 class Programs:
-    """The programs started in a server's workspace. Lives as long as the server."""
+    """Connects to the programs that `codriver run` has started in the workspace, and follows their restarts."""
 
     services: Services
     applications: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -125,11 +125,14 @@ class Programs:
         self._directory_path = str(self._directory)
 
     def has_runs(self) -> bool:
-        """Return whether there may be a run. Makes only one system call, because it is called before evaluations."""
+        """Return whether a program may be running.
+
+        This makes only one system call, because it is called before each evaluation.
+        """
         return os.access(self._directory_path, os.F_OK)
 
     async def find_members(self) -> list[Member]:
-        """Return all processes of all runs with their names."""
+        """Return the named processes of all runs."""
         return await anyio.to_thread.run_sync(self._find_members)
 
     def _find_members(self) -> list[Member]:
@@ -139,7 +142,7 @@ class Programs:
         in_use = {run_directory_name(repl) for repl in self._program_repls()}
         for run in runs:
             members = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
-            rows = self._named(run, members)
+            rows = self._name_members(run, members)
             found += [Member(run, row) for row in rows]
             name = run.directory.name
             if not rows and name in in_use and name not in self._outputs:
@@ -150,8 +153,8 @@ class Programs:
             remove_finished_runs(self.services.workspace)
         return found
 
-    def _named(self, run: Run, members: Sequence[RunProcess]) -> list[NamedProcess]:
-        """Return the processes of a run with their names, most of which they have had before."""
+    def _name_members(self, run: Run, members: Sequence[RunProcess]) -> list[NamedProcess]:
+        """Assign names to the processes of a run. Processes that already have a name keep it if possible."""
         name = run.directory.name
         supervisors = self._supervisors.setdefault(name, set())
         rows = name_processes(run.name, members, self._slots.get(name, {}), supervisors)
@@ -167,7 +170,7 @@ class Programs:
         return rows
 
     def find(self, member: Member) -> None:
-        """Register a process with the core, which then connects to it."""
+        """Add a process to the REPLs of the server, which then connects to it."""
         self.services.core.report(
             AddRepl(
                 member.id,
@@ -182,10 +185,10 @@ class Programs:
         self._in_use.set()
 
     async def accept(self, address: str) -> AcceptedStream:
-        """Request a REPL from the process at an address, and return the stream over which it connected.
+        """Request a REPL from the process at an address, and return the stream to it.
 
         Raises:
-            ReplUnreachableError: the process is gone or does not answer.
+            ReplUnreachableError: the process has ended or does not answer.
         """
         name, _slot, pid = address.split("/")
         stream, applications = await request_stream(self._directory / name, int(pid))
@@ -195,7 +198,10 @@ class Programs:
         return stream
 
     async def follow(self) -> None:
-        """Follow the programs in use. Connect to processes that replace others, and forget programs that ended."""
+        """Connect to processes that take the place of others, and forget programs that have ended.
+
+        Runs until cancelled.
+        """
         while True:
             await self._in_use.wait()
             self._in_use = anyio.Event()
@@ -214,7 +220,7 @@ class Programs:
         return [repl for repl in self._program_repls() if repl.phase in ("waiting", "connecting") and repl.generation]
 
     async def forget_finished(self) -> None:
-        """Forget the REPLs of programs that have ended, so that a program started again gets their keys."""
+        """Forget the REPLs of programs that have ended, so that a restarted program gets the same session keys."""
         if lost := self._lost_repls():
             self._forget_finished(lost, {member.run.directory.name for member in await self.find_members()})
 
@@ -222,38 +228,38 @@ class Programs:
         for repl in lost:
             name = run_directory_name(repl)
             if name not in runs:
-                message = f"the program has ended: {repl.origin.text}" + _printed(self._outputs.get(name))
+                message = f"the program has ended: {repl.origin.text}" + _output_clause(self._outputs.get(name))
                 self._forget(repl, message)
         in_use = {run_directory_name(repl) for repl in self._program_repls()}
         self._outputs = {name: text for name, text in self._outputs.items() if name in in_use}
 
     def _forget(self, repl: Repl, message: str) -> None:
-        """Forget a REPL, and remember why."""
+        """Remove a REPL, and remember the message that explains why."""
         self._finished[repl.key] = message
         if len(self._finished) > MAX_FINISHED:
             del self._finished[next(iter(self._finished))]
         self.services.core.report(DropRepl(repl.id, message))
 
     def check_replaced(self, repl: Repl) -> None:
-        """Check that the process of a REPL was replaced if it has ended.
+        """Raise an error if the process of a REPL has ended and no other has taken its place.
 
         Raises:
-            RefusedError: there is no process; the message has what the last one printed.
+            RefusedError: there is no process. The message contains what the last one printed.
         """
         if repl.id in self._unreplaced and repl.profile is None:
             raise refused("repl-unreachable", self._unreplaced[repl.id], hint="correct the program, and call again")
 
     def check_unfinished(self, key: str) -> None:
-        """Check that the key is not that of a program that has ended.
+        """Raise an error if the session key is that of a program that has ended.
 
         Raises:
-            RefusedError: the program has ended; the message has what it printed last.
+            RefusedError: the program has ended. The message contains what it printed last.
         """
         if key in self._finished:
             raise refused("repl-unreachable", self._finished[key], hint="start the program again with `codriver run`")
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
-        """Connect to processes that replaced lost ones, and forget the REPLs of programs that ended."""
+        """Connect to processes that have taken the place of lost ones, and forget programs that have ended."""
         members = await self.find_members()
         by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
         runs = {candidate.run.directory.name for candidate in members}
@@ -272,7 +278,7 @@ class Programs:
                 await self._report_unreplaced(repl, members, monotonic() - self._lost.setdefault(repl.id, monotonic()))
 
     async def _report_unreplaced(self, repl: Repl, members: Sequence[Member], lost_s: float) -> None:
-        """Report that no process has replaced that of a REPL. Forget the REPL if others handle the requests."""
+        """Report that no process has taken the place of a lost one. Forget its REPL if others handle the requests."""
         if lost_s <= NEXT_PROCESS_TIMEOUT_S:
             return
         message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)
@@ -287,7 +293,7 @@ class Programs:
             self.services.core.report(ReplProgress(repl.id, message))
 
     def _why_unreplaced(self, repl: Repl, members: Sequence[Member]) -> str:
-        """Return how the process of a REPL ended, and also the one that was started in its place, if any. Blocks."""
+        """Describe how the process of a REPL ended, and how a process that was started in its place ended. Blocks."""
         _, _, pid = (repl.address or "").rpartition("/")
         running = {member.named.process.pid for member in members}
         name = run_directory_name(repl)
@@ -296,29 +302,31 @@ class Programs:
             message = f"process {pid} has ended, and {repl.origin.text!r} has started none in its place"
         else:
             message = f"process {pid} has ended, and process {output.pid}, which {repl.origin.text!r} then started, too"
-        return message + _printed(None if output is None else output.text)
+        return message + _output_clause(None if output is None else output.text)
 
 
 def _serving_slots(rows: Sequence[NamedProcess]) -> dict[str, int]:
-    """Return the pids of the processes that handle requests, by their slots."""
+    """Return the process ids of the processes that handle requests, by slot."""
     return {row.slot: row.process.pid for row in rows if row.role == "serves"}
 
 
-def _printed(text: str | None) -> str:
-    """Return the clause that reports what a process printed last."""
+def _output_clause(text: str | None) -> str:
+    """Return a clause about what a process printed last."""
     return f"; it printed last:\n{text}" if text else "; what it printed is in its terminal"
 
 
 def run_directory_name(repl: Repl) -> str:
-    """Return the name of the directory of the run to which a program's REPL belongs."""
+    """Return the name of the directory of the run to which a REPL belongs."""
     return repl.id.split(":")[1]
 
 
 async def connect_before_call(call: Call, arguments: Arguments) -> None:
-    """Connect to the program that a call names, or the only one that it could refer to.
+    """Connect to the program to which a call refers.
+
+    If the call names no session, this is the only program to which it could refer.
 
     Raises:
-        RefusedError: the program does not answer, or the call could refer to several.
+        RefusedError: the program does not answer, or there are several programs to which the call could refer.
     """
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
     if not programs.has_runs():
@@ -360,7 +368,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
 
 
 def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | None:
-    """Return the REPL that a call names, or else the one that its caller used last."""
+    """Return the REPL with the session key of a call, or else the one that the caller used last."""
     if key is not None:
         repls = call.state.repls.values()
         return next((repl for repl in repls if repl.key == key), None) or next(
@@ -371,14 +379,14 @@ def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | N
 
 
 def _application_repls(call: Call) -> list[Repl]:
-    """Return the connected REPLs that run in applications."""
+    """Return the connected REPLs that run inside of applications."""
     return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
 
 
 def _could_refer_to_program(call: Call, arguments: Arguments, key: str | None) -> bool:
-    """Return whether a call could refer to a program without a connection, or to one of several.
+    """Return whether a call could refer to a program that is not connected, or to one of several programs.
 
-    A caller that names no session refers to the one that it used last.
+    A call without a session key refers to the session that the caller used last.
     """
     if key is not None:
         return not call.state.has_session(key)
@@ -389,7 +397,7 @@ def _could_refer_to_program(call: Call, arguments: Arguments, key: str | None) -
 
 
 async def _connect(call: Call, programs: Programs, member: Member) -> None:
-    """Connect to a process and wait until it is connected.
+    """Connect to a process, and wait until the connection is established.
 
     Raises:
         RefusedError: the process did not provide a REPL.
@@ -412,10 +420,10 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
 
 
 def _check_has_repl(members: Sequence[Member], key: str) -> None:
-    """Check that a process of a run can have a REPL.
+    """Raise an error if the session key is that of a process that cannot have a REPL.
 
     Raises:
-        RefusedError: it cannot; the message has the reason.
+        RefusedError: the process cannot have a REPL. The message explains why.
     """
     for member in members:
         if key in (member.named.key, *member.named.aliases) and member.named.process.no_repl_reason:
@@ -428,14 +436,14 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
 
 
 async def find_programs(call: Call) -> AddRows:
-    """Find the processes of runs, and return the function that adds them to the rows of sessions."""
+    """Find the processes of all runs, and return a function that adds them to the list of sessions."""
     programs = call.services.part(Programs)
     members = {member.id: member for member in await programs.find_members()} if programs.has_runs() else {}
     return partial(_add_programs, call, members)
 
 
 def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Add information about programs to the rows of sessions, and a row for each other process of a run."""
+    """Add information about programs to the list of sessions, and a row for each process that is not connected."""
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows
@@ -447,11 +455,11 @@ def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, o
         found.append(row | ({"applications": list(applications)} if applications else {}))
     known = {repl.id for repl in by_key.values()}
     ports = {program.pid: program.address.rpartition(":")[2] for program in call.state.programs}
-    return found + [_row(member, ports) for identity, member in members.items() if identity not in known]
+    return found + [_process_row(member, ports) for identity, member in members.items() if identity not in known]
 
 
-def _row(member: Member, ports: dict[int, str]) -> dict[str, object]:
-    """Return the row of a process for the list of sessions."""
+def _process_row(member: Member, ports: dict[int, str]) -> dict[str, object]:
+    """Return the row of a process in the list of sessions."""
     process = member.named.process
     row: dict[str, Any] = {
         "key": member.named.key,

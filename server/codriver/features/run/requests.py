@@ -42,10 +42,10 @@ MAX_HELLO_BYTES: Final = 65536
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
-    """Return a stream to the REPL of a process of this run, and the applications found in it.
+    """Request a REPL from a process. Return the stream to it, and the applications found in the process.
 
     Raises:
-        ReplUnreachableError: the process is gone or does not answer, or somebody else connected.
+        ReplUnreachableError: the process has ended or does not answer, or another process connected.
     """
     process = f"process {pid}"
     name, secret = f"{secrets.token_hex(4)}.socket", secrets.token_hex(16)
@@ -75,7 +75,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
 
 
 def _bind(listener: socket.socket, directory: Path, name: str) -> None:
-    """Bind a socket in a directory whose path may be longer than a socket address allows."""
+    """Bind a socket to a name in a directory. The path may be longer than the limit for socket addresses."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{name}")
@@ -86,7 +86,7 @@ def _bind(listener: socket.socket, directory: Path, name: str) -> None:
 async def _accept(
     listener: socket.socket, request: Path, pid: int, secret: str
 ) -> tuple[AcceptedStream, Sequence[str]]:
-    """Signal the process until it connects. Return the stream to its REPL, and its applications."""
+    """Signal a process until it connects. Return the stream to its REPL, and the applications found in it."""
     failed = request.with_name(f"{pid}.taken.failed")
     while True:
         if request.exists():  # noqa: ASYNC240  # one system call on a local file system
@@ -94,7 +94,7 @@ async def _accept(
         with anyio.move_on_after(SIGNAL_RETRY_INTERVAL_S):
             await anyio.wait_readable(listener)
             sock, _ = listener.accept()
-            if (applications := await _checked(sock, pid, secret)) is not None:
+            if (applications := await _verify_peer(sock, pid, secret)) is not None:
                 return AcceptedStream(f"process {pid}", sock), applications
         if find_process(pid) is None:
             raise ProcessLookupError
@@ -103,21 +103,21 @@ async def _accept(
             raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in the process: {words}")
 
 
-async def _checked(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
-    """Return the applications of the process that connected. Return None if the connection was closed as invalid."""
+async def _verify_peer(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
+    """Check that the expected process has connected, and return its applications. Otherwise, return None."""
     peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if (peer, user) == (pid, os.getuid()):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
             with anyio.fail_after(HELLO_TIMEOUT_S):
-                hello = json.loads(await _line(sock))
+                hello = json.loads(await _read_line(sock))
             if secrets.compare_digest(str(hello["secret"]), secret):
                 return [str(line)[:200] for line in hello["applications"]]
     sock.close()
     return None
 
 
-async def _line(sock: socket.socket) -> bytes:
-    """Read one line without reading any byte beyond it, because the REPL's data follows."""
+async def _read_line(sock: socket.socket) -> bytes:
+    """Read one line byte by byte, because the data after it belongs to the REPL."""
     sock.setblocking(False)  # noqa: FBT003  # as above
     data = b""
     while not data.endswith(b"\n") and len(data) < MAX_HELLO_BYTES:
@@ -130,7 +130,7 @@ async def _line(sock: socket.socket) -> bytes:
 
 
 def silence_reason(pid: int) -> str:
-    """Return the reason why a process did not answer a request in time."""
+    """Return the likely reason why a process did not answer a request in time."""
     process = find_process(pid)
     if process is None:
         return "it has ended"

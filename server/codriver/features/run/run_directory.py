@@ -43,12 +43,12 @@ LOCK_RETRY_INTERVAL_S: Final = 0.005
 
 
 class InsecureDirectoryError(OSError):
-    """Other users could write to a directory, and programs would answer the requests in it."""
+    """Raised when other users may write to a directory, so that the requests in it cannot be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A program started by `codriver run`."""
+    """A program that was started by `codriver run`."""
 
     directory: Path
     pid: int
@@ -61,15 +61,15 @@ class Run:
 
 
 def runs_directory(workspace: Path) -> Path:
-    """Return the directory of all runs of a workspace."""
+    """Return the directory that contains the directories of all runs of a workspace."""
     return workspace_state_directory(workspace) / "programs"
 
 
 def check_private(directory: Path) -> None:
-    """Check that a directory belongs to this user and that nobody else can enter it.
+    """Check that a directory belongs to this user and is not accessible to other users.
 
     Raises:
-        InsecureDirectoryError: it belongs to another user, is accessible to others, is a link, or is not a directory.
+        InsecureDirectoryError: the path belongs to another user, is accessible to others, or is not a directory.
     """
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -83,10 +83,10 @@ def check_private(directory: Path) -> None:
 
 
 def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> Run:
-    """Create the directory of a new run for this process.
+    """Create the directory of a new run whose first process is this one.
 
     Raises:
-        OSError: the directory cannot be created, or would not be private.
+        OSError: the directory cannot be created, or is not private.
     """
     parent = runs_directory(workspace)
     make_private_directory(parent)
@@ -97,7 +97,7 @@ def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> 
     with _name_lock(parent):
         used = {run.name for run in remove_finished_runs(workspace)}
         numbered = next(
-            candidate for number in range(1, len(used) + 2) if (candidate := _numbered(name, number)) not in used
+            candidate for number in range(1, len(used) + 2) if (candidate := _numbered_name(name, number)) not in used
         )
         started_ms = time.time_ns() // 1_000_000
         run = Run(directory, os.getpid(), tuple(command), numbered, started_ms, process.started if process else 0)
@@ -114,10 +114,9 @@ def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> 
 
 @contextmanager
 def _name_lock(parent: Path) -> Iterator[None]:
-    """Lock the directory of all runs, so that two runs that start at the same time do not choose the same name.
+    """Lock the directory of all runs while the context is active, so that concurrent runs get different names.
 
-    Continue without the lock if another process holds it for longer than choosing a name takes, for example because
-    that process is stopped.
+    If another process holds the lock for too long, for example because it is stopped, continue without the lock.
     """
     descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -130,13 +129,13 @@ def _name_lock(parent: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _numbered(name: str, number: int) -> str:
-    """Return the name with the number as a suffix, or unchanged for the first run of that name."""
+def _numbered_name(name: str, number: int) -> str:
+    """Return a name with a number as its suffix, or without one for the number of the first run."""
     return name if number == 1 else f"{name}-{number}"
 
 
 def read_runs(workspace: Path) -> list[Run]:
-    """Return the runs of a workspace, oldest first. Directories that are not private are skipped."""
+    """Return the runs of a workspace, oldest first. Directories that are not private are ignored."""
     parent = runs_directory(workspace)
     try:
         check_private(parent)
@@ -160,9 +159,9 @@ def _read(directory: Path) -> Run | None:
 
 
 def remove_finished_runs(workspace: Path) -> list[Run]:
-    """Remove the directories of runs whose processes have all ended, and return the other runs. Blocks.
+    """Remove the directories of runs whose processes have all ended. Return the other runs. Blocks.
 
-    A directory may remain for a moment if a server or another run removes it at the same time.
+    A directory may not be removed if another process is removing it at the same time.
     """
     running, runs = [], read_runs(workspace)
     everyone = find_processes() if runs else {}

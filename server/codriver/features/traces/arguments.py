@@ -29,8 +29,8 @@ TRACING_UNSUPPORTED_MESSAGE: Final = (
 PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL measures no times: those of Python do"
 
 
-def _names(given: object) -> object:
-    """Parse a `trace` argument. Return an empty tuple for `true`, None for no recording, and otherwise the names."""
+def _parse_names(given: object) -> object:
+    """Convert a `trace` argument to names: an empty tuple for `true`, or None if nothing is to be recorded."""
     if given is True or given == "true":
         return ()
     if given in (False, "", "false", None):
@@ -45,12 +45,12 @@ def _names(given: object) -> object:
     return tuple(given.replace(",", " ").split())
 
 
-Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]
+Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_parse_names), WithJsonSchema({"type": "string"})]
 """The names whose calls are recorded. An empty tuple means all functions of the project; None means no recording."""
 
 
 class TraceArguments(Given):
-    """Additional arguments of `evaluate_code`."""
+    """The arguments that this feature adds to the tool `evaluate_code`."""
 
     trace: Trace = Field(
         None,
@@ -61,7 +61,7 @@ class TraceArguments(Given):
 
 
 class TestTraceArguments(Given):
-    """Additional arguments of `run_tests`."""
+    """The arguments that this feature adds to the tool `run_tests`."""
 
     __test__ = False  # for pytest, which would otherwise collect the class
 
@@ -71,17 +71,17 @@ class TestTraceArguments(Given):
 
 
 def can_record_calls(repl: Repl) -> bool:
-    """Return whether the REPL can record calls. For Basilisp, only the embedded REPL can."""
+    """Return whether the REPL can record calls. In Basilisp, only Codriver's own REPL can."""
     if repl.dialect == "basilisp":
         return repl.profile is None or "frame" in repl.profile.capabilities
     return repl.dialect in TRACING_DIALECTS
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL can record calls if `trace` requests it, and can measure times if `measures` is set.
+    """Check that a REPL can record calls, if `trace` is not None, and measure times, if `measures` is true.
 
     Raises:
-        CapabilityMissingError: the REPL cannot.
+        CapabilityMissingError: the REPL cannot do this.
     """
     if repl.profile is None and repl.dialect == "unknown":
         return
@@ -92,7 +92,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
 
 
 def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
-    """Return the recording that a call requests, or None if it requests none.
+    """Return the recording that the arguments of a call request, or None.
 
     Raises:
         RefusedError: the REPL cannot record calls.
@@ -119,7 +119,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
 
 
 def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
-    """Return the recorders that a test run needs. Blocks while it finds the changed lines."""
+    """Return the options of each recorder that a test run needs. Blocks while the changed lines are determined."""
     given = call.added_arguments(TestTraceArguments)
     if given is None:
         return {}
@@ -128,7 +128,10 @@ def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
 
 
 def tracing_hint(repl: Repl) -> str:
-    """Return a hint for code that failed twice in the same way; empty if the REPL cannot record calls."""
+    """Return a hint that calls can be recorded, or an empty string if the REPL cannot record calls.
+
+    The hint is for code that failed twice in the same way.
+    """
     if not can_record_calls(repl):
         return ""
     return 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'

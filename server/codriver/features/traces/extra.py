@@ -16,7 +16,7 @@ RUN_REPLY_FIELD: Final = "codriver/run"
 
 @dataclass(frozen=True)
 class CallTrace:
-    """The recording of calls that a caller requests."""
+    """The recording of calls that a caller requests for an evaluation or a test run."""
 
     names: tuple[str, ...] | None = None
     """The functions whose calls are recorded. An empty tuple means all of the project's functions; None records no
@@ -30,7 +30,7 @@ class CallTrace:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Return the fields to add to the request to Codriver's worker."""
+        """Return the fields to add to a request to Codriver's worker."""
         names = {} if self.names is None else {"codriver/trace": list(self.names)}
         return {**names, "codriver/profile": 1} if self.profiles else names
 

@@ -61,7 +61,7 @@ The REPL drops them when they are not used.
 
 
 class CallTraces:
-    """The recordings of one REPL. Lives as long as its adapter."""
+    """Records the calls of evaluations in one nREPL server."""
 
     def __init__(
         self,
@@ -80,7 +80,9 @@ class CallTraces:
 
     @asynccontextmanager
     async def run_around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
-        """Record the calls of an evaluation, and report them at its end. Yield None if nothing is recorded.
+        """Record the calls of an evaluation while the context is active, and report them afterwards.
+
+        Yield a function that changes the request of the evaluation, or None if nothing is recorded.
 
         Raises:
             CodriverError: the REPL could not start the recording.
@@ -90,7 +92,7 @@ class CallTraces:
             yield None
             return
         identity = uuid4().hex
-        started = await self._begin(identity, names)
+        started = await self._start_recording(identity, names)
         if (evaluator := text_or_none(started.get("eval"))) is None:
             self._report(evaluation, started)
             yield None
@@ -103,32 +105,32 @@ class CallTraces:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
                 with suppress(CodriverError):  # otherwise the run ends with its lease
-                    answer = await self._sessions.evaluate(TOOL_SESSION, self._step("end", identity))
+                    answer = await self._sessions.evaluate(TOOL_SESSION, self._step_code("end", identity))
                     # a record of many calls takes long to transfer
                     run = await anyio.to_thread.run_sync(
                         parse_program_data, "the recorded calls", answer, self._dialect
                     )
                     self._report(evaluation, mapping_or_empty(run))
 
-    async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Start a run. Send the program that manages runs first if the REPL does not have it."""
-        step = self._step("begin", identity, names=names)
-        started = mapping_or_empty(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
+    async def _start_recording(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Start a recording. If the REPL does not have the program that records calls yet, send it first."""
+        step = self._step_code("begin", identity, names=names)
+        started = mapping_or_empty(self._parse_answer(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
             await self._sessions.evaluate(
                 TOOL_SESSION, self._dialect.fill_program(PROGRAMS_BY_DIALECT[self._dialect.name]["install"])
             )
-            started = mapping_or_empty(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
+            started = mapping_or_empty(self._parse_answer(await self._sessions.evaluate(TOOL_SESSION, step)))
         return started
 
     async def _renew(self, identity: str) -> None:
         while True:
             await anyio.sleep(self._lease_s / RENEWALS_PER_LEASE)
             with suppress(CodriverError):
-                await self._sessions.evaluate(TOOL_SESSION, self._step("renew", identity))
+                await self._sessions.evaluate(TOOL_SESSION, self._step_code("renew", identity))
 
-    def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
-        """Return the code that performs one step of a run in the REPL."""
+    def _step_code(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
+        """Return the code that performs a step of a recording in the REPL, such as starting or ending it."""
         return self._dialect.fill_program(
             PROGRAMS_BY_DIALECT[self._dialect.name]["step"],
             step=step,
@@ -138,19 +140,19 @@ class CallTraces:
             lease=str(int(self._lease_s * 1000)),
         )
 
-    def _read(self, answer: Sequence[Message]) -> object:
+    def _parse_answer(self, answer: Sequence[Message]) -> object:
         """Parse the data that the REPL returned for a step."""
         return parse_program_data("the recording", answer, self._dialect)
 
     def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
-        """Pass the recorded run to the listener."""
+        """Pass a finished recording to the listener."""
         self._listener(evaluation, Reported(RUN_REPORT, json.dumps(run)))
 
 
 def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request with the functions that record calls in place of the usual ones.
+    """Return the fields of a request with functions that record calls as its evaluator and printer.
 
-    Without `printer`, calls made while printing computes lazy values are not recorded.
+    Without a printer, calls that are made while a lazy value is printed are not recorded.
     """
     printed = {PRINT_FIELD: printer} if printer and PRINT_FIELD in fields else {}
     return {**fields, "eval": evaluator, **printed}

@@ -61,12 +61,15 @@ PRINTED_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
 
 
 class MalformedRunError(ValueError):
-    """A REPL sent a run that cannot be parsed."""
+    """Raised when a recorded run that a REPL sent cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that was called in a run. `is_capped` means that it had more calls than were recorded."""
+    """A function that was called in a recorded run.
+
+    `is_capped` is true if it was called more often than calls are recorded.
+    """
 
     module: str
     qualified_name: str
@@ -84,29 +87,32 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Return the qualified name, which code can use after it imports the module."""
-        return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
+        """Return the qualified name by which code can refer to the function after importing its module."""
+        return self._qualify(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
     def is_redefined(self) -> bool:
-        """Return whether the function was redefined by evaluated code, so that its code is not in a file."""
+        """Return whether evaluated code has redefined the function, so that its source is not in a file."""
         return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
 
     @property
     def short_name(self) -> str:
-        """Return the function's name, preceded by the last component of its module."""
-        return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
+        """Return the name of the function with the last component of its module's name."""
+        return self.name if "." not in self.module else self._qualify(self.module.rpartition(".")[2])
 
-    def _within(self, module: str) -> str:
-        """Return the qualified name in a module with this name."""
+    def _qualify(self, module: str) -> str:
+        """Return the name of the function, qualified with the name of a module."""
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
-        """Return whether `name` is the function's qualified name or a suffix of it at a separator."""
+        """Return whether `name` is the qualified name of the function, or the last components of it."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def pair_with_parameters(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
-        """Pair the texts of arguments with the names of their parameters. The rest parameter of a Lisp gets a list."""
+        """Pair arguments with the names of their parameters.
+
+        In a Lisp, all arguments of a rest parameter are joined to one list.
+        """
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
         for names in sorted(self.arities, key=lambda parameters: "&" in parameters):
@@ -118,15 +124,15 @@ class Function:
 
     @property
     def call_count_text(self) -> str:
-        """Return the number of calls as text, followed by `+` if there were more than were recorded."""
+        """Return the number of calls as text, with `+` after it if not all calls were recorded."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call of a run.
+    """A recorded call of a function.
 
-    `number` counts from 1 in the order in which calls started; `duration_us` is -1 while it is running.
+    Calls are numbered from 1 in the order in which they started. `duration_us` is -1 for a call that has not ended.
     """
 
     number: int
@@ -143,13 +149,13 @@ class CallRecord:
 
     @property
     def source(self) -> str:
-        """Return the call as source code."""
+        """Return the call in the syntax of its language."""
         name, arguments = self.function.short_name, self.argument_text
         return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
 
     @property
     def argument_text(self) -> str:
-        """Return the arguments as they are written in a call, without `self` or `cls`."""
+        """Return the arguments in the syntax of the language, without `self` or `cls`."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
         is_method = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
@@ -158,7 +164,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A recorded run, identified by its evaluation. `refused` is the reason why nothing was recorded."""
+    """The recorded calls of an evaluation or a test run. `refused` is the reason if nothing was recorded."""
 
     id: str
     functions: tuple[Function, ...] = ()
@@ -175,12 +181,12 @@ class Run:
 
     @property
     def count(self) -> str:
-        """Return the total number of calls as text."""
+        """Return the total number of calls as text, with `+` after it if not all calls were recorded."""
         more = any(function.is_capped for function in self.functions)
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
     def children(self) -> Mapping[int, Sequence[CallRecord]]:
-        """Return the direct calls of each call, by its number. Number 0 has the calls without a caller."""
+        """Map the number of each call to its direct calls. The number 0 maps to calls without a caller."""
         found: dict[int, list[CallRecord]] = {}
         for call in self.calls:
             found.setdefault(call.parent.number if call.parent else 0, []).append(call)
@@ -188,9 +194,9 @@ class Run:
 
 
 class RecordedRuns:
-    """The newest recorded runs of a server.
+    """Stores the latest recorded runs of a server. Thread-safe.
 
-    Lives as long as the server. Thread-safe. `redact` is applied to every text.
+    Runs are stored as text, and parsed when they are first used. `redact` is applied to all of their texts.
     """
 
     def __init__(self, *, redact: Callable[[str], str] = str) -> None:
@@ -204,7 +210,7 @@ class RecordedRuns:
         self._next_row = 1
 
     def store(self, evaluation: str, text: str) -> None:
-        """Store a run without parsing it, and drop the oldest runs beyond the limits."""
+        """Store the text of a run. Drop the oldest runs if there are too many or they are too large."""
         with self._lock:
             self._forget(evaluation)
             self._unparsed[evaluation] = text
@@ -214,7 +220,7 @@ class RecordedRuns:
                 self._forget(next(iter(self._unparsed)))
 
     def store_test_run(self, identity: str, job: TestJob, report: TestReport) -> None:
-        """Store what was recorded in a test run: its calls, and the changed lines that did not run."""
+        """Store the calls that were recorded in a test run, and the changed lines that it did not execute."""
         if job.spec.recorders.keys().isdisjoint(STORED_RECORDERS):
             return
         found: dict[str, object] = {}
@@ -230,12 +236,15 @@ class RecordedRuns:
         self.store(identity, json.dumps(found))
 
     def evaluation_ids(self) -> tuple[str, ...]:
-        """Return the evaluations whose runs are stored, oldest first."""
+        """Return the ids of the evaluations whose runs are stored, oldest first."""
         with self._lock:
             return tuple(self._unparsed)
 
     def get(self, evaluation: str) -> Run | None:
-        """Return the run of an evaluation, or None if it is not stored. Parsing may take a tenth of a second."""
+        """Return the run of an evaluation, or None if it is not stored.
+
+        Parsing a large run at the first call may take 0.1 s.
+        """
         with self._lock:
             text = self._unparsed.get(evaluation)
             if text is None:
@@ -245,7 +254,7 @@ class RecordedRuns:
             return self._read[evaluation]
 
     def read(self, evaluation: str, text: str) -> Run:
-        """Parse a run without storing it.
+        """Parse the text of a run without storing it.
 
         Raises:
             MalformedRunError: the text is not a run.
@@ -253,7 +262,7 @@ class RecordedRuns:
         return parse_run(evaluation, text, self._redact)
 
     def snapshot(self) -> Snapshot:
-        """Return the calls and arguments of all stored runs as entities."""
+        """Return the calls and the arguments of all stored runs as entities for Datalog queries."""
         for evaluation in self.evaluation_ids():
             run = self.get(evaluation)
             with self._lock:
@@ -277,21 +286,21 @@ class RecordedRuns:
 
 
 def parse_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
-    """Parse the text of a run.
+    """Parse the text of a recorded run.
 
     Raises:
-        MalformedRunError: the text is not a run.
+        MalformedRunError: the text cannot be parsed.
     """
     try:
         data = json.loads(text)
         if data.get("refused"):
             return Run(evaluation, refused=redact(data["refused"]))
         is_traced = "calls" in data or not ("unrun" in data or "profile" in data)
-        read = _lisp_function if data.get("lisp") else _function
+        read = _parse_lisp_function if data.get("lisp") else _parse_function
         functions = tuple(map(read, data["functions"] if is_traced else ()))
         calls: list[CallRecord] = []
         for number, row in enumerate(data["calls"] if is_traced else (), 1):
-            calls.append(_call(number, row, functions, calls, redact))
+            calls.append(_parse_call(number, row, functions, calls, redact))
         unrun = tuple((str(file), tuple(lines)) for file, lines in data["unrun"]) if "unrun" in data else None
         profile = tuple(map(_split_timed_row, data["profile"])) if "profile" in data else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -305,8 +314,8 @@ def _split_timed_row(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
     return name, file, line, calls, self_time, total
 
 
-def _function(row: Sequence[Any]) -> Function:
-    """Parse a function of a Python run."""
+def _parse_function(row: Sequence[Any]) -> Function:
+    """Parse a function of a Python run from its row."""
     module, name, file, line, parameters, count, is_capped, *marks = row
     mark, changed_ms = (*marks, None, 0)[:2] if len(marks) != 1 else (marks[0], 0)
     return Function(
@@ -314,20 +323,20 @@ def _function(row: Sequence[Any]) -> Function:
     )
 
 
-def _lisp_function(row: Sequence[Any]) -> Function:
+def _parse_lisp_function(row: Sequence[Any]) -> Function:
     module, name, file, line, arities, count, is_capped, *marks = row
     lists = tuple(tuple(map(str, names)) for names in arities)
     return Function(module, name, file, line, (), count, bool(is_capped), lists, marks[0] if marks else None)
 
 
-def _call(
+def _parse_call(
     number: int,
     row: Sequence[Any],
     functions: Sequence[Function],
     calls: Sequence[CallRecord],
     redact: Callable[[str], str],
 ) -> CallRecord:
-    """Parse a call, with `redact` applied to all its texts."""
+    """Parse a call from its row, with all texts redacted."""
     function_index, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
     arguments_text = tuple([redact(argument) for argument in arguments])
@@ -339,7 +348,7 @@ def _call(
 
 
 def run_records(run: Run, first_row: int) -> Iterator[Record]:
-    """Yield the entities of a run in the order of their rows: its calls, then their arguments."""
+    """Yield the entities of a run in the order of their rows: first its calls, and then their arguments."""
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
         caller = call.parent
@@ -373,7 +382,7 @@ def run_records(run: Run, first_row: int) -> Iterator[Record]:
 
 
 def parse_value(text: str) -> Value:
-    """Return the number or string whose printed form the text is, or the text itself."""
+    """Convert the printed form of a number or a string to its value. Return other texts unchanged."""
     if PRINTED_NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:

@@ -46,9 +46,9 @@ LINE_PREFIX: Final = "since it passed: "
 
 
 def start_comparison(call: Call, job: str) -> None:
-    """Start comparing a run whose answer is being sent with its previous run.
+    """Start comparing a failed test run with the last run in which the test passed.
 
-    Does nothing if the run was compared before or no test failed.
+    Do nothing if no test failed, or if the run was already compared.
     """
     job_report, ledger = call.services.tests.report(job), call.services.ledger
     if (
@@ -62,9 +62,9 @@ def start_comparison(call: Call, job: str) -> None:
 
 
 async def _compare(call: Call, job: str, job_report: JobReport) -> None:
-    """Compare a run with its previous one, and add the difference to the evaluation's notes."""
+    """Compare a test run with an earlier one, and add the difference to the notes of its evaluation."""
     try:
-        words = await _difference(call, job, job_report)
+        words = await _find_difference(call, job, job_report)
     except (CodriverError, MalformedRunError) as error:
         logger.debug("no comparison of %s: %s", job, error)
         return
@@ -77,13 +77,16 @@ async def _compare(call: Call, job: str, job_report: JobReport) -> None:
         tests.compared[job] = tests.unreported[evaluation.who] = words
 
 
-async def _difference(call: Call, job: str, job_report: JobReport) -> str:
-    """Return the first difference between the test's calls with the current and the previous files, or ""."""
-    found = _passed_before(call, job, job_report)
+async def _find_difference(call: Call, job: str, job_report: JobReport) -> str:
+    """Run a failed test with the current and the previous files. Return the first difference between its calls.
+
+    Return an empty string if there is no such test or no difference.
+    """
+    found = _find_passed_before(call, job, job_report)
     if found is None:
         return ""
     test, passed_ms = found
-    previous = await _previous(call, passed_ms)
+    previous = await _previous_contents(call, passed_ms)
     if not previous:
         return ""
     spec = replace(
@@ -95,15 +98,18 @@ async def _difference(call: Call, job: str, job_report: JobReport) -> str:
     comparison = replace(
         job_report.job, spec=spec, purpose="comparison", limit_s=COMPARISON_TIMEOUT_S, without_pytest=None
     )
-    before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
-    now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
+    before = await _run_comparison(call, job, replace(comparison, spec=replace(spec, sources=previous)))
+    now = await _run_comparison(call, job, comparison) if before is not None and before[0] == "passed" else None
     if before is None or now is None or now[0] not in FAILING_OUTCOMES:
         return ""
-    return await call.services.work.editing.run(call.client, partial(_first, test, before[1], now[1]))
+    return await call.services.work.editing.run(call.client, partial(_first_difference, test, before[1], now[1]))
 
 
-def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFinished, int] | None:
-    """Return the first failed test that passed in its previous run, and the start of that run. Skip slow tests."""
+def _find_passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFinished, int] | None:
+    """Return the first failed test that passed in its previous run, and the start of that run in epoch milliseconds.
+
+    Slow tests are skipped.
+    """
     runs = call.services.tests.finished_runs()
     older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
     spec = job_report.job.spec
@@ -121,10 +127,10 @@ def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFin
     return None
 
 
-async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
-    """Return the previous contents of the files edited since `since_ms`.
+async def _previous_contents(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
+    """Return the previous contents of the files that Codriver has edited since `since_ms`.
 
-    Return nothing if others changed one afterwards.
+    Return an empty mapping if one of them has been changed otherwise since then.
     """
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.changes_since(since_ms)
     if len(changed) > MAX_EDITED_FILES:
@@ -139,8 +145,8 @@ async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
     return {str(path): before for path, (before, after_all) in changed.items() if before != after_all}
 
 
-async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
-    """Run the test and return its outcome and its recorded calls, or None if it did not run."""
+async def _run_comparison(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
+    """Run a test. Return its outcome and its recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
     await wait_for_evaluation(call, name, 2 * COMPARISON_TIMEOUT_S, owns=False)
@@ -156,8 +162,11 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     return outcome, call.services.part(RecordedRuns).read(job, json.dumps(recorded[0].data))
 
 
-def _first(test: TestFinished, before: Run, now: Run) -> str:
-    """Return the first difference between two recorded runs that is not in the test itself."""
+def _first_difference(test: TestFinished, before: Run, now: Run) -> str:
+    """Return a line about the first call that differs between two runs, or an empty string.
+
+    Calls of the test function itself are ignored.
+    """
     if now.refused or before.refused:
         return ""
     name = test.nodeid.rpartition("::")[2].partition("[")[0]

@@ -32,7 +32,7 @@ MAX_WALK_BYTES: Final = 780
 
 
 class NoRunError(RefusedError):
-    """The calls of an evaluation were not recorded, or are no longer stored."""
+    """Raised when the calls of an evaluation were not recorded or are no longer stored."""
 
     reason = "forgotten"
 
@@ -45,10 +45,10 @@ class NoRunError(RefusedError):
 
 
 async def find_run(call: Call, evaluation: str) -> Run:
-    """Return the run of an evaluation.
+    """Return the recorded run of an evaluation.
 
     Raises:
-        NoRunError: the run does not exist or was dropped.
+        NoRunError: there is no such run, or it is no longer stored.
     """
     runs = call.services.part(RecordedRuns)
     try:
@@ -61,18 +61,18 @@ async def find_run(call: Call, evaluation: str) -> Run:
 
 
 async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """Add the outline of the recorded calls to an answer about an evaluation."""
+    """Add an outline of the recorded calls to the answer about an evaluation."""
     if evaluation not in call.services.part(RecordedRuns).evaluation_ids():
         return answer
     try:
-        fields = _fields(await find_run(call, evaluation), str(call.services.workspace))
+        fields = _run_fields(await find_run(call, evaluation), str(call.services.workspace))
     except NoRunError as error:
         fields = {"trace": error.message}
     return replace(answer, fields={**answer.fields, **fields})
 
 
-def _fields(run: Run, workspace: str) -> dict[str, object]:
-    """Return the fields of an answer about a run: outline, changed lines that did not run, and slowest functions."""
+def _run_fields(run: Run, workspace: str) -> dict[str, object]:
+    """Return the answer's fields for a run: outline, changed lines that did not run, and slowest functions."""
     fields: dict[str, object] = {}
     if run.is_traced or run.refused:
         fields["trace"] = "\n".join(outline_run(run))
@@ -84,21 +84,23 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
 
 
 async def describe_run_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
-    """Return part of the recorded calls of an evaluation, or their differences from another evaluation.
+    """Answer a request for a part of the recorded calls, or for their differences from those of another evaluation.
 
     Raises:
-        NoRunError: the run does not exist or was dropped.
+        NoRunError: there is no such run, or it is no longer stored.
     """
     most = None if arguments.length is None else requested_budget(call, "get_evaluation")
     path, start = arguments.path or (), arguments.start or 0
-    fields = await _part(call, evaluation.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
+    fields = await _run_part_fields(
+        call, evaluation.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most
+    )
     return Answer({"status": evaluation.status, **fields})
 
 
-async def _part(
+async def _run_part_fields(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
-    """Return the fields of an answer with part of a run, or its differences from another run."""
+    """Return the fields for a part of a run, or for its differences from another run."""
     run = await find_run(call, evaluation)
     if diff_with is not None:
         other = await find_run(call, diff_with)
@@ -149,21 +151,21 @@ LAZY_RESULT: Final = "<lazy>"
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Consecutive calls of one function by the same caller, displayed as one line.
-
-    The line is that of the first failed call, or else of the first call.
-    """
+    """Consecutive calls of the same function by the same caller, which are displayed as one line."""
 
     calls: tuple[CallRecord, ...]
 
     @property
     def representative(self) -> CallRecord:
-        """Return the call that represents the group."""
+        """Return the call that is displayed: the first that failed, or else the first of the group."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
 def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
-    """Return an outline of a run: counts, the tree with repeats folded, the failed call, and the slowest calls."""
+    """Return the lines of an outline of a run.
+
+    These are the counts, the tree of calls with repeated calls folded, the call that failed, and the slowest calls.
+    """
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
     calls = "1 call" if run.count == "1" else f"{run.count} calls"
@@ -171,16 +173,16 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
-    ending, changed = [*_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
+    ending, changed = [*_error_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
     left = MAX_OUTLINE_BYTES - sum(
         len(string.encode()) + LINE_OVERHEAD_BYTES for string in (head, *changed.values(), *ending)
     )
-    tree = _tree(run, most - 1 - len(ending) - len(changed), left)
+    tree = _call_tree_lines(run, most - 1 - len(ending) - len(changed), left)
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
 
 def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
-    """Return the slowest functions, one per line, ordered by the time spent in the function itself."""
+    """Return the slowest functions, one per line, sorted by the time spent in the function itself."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, self_time, total in run.profile or ():
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
@@ -190,12 +192,12 @@ def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
 
 
 def format_unrun_lines(run: Run, workspace: str) -> list[str]:
-    """Return the changed lines that no test ran, one file per line: `shop.py:4-6,9`."""
+    """Return the changed lines that no test executed, one file per line, such as `shop.py:4-6,9`."""
     return [f"{file.removeprefix(f'{workspace}/')}:{_format_ranges(lines)}" for file, lines in run.unrun or ()]
 
 
 def _format_ranges(lines: Sequence[int]) -> str:
-    """Return line numbers as ranges, such as `4-6,9`."""
+    """Format line numbers as ranges, such as `4-6,9`."""
     found: list[list[int]] = []
     for number in lines:
         if found and number == found[-1][1] + 1:
@@ -206,10 +208,11 @@ def _format_ranges(lines: Sequence[int]) -> str:
 
 
 def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_WALK_BYTES) -> list[str]:
-    """Return part of a run: a call by its number with the calls that it made, or all calls of a function.
+    """Return the lines about a part of a run.
 
-    If all direct calls fit, their calls are added level by level until `most_bytes` is reached. An empty path returns
-    the tree from its roots.
+    If the path ends with a number, these are the call with this number and the calls that it made, level by level until
+    `most_bytes` is reached. If it ends with a name, these are all calls of the function. If it is empty, return the
+    outline.
     """
     if run.refused or not path:
         return outline_run(run, most)
@@ -219,8 +222,8 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
         if not 1 <= last <= len(run.calls):
             return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
         call = run.calls[last - 1]
-        nested = _within(call, children, most - 1, most_bytes - len(_whole(call).encode()))
-        return [_whole(call), *_cut(nested, most - 1)]
+        nested = _nested_lines(call, children, most - 1, most_bytes - len(_format_whole_call(call).encode()))
+        return [_format_whole_call(call), *_limit_lines(nested, most - 1)]
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
@@ -228,12 +231,14 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     counted = found[0].function.call_count_text
     return [
         f"{counted} calls of {found[0].function.name}",
-        *_cut([format_call(call, INDENT) for call in found], most - 1),
+        *_limit_lines([format_call(call, INDENT) for call in found], most - 1),
     ]
 
 
-def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int) -> list[str]:
-    """Return the calls that a call made, and as many nested calls as fit level by level, with repeated calls folded."""
+def _nested_lines(
+    call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int
+) -> list[str]:
+    """Return lines about the calls that a call made, level by level as far as they fit, with repeated calls folded."""
     level, depth = [CallGroup((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}
     while level:
@@ -244,19 +249,19 @@ def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most
             if depth > 1 and (most_bytes < 0 or len(rows) > most):
                 del rows[number]
                 return [rows[number] for number in sorted(rows)]
-        level = [group for parent in level for group in _made_by(parent, children)]
+        level = [group for parent in level for group in _nested_groups(parent, children)]
         depth += 1
     return [rows[number] for number in sorted(rows)]
 
 
 def format_call(call: CallRecord, indent: str = "", times: int = 1) -> str:
-    """Return a call in one line."""
+    """Return a line about a call. `times` is the number of repeated calls that it represents."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
     return shorten_to_line(f"{indent}{number} {call.source}{format_outcome(call)}")
 
 
 def format_outcome(call: CallRecord) -> str:
-    """Return how a call ended, as a suffix for its text."""
+    """Return the result or the error of a call, to be appended to the call's text."""
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
@@ -267,15 +272,15 @@ def format_outcome(call: CallRecord) -> str:
 
 
 def shorten_to_line(text: str) -> str:
-    """Return the text on one line, truncated in the middle because the outcome of a call is at its end."""
+    """Return a text on one line. A long text is shortened in the middle, because a call's outcome is at the end."""
     text = text.replace("\n", " ")
     if len(text) <= MAX_LINE_CHARACTERS:
         return text
     return f"{text[: MAX_LINE_CHARACTERS * 2 // 3]}…{text[-MAX_LINE_CHARACTERS // 3 + 1 :]}"
 
 
-def _whole(call: CallRecord) -> str:
-    """Return a call in one line with all its arguments, outcome, duration, position and caller."""
+def _format_whole_call(call: CallRecord) -> str:
+    """Return a line about a call with its complete arguments, outcome, duration, position and caller."""
     function = call.function
     named = [f"{name}={text}" for name, text in function.pair_with_parameters(call.arguments)]
     whole = (
@@ -287,8 +292,8 @@ def _whole(call: CallRecord) -> str:
     return f"#{call.number} {whole}{format_outcome(call)}{duration}{location}{caller}"
 
 
-def _cut(lines: Sequence[str], most: int) -> list[str]:
-    """Return at most `most` lines. If some are omitted, the last line has their number."""
+def _limit_lines(lines: Sequence[str], most: int) -> list[str]:
+    """Return at most `most` lines. If there are more, the last line states how many were omitted."""
     return list(lines) if len(lines) <= most else [*lines[: most - 1], f"{INDENT}and {len(lines) - most + 1} more"]
 
 
@@ -297,8 +302,8 @@ def _groups(calls: Sequence[CallRecord]) -> list[CallGroup]:
     return [CallGroup(tuple(group)) for _, group in found]
 
 
-def _made_by(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> list[CallGroup]:
-    """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
+def _nested_groups(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> list[CallGroup]:
+    """Return the calls that the displayed call of a group made, and calls of other functions by the other calls."""
     found = _groups(children.get(group.representative.number, ()))
     known = {id(selected.representative.function) for selected in found}
     others: dict[int, list[CallRecord]] = {}
@@ -310,7 +315,10 @@ def _made_by(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> 
 
 
 def _last_changed_lines(run: Run) -> dict[int, str]:
-    """Return a line by call number for each function that was changed last or redefined, if the run failed."""
+    """Return lines about functions that were changed last or redefined, by the number of a call.
+
+    Return an empty mapping if the run did not fail.
+    """
     if not any(call.error for call in run.calls):
         return {}
     inner = [call for call in run.calls if call.parent is not None]
@@ -329,11 +337,11 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
     }
 
 
-def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
-    """Return the lines of the tree by call number, starting with those below the last call that failed.
+def _call_tree_lines(run: Run, most: int, most_bytes: int) -> dict[int, str]:
+    """Return the lines of the call tree by call number.
 
-    Other calls that lead to errors follow, and then calls closer to the roots. Among calls of equal depth below the
-    failed call, the newest comes first.
+    If not all calls fit, those below the last failed call are preferred, with later calls first. Other calls that lead
+    to errors follow, and then calls closer to the roots.
     """
     children, failing = run.children(), _failing_numbers(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
@@ -356,12 +364,12 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
         if most_bytes < 0 and rows:
             break
         rows.append((number, text))
-        push(_made_by(group, children), depth + 1, root=root, is_within=number in failing)
+        push(_nested_groups(group, children), depth + 1, root=root, is_within=number in failing)
     return dict(sorted(rows))
 
 
 def _failing_numbers(run: Run) -> set[int]:
-    """Return the numbers of the calls that raised and of all their callers."""
+    """Return the numbers of the calls that raised an exception, and of all their callers."""
     found: set[int] = set()
     for call in run.calls:
         origin: CallRecord | None = call if call.error else None
@@ -371,8 +379,8 @@ def _failing_numbers(run: Run) -> set[int]:
     return found
 
 
-def _origin(run: Run) -> Iterator[str]:
-    """Yield the innermost call of the last error that left a root call, and then its callers."""
+def _error_origin(run: Run) -> Iterator[str]:
+    """Yield a line about the call in which the last unhandled error was raised, with the names of its callers."""
     escaped = [call for call in run.calls if call.error and call.parent is None]
     if not escaped:
         return
@@ -412,7 +420,10 @@ def _slowest_lines(run: Run) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class CallPair:
-    """A call in two runs that correspond: it has the same callers and as many earlier calls of its function."""
+    """The same call in two runs.
+
+    Calls correspond if they have the same callers, and as many earlier calls of the same function.
+    """
 
     before: CallRecord | None
     now: CallRecord | None
@@ -425,18 +436,18 @@ class CallPair:
 
     @property
     def is_alike(self) -> bool:
-        """Return whether both runs have the call with the same arguments."""
+        """Return whether the call was made in both runs with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
     def has_changed_code(self) -> bool:
-        """Return whether both runs have the call and the code of its function is known to differ."""
+        """Return whether the call was made in both runs and the code of its function is known to have changed."""
         marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
         return None not in marks and len(set(marks)) > 1
 
     @property
     def has_different_outcome(self) -> bool:
-        """Return whether both runs have the call, with different outcomes."""
+        """Return whether the call was made in both runs and its outcomes differ."""
         before, now = self.before, self.now
         if before is None or now is None or LAZY_RESULT in (before.result, now.result):
             return False
@@ -446,11 +457,12 @@ class CallPair:
 def compare_runs(before: Run, now: Run) -> list[CallPair]:
     """Return the calls that differ between two runs, starting with the likely cause.
 
-    The cause is the first call to finish that has the same arguments in both runs but a different outcome or different
-    calls, and that contains no such call itself. Functions whose code differs are preferred. The other differences
-    follow in the order in which they started. A call that only one run has is ignored if its function was called more
-    often than recorded. If the code of the cause is the same, hidden state such as an attribute of an object must have
-    caused the difference, so earlier calls of functions whose code differs then come first.
+    The likely cause is a call that has the same arguments in both runs, but another outcome or other nested calls, and
+    that contains no such call itself. Calls of functions whose code has changed are preferred. If the code of the cause
+    has not changed, the difference may be due to hidden state, so earlier calls of changed functions precede it.
+
+    The other differences follow in the order in which the calls started. A call that exists in only one run is ignored
+    if not all calls of its function were recorded.
     """
     causes: list[CallPair] = []
     rest: list[CallPair] = []
@@ -464,7 +476,7 @@ def compare_runs(before: Run, now: Run) -> list[CallPair]:
 
 
 def _changed_function_calls(before: Run, now: Run, cause: CallPair | None) -> Iterator[CallPair]:
-    """Yield the first calls of functions with different code that started before the end of `cause`."""
+    """Yield the first call of each changed function that started before the end of `cause`."""
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.has_different_outcome else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
@@ -475,7 +487,7 @@ def _changed_function_calls(before: Run, now: Run, cause: CallPair | None) -> It
 
 
 def _is_within(call: CallRecord, other: CallRecord) -> bool:
-    """Return whether `call` was made by `other`, directly or indirectly."""
+    """Return whether `other` made `call`, directly or indirectly."""
     above = call.parent
     while above is not None and above is not other:
         above = above.parent
@@ -489,7 +501,7 @@ def format_differences(pairs: Sequence[CallPair], most: int = MAX_RUN_DIFFERENCE
 
 
 def format_difference(pair: CallPair) -> str:
-    """Return one line about a call in two runs, with its values before and now."""
+    """Return a line about a call that differs between two runs, with the values of both."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
         return shorten_to_line(f"no longer: {before.source}{format_outcome(before)}")
@@ -505,11 +517,11 @@ def format_difference(pair: CallPair) -> str:
         return shorten_to_line(f"#{now.number} {now.source}{format_outcome(now)}, its text changed")
     if not pair.has_different_outcome:
         return shorten_to_line(f"#{now.number} {now.source} makes other calls")
-    return shorten_to_line(f"#{now.number} {now.source} {_end_of(before)} -> {_end_of(now)}")
+    return shorten_to_line(f"#{now.number} {now.source} {_outcome_text(before)} -> {_outcome_text(now)}")
 
 
-def _end_of(call: CallRecord) -> str:
-    """Return the outcome of a call without the arrow before a result."""
+def _outcome_text(call: CallRecord) -> str:
+    """Return the outcome of a call without a leading arrow."""
     return format_outcome(call).removeprefix(" -> ").strip()
 
 
@@ -521,9 +533,12 @@ def _compare(
     causes: list[CallPair],
     rest: list[CallPair],
 ) -> bool:
-    """Compare the calls made by a pair. Return true if one of them has the same arguments but differs."""
+    """Compare the calls that were made within a pair of calls, and add the differences to `causes` and `rest`.
+
+    Return whether one of them has the same arguments in both runs but differs otherwise.
+    """
     has_cause = False
-    for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
+    for pair in _pair_calls(before.get(_call_number(above.before), ()), now.get(_call_number(above.now), ())):
         if (pair.before is None or pair.now is None) and pair.name in capped:
             continue  # the call may have been made but not recorded
         is_deep, index = False, len(rest)
@@ -538,13 +553,16 @@ def _compare(
     return has_cause
 
 
-def _number(call: CallRecord | None) -> int:
+def _call_number(call: CallRecord | None) -> int:
     """Return the number of a call, or 0 for None."""
     return 0 if call is None else call.number
 
 
-def _pairs(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
-    """Yield the calls of two callers, paired by name and number of earlier calls of that name, in the new order."""
+def _pair_calls(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
+    """Pair the calls of two callers by their function and the number of earlier calls of this function.
+
+    The pairs are in the order of the new run, followed by calls that only the old run has.
+    """
     waiting: dict[str, list[CallRecord]] = {}
     for call in before:
         waiting.setdefault(call.function.name, []).append(call)

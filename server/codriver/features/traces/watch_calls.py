@@ -44,7 +44,10 @@ class WatchCallsArguments(Arguments):
 
 
 async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
-    """Start a watch, or end those of the caller for the function if the limit is 0."""
+    """Start a watch for the calls of a function.
+
+    If the limit is 0, end the caller's watches for the function instead.
+    """
     repl, who = resolve_session(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
     watches = call.services.part(CallWatches)
     if arguments.limit == 0:

@@ -51,7 +51,7 @@ CALL_SOURCE: Final = QuerySource(CALL_LOG.source, CALL_SCHEMA, log=CALL_LOG)
 
 @dataclass(frozen=True, slots=True)
 class WatchedCall:
-    """A call of a watched function, or an entry about the watch, which has only a text. Unknown fields are None."""
+    """A recorded call of a watched function, or an entry about the watch itself, which only has a text."""
 
     text: str
     timestamp: int
@@ -67,7 +67,7 @@ class WatchedCall:
     caller: str | None = None
 
     def to_record(self, line: int) -> Record:
-        """Return the call as a record in the order of `CALL_SCHEMA`."""
+        """Convert the call to a record with the attributes of `CALL_SCHEMA`."""
         common = (line, CALL_LOG.category, self.text, self.timestamp, self.who, None, self.session_key)
         unused = (None,) * (len(ENTRY_SCHEMA.attributes) - len(common))
         call = (self.watch, self.function, self.arguments, self.result, self.error, self.ms, self.caller)
@@ -75,12 +75,12 @@ class WatchedCall:
 
 
 class CallLog(EventStore):
-    """The newest calls of watched functions. See `EventStore`."""
+    """Stores the latest calls of watched functions."""
 
     schema = CALL_SCHEMA
 
     def record(self, call: WatchedCall) -> int:
-        """Redact and shorten a call, store it, and return its line number."""
+        """Store a call with its texts redacted and shortened. Return its line number."""
         call = replace(
             call,
             text=self.redact_and_shorten(call.text),
@@ -96,7 +96,7 @@ class CallLog(EventStore):
 
 @dataclass(frozen=True, slots=True)
 class CallWatch:
-    """A watch that a client started. It ends with the connection of its client or its REPL."""
+    """A client's watch for the calls of a function. It ends when the client or the REPL disconnects."""
 
     id: str
     repl: str
@@ -108,7 +108,7 @@ class CallWatch:
 
 
 class EndWatch(Protocol):
-    """End a watch in a REPL."""
+    """A function that ends a watch in a REPL."""
 
     async def __call__(self, repl: str, watch: str) -> str:
         """Return the answer of the REPL as JSON.
@@ -119,7 +119,7 @@ class EndWatch(Protocol):
 
 
 class CallWatches:
-    """The watches that clients started. Lives as long as the server."""
+    """The active watches of a server, which record the calls that REPLs report."""
 
     def __init__(self, core: Core, log: CallLog, tasks: TaskGroup, end: EndWatch, workspace: Path) -> None:
         self._core = core
@@ -132,14 +132,14 @@ class CallWatches:
         """Observes the core's state while there are watches."""
 
     def find(self, repl: str, who: str, function: str) -> list[CallWatch]:
-        """Return the watches of a caller for a function of a REPL."""
+        """Return the watches that a caller has started for a function in a REPL."""
         key = (repl, who, function)
         return [watch for watch in self._watches.values() if (watch.repl, watch.who, watch.function) == key]
 
     def add(self, watch: CallWatch) -> None:
-        """Add a watch before it is started, so that its first calls are recorded."""
+        """Add a watch. Call this before starting it in the REPL, so that its first calls are recorded."""
         if not self._watches:
-            self._observing.enter_context(self._core.observed_by(self._observe))
+            self._observing.enter_context(self._core.observed_by(self._end_disconnected))
         self._watches[watch.id] = watch
 
     def forget(self, watch: CallWatch) -> None:
@@ -148,12 +148,12 @@ class CallWatches:
             self._observing.close()
 
     def confirm(self, watch: CallWatch) -> None:
-        """End a watch if its client disconnected while it was started."""
+        """End a watch again if its client has disconnected while it was being started."""
         if watch.client not in self._core.state.clients:
             self._end_soon(watch)
 
     async def end(self, watch: CallWatch) -> None:
-        """End a watch in its REPL, whose last message reports the calls until then.
+        """End a watch in its REPL. The REPL then reports the remaining calls.
 
         Raises:
             CodriverError: the REPL did not answer.
@@ -161,7 +161,7 @@ class CallWatches:
         await self._end(watch.repl, watch.id)
 
     def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
-        """Record the calls that a REPL sent as JSON. Ignore invalid messages, and those of unknown watches."""
+        """Record the calls in a JSON message from a REPL. Ignore messages that are invalid or belong to no watch."""
         try:
             frame = mapping_or_empty(json.loads(text))
         except (ValueError, RecursionError):
@@ -171,7 +171,7 @@ class CallWatches:
             return
         for row in list_or_empty(frame.get("calls")):
             self._record_call(watch, mapping_or_empty(row))
-        for line in _remarks(frame):
+        for line in _watch_messages(frame):
             self._record(watch, f"{watch.function}: {line}")
         if "end" in frame:
             self.forget(watch)
@@ -194,8 +194,8 @@ class CallWatches:
         entry = WatchedCall(text, self._core.now(), watch.id, watch.who, key)
         self._log.record(replace(entry, **fields))  # type: ignore[arg-type]  # the fields of a call
 
-    def _observe(self, old: State, state: State) -> None:
-        """End the watches whose client or REPL has disconnected."""
+    def _end_disconnected(self, old: State, state: State) -> None:
+        """End watches whose client or REPL has disconnected."""
         if old.repls is state.repls and old.clients is state.clients:
             return
         for watch in list(self._watches.values()):
@@ -216,8 +216,8 @@ class CallWatches:
             logger.info("could not end the watch of %s in %s: %s", watch.function, watch.repl, error)
 
 
-def _remarks(frame: Mapping[str, object]) -> list[str]:
-    """Return the sentences about the calls that were not recorded, and about the end of a watch."""
+def _watch_messages(frame: Mapping[str, object]) -> list[str]:
+    """Return messages about calls that were not recorded, and about the end of the watch."""
     found = []
     if omitted := int_or_none(frame.get("omitted")):
         found.append(f"{omitted} matching calls were left out, because more were made in a second than are recorded")

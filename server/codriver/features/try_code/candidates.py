@@ -43,7 +43,7 @@ MAX_MESSAGE_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class CandidateResult:
-    """The result of testing a candidate. `ended` has the outcome of each finished test by the test's id."""
+    """The result of testing a candidate. `outcomes` maps the ids of finished tests to their outcomes."""
 
     label: str
     outcome: Literal["passed", "failed", "undecided"]
@@ -53,18 +53,18 @@ class CandidateResult:
 
     @property
     def passed(self) -> int:
-        """Return the number of tests that passed."""
+        """Return the number of passed tests, including tests that failed as expected."""
         return sum(how in ("passed", "xfailed") for how in self.outcomes.values())
 
     def to_json(self) -> dict[str, object]:
-        """Return the candidate as fields of an answer."""
+        """Return the result as a row of the answer."""
         counts = {"passed": f"{self.passed} of {len(self.outcomes)} tests"} if self.outcomes else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How to test candidates. `tests` are the paths of tests, or only `affected`."""
+    """The tests to run for each candidate. `tests` are names of tests, or only `affected`."""
 
     tests: tuple[str, ...]
     limit_s: float
@@ -77,20 +77,20 @@ class Trial:
 async def check_candidates(
     call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]
 ) -> dict[str, CandidateResult]:
-    """Run the same tests for each candidate.
+    """Run the same tests for each candidate, and return the results by label.
 
-    `outcomes` has the files as they would be after each candidate's edits, by the candidate's label.
+    `outcomes` contains the files as each candidate's edits would leave them, by label.
     """
     if not outcomes:
         return {}
-    return await _run_candidates(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
+    return await _run_candidates(call, trial, who, await _make_job(call, trial, who, list(outcomes.values())), outcomes)
 
 
-async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
-    """Return the test job for all candidates, without their edited files.
+async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
+    """Return a test job without the candidates' files.
 
     Raises:
-        RefusedError: no test was found, or tests cannot run in a new process.
+        RefusedError: there are no tests to run, or they cannot run in a new process.
     """
     if trial.tests == (AFFECTED_SELECTOR,):
         changed = [result for outcome in outcomes for result in outcome.files]
@@ -121,7 +121,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
 async def _run_candidates(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
 ) -> dict[str, CandidateResult]:
-    """Run the tests for each candidate, one after the other unless parallel runs are requested."""
+    """Run the tests of each candidate, one candidate after another or all in parallel."""
     results: dict[str, CandidateResult] = {}
 
     async def check(label: str, outcome: Outcome) -> None:
@@ -145,7 +145,7 @@ async def _run_candidates(
 
 
 def candidate_result(call: Call, label: str, job_report: JobReport | None) -> CandidateResult:
-    """Return the result of one candidate from the report of its run."""
+    """Create the result of a candidate from the report of its test run."""
     if job_report is None:
         return CandidateResult(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
@@ -173,7 +173,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
 
 
 def describe_outcome_differences(tried: Sequence[CandidateResult]) -> list[str]:
-    """Return one line for each test whose outcome differs between the candidates."""
+    """Return a line for each test whose outcome is not the same for all candidates."""
     lines = []
     for test in dict.fromkeys(name for trial in tried for name in trial.outcomes):
         by_outcome: dict[str, list[str]] = {}

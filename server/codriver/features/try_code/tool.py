@@ -44,7 +44,7 @@ Edits = list[EditArguments]
 
 
 class Candidate(Given):
-    """One candidate: edits like those of `edit_files`."""
+    """A labelled list of edits to try, in the form used by the tool `edit_files`."""
 
     label: str = Field(min_length=1, max_length=MAX_LABEL_CHARACTERS)
     edits: Edits = Field(min_length=1, max_length=MAX_EDITS)
@@ -93,7 +93,7 @@ class TryCodeArguments(Evaluating):
 
     @property
     def tests_ms(self) -> int:
-        """Return the maximum duration of the tests of one candidate."""
+        """Return the time limit for the tests of one candidate in milliseconds."""
         return self.timeout_ms or self.limit_ms
 
     @model_validator(mode="after")
@@ -107,7 +107,7 @@ class TryCodeArguments(Evaluating):
 
 
 async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
-    """Test each candidate, and apply the one to keep."""
+    """Test each candidate without changing files, and then apply the one to keep."""
     who = call.who(arguments.who)
     if arguments.keep is not None:
         require_editing_allowed("keep", call.services.live.settings)
@@ -127,7 +127,7 @@ async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
 async def _plan_candidates(
     call: Call, arguments: TryCodeArguments
 ) -> tuple[dict[str, Outcome], dict[str, CandidateResult]]:
-    """Return the files after each candidate's edits, and the candidates whose edits cannot be made."""
+    """Return the files that each candidate's edits would produce, and the results of those that cannot be applied."""
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, CandidateResult] = {}
     for candidate in arguments.candidates:
@@ -144,7 +144,10 @@ async def _plan_candidates(
 async def _apply_chosen(
     call: Call, arguments: TryCodeArguments, tried: Sequence[CandidateResult], fields: dict[str, object]
 ) -> Answer:
-    """Apply the candidate to keep, and return the answer. The edit is reverted if a test fails."""
+    """Apply the chosen candidate, and add the result to the answer.
+
+    The edits are reverted if a test fails afterwards. Nothing is applied if no candidate was chosen or none passed.
+    """
     chosen = arguments.keep
     if chosen is None:
         return Answer(fields)

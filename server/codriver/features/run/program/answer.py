@@ -44,7 +44,7 @@ APPLICATION_CLASSES = (
 
 
 def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
-    """Connect to the server that wrote the request, and serve a REPL on this thread."""
+    """Connect to the server that wrote the request file, and serve a REPL on the current thread."""
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     os.unlink(request_file)
@@ -68,7 +68,7 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
 
 
 def _connect(run: str, name: str) -> socket.socket:
-    """Connect to a socket in the run's directory, even if its path is too long for a socket address."""
+    """Connect to a socket in the run's directory. The path may be longer than the limit for socket addresses."""
     sock = socket.socket(socket.AF_UNIX)
     descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -91,11 +91,10 @@ def _load() -> Any:
 
 
 def find_applications() -> list[str]:
-    """Return the applications in this process, such as `Flask shop.app`.
+    """Return descriptions of the web applications in this process, such as `Flask shop.app`.
 
-    Applications that are bound to a name in one of the program's modules come first, followed by those that only exist
-    as objects, such as the result of a factory. Types are compared instead of using `isinstance`, which would load lazy
-    objects.
+    Applications that are variables of modules come first. Others, such as the result of a factory function, follow.
+    Types are compared directly, because `isinstance` would load lazy objects.
     """
     kinds: dict[type, str] = {}
     for name, kind, title in APPLICATION_CLASSES:
@@ -127,5 +126,5 @@ def find_applications() -> list[str]:
 
 
 def _application_kind(value: object, kinds: dict[type, str]) -> str:
-    """Return the display name of an application's class, such as `Flask`."""
+    """Return the display name of an application's framework, such as `Flask`."""
     return next(kinds[base] for base in type(value).__mro__ if base in kinds)

@@ -15,7 +15,7 @@ import sys
 
 
 def _install_signal_handler(home):
-    """Install the signal handler that starts a REPL when the server requests one."""
+    """Install a signal handler that starts a REPL when the server requests one."""
     import _signal
     import _thread
     import os
@@ -108,9 +108,10 @@ def _install_signal_handler(home):
 
 
 def _store_final_output():
-    """Keep the end of what this process prints to standard error, and store it at exit if an agent uses the run.
+    """Remember the end of what this process prints to standard error, and write it to a file at exit if requested.
 
-    After a save that breaks a program, its reloader starts a process that ends at once, and only its output says why.
+    If a saved change breaks the program, the process that its reloader starts ends at once, and only its output shows
+    why.
     """
     import os
 
@@ -149,13 +150,16 @@ def _store_final_output():
 
 
 def _hidden(code):
-    """Return the code with a file name that coverage ignores."""
+    """Change the file name of a code object, so that coverage ignores it."""
     constants = tuple([_hidden(const) if type(const) is type(code) else const for const in code.co_consts])
     return code.replace(co_filename="<codriver run>", co_consts=constants)
 
 
 def _cache(spec):
-    """Store the bytecode even if Python is configured not to. The directory belongs to Codriver and never changes."""
+    """Write the bytecode of this module to its cache, even if Python is configured not to write bytecode.
+
+    The directory belongs to Codriver, and its files never change.
+    """
     import os
 
     try:
@@ -169,7 +173,7 @@ def _cache(spec):
 
 
 def _main(home):
-    """Install the signal handler, and then replace this module by the user's own `sitecustomize`, if there is one."""
+    """Install the handlers, and remove this module so that Python imports the user's own `sitecustomize`."""
     try:
         for function in (_install_signal_handler, _store_final_output):
             if hasattr(function.__code__, "replace"):
