@@ -19,18 +19,21 @@ MAX_SCANNED_ENTRIES: Final = 20_000
 
 
 def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = TEST_INPUT_SUFFIXES) -> tuple[str, ...]:
-    """Return the files that were written, replaced or renamed since a time in epoch milliseconds. Blocks."""
-    found = [path for path, changed_ms in _sources(workspace, suffixes) if changed_ms >= since_ms]
+    """Return the files that were written, replaced or renamed since a time in epoch milliseconds. Blocks.
+
+    Only files with one of the suffixes are considered.
+    """
+    found = [path for path, changed_ms in _source_changes(workspace, suffixes) if changed_ms >= since_ms]
     return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
 
 
 def newest_change_ms(workspace: Path) -> int:
-    """Return the time of the newest change in epoch milliseconds, or 0 if there are no files. Blocks."""
-    return max((changed_ms for _, changed_ms in _sources(workspace, TEST_INPUT_SUFFIXES)), default=0)
+    """Return the time of the latest change of a file in epoch milliseconds, or 0 if there are no files. Blocks."""
+    return max((changed_ms for _, changed_ms in _source_changes(workspace, TEST_INPUT_SUFFIXES)), default=0)
 
 
-def _sources(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """Yield the source files with the times of their last change."""
+def _source_changes(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Yield the path of each source file and the time of its last change in epoch milliseconds."""
     for _, _, entries in walk(workspace, max_entries=MAX_SCANNED_ENTRIES):
         for entry in entries:
             if entry.name.endswith(suffixes):

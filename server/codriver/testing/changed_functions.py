@@ -25,30 +25,32 @@ _DEFINITION_START: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)
 
 
 def changed_functions(before: str, after: str) -> frozenset[str]:
-    """Return the qualified names of the innermost definitions with a changed line in either text.
+    """Return the qualified names of the definitions in which lines differ between two versions of a file.
 
-    Changed lines outside of definitions have no name.
+    If definitions are nested, only the innermost is returned. Changes outside of definitions are ignored.
     """
     old, new = before.splitlines(), after.splitlines()
     found: set[str] = set()
-    for lines, changed in zip((old, new), _changed(old, new), strict=True):
-        names = _owners(lines)
+    for lines, changed in zip((old, new), _changed_line_indexes(old, new), strict=True):
+        names = _innermost_definitions(lines)
         found.update(names[number] for number in changed if lines[number].strip())
     return frozenset(found - {""})
 
 
 def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | None:
-    """Return the qualified names of the functions whose bodies contain all changed lines, or None.
+    """Return the qualified names of changed functions, if only function bodies differ between two versions of a file.
 
-    None means that other lines changed, such as a signature or a class attribute, which have an effect when the file is
-    imported, or that one of the texts is too long or does not parse with the server's Python.
+    Return None if other lines differ, such as a signature or a class attribute, because they have an effect at import.
+    Also return None if a version is too long or cannot be parsed by the server's Python.
     """
     found: set[str] = set()
     if max(len(before), len(after)) > MAX_PARSED_CHARACTERS:
         return None
-    for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
+    for text, changed in zip(
+        (before, after), _changed_line_indexes(before.splitlines(), after.splitlines()), strict=True
+    ):
         try:
-            bodies = _bodies(parse_source(text))
+            bodies = _function_bodies(parse_source(text))
         except (SyntaxError, ValueError, RecursionError):
             return None
         lines = text.splitlines()
@@ -62,8 +64,8 @@ def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | N
     return frozenset(found)
 
 
-def _bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
-    """Return the first and last line of the body of each function with its qualified name, inner functions first."""
+def _function_bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
+    """Return the first and the last line of each function body and the qualified name, inner functions first."""
     found: list[tuple[int, int, str]] = []
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
@@ -86,8 +88,8 @@ def _last_line_of_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     return max([function.lineno, *[getattr(part, "end_lineno", None) or 0 for part in parts]])
 
 
-def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the indexes of the lines that occur in only one of the texts."""
+def _changed_line_indexes(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the indexes of the lines that were removed from the old text, and of those added in the new text."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     most = shorter - start
@@ -104,8 +106,8 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[in
     return gone, added
 
 
-def _owners(lines: Sequence[str]) -> list[str]:
-    """Return the innermost definition that each line belongs to. A decorator belongs to the definition below it."""
+def _innermost_definitions(lines: Sequence[str]) -> list[str]:
+    """Return the qualified name of the innermost definition for each line. A decorator belongs to its definition."""
     owners: list[str] = []
     chain: list[tuple[int, str, bool]] = []
     decorators: list[int] = []
@@ -118,7 +120,7 @@ def _owners(lines: Sequence[str]) -> list[str]:
         definition = _DEFINITION_START.match(line)
         if definition is not None:
             chain.append((depth, definition[3], definition[2] is not None))
-        owners.append(_qualified(chain))
+        owners.append(_qualified_name(chain))
         if text.startswith("@"):
             decorators.append(number)
         elif definition is not None:
@@ -128,7 +130,7 @@ def _owners(lines: Sequence[str]) -> list[str]:
     return owners
 
 
-def _qualified(chain: Sequence[tuple[int, str, bool]]) -> str:
-    """Return the qualified name of the last of these definitions."""
+def _qualified_name(chain: Sequence[tuple[int, str, bool]]) -> str:
+    """Return the qualified name of the innermost of nested definitions."""
     names = [name + ("." if is_class else ".<locals>.") for _, name, is_class in chain[:-1]]
     return "".join([*names, *[name for _, name, _ in chain[-1:]]])

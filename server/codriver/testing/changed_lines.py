@@ -40,7 +40,7 @@ NO_PROGRAMS_OPTIONS: Final = ("-c", "core.fsmonitor=false")
 
 
 def _no_repository_error(why: str) -> RefusedError:
-    """Return the refusal of a request that needs a git repository."""
+    """Return the error for a request that requires a git repository."""
     return refused(
         "bad-arguments",
         f"changed lines need a git repository, and this directory is not in one: {why}",
@@ -49,10 +49,12 @@ def _no_repository_error(why: str) -> RefusedError:
 
 
 def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
-    """Return the changed lines of Python files by absolute path, with None for uncommitted files. Blocks.
+    """Return the lines of Python files that differ from the last commit, by absolute path. Blocks.
+
+    The value is None for a file that is not tracked by git, which means all of its lines.
 
     Raises:
-        RefusedError: git or the repository is missing.
+        RefusedError: git is not installed, or the directory is not in a repository.
     """
     found: dict[str, set[int] | None] = {}
     file = ""
@@ -70,10 +72,12 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
 
 
 def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
-    """Return the files that differ from the last commit, with their committed content, or None for new ones. Blocks.
+    """Return the committed content of each file that differs from the last commit. Blocks.
+
+    The content is None for a file that is not in the last commit.
 
     Raises:
-        RefusedError: git or the repository is missing, or there is no commit.
+        RefusedError: git is not installed, or the directory is not in a repository with a commit.
     """
     patterns = [f"*{suffix}" for suffix in suffixes]
     changed = _git_output(root, [*DIFF_NAMES_ARGUMENTS, "--", *patterns]).split("\0")
@@ -91,7 +95,7 @@ def _git_output(root: Path, words: Sequence[str]) -> str:
     """Run git in a directory, and return its output as text. Blocks.
 
     Raises:
-        RefusedError: git or the repository is missing.
+        RefusedError: git is not installed, or the directory is not in a repository.
     """
     try:
         return _run(root, words).decode(errors="replace")
@@ -105,7 +109,7 @@ def _run(root: Path, words: Sequence[str]) -> bytes:
     """Run git in a directory, and return its output. Blocks.
 
     Raises:
-        OSError: git is missing.
+        OSError: git is not installed.
         subprocess.SubprocessError: git failed, or took longer than its time limit.
     """
     done = subprocess.run(  # noqa: S603  # the command consists of constants

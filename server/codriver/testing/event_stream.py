@@ -47,7 +47,7 @@ _COUNT_NAMES: Final = tuple(field.name for field in fields(OutcomeCounts))
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """What the process reported when its run finished."""
+    """The summary that the test process wrote when its run finished."""
 
     status: int | None
     counts: OutcomeCounts
@@ -56,7 +56,7 @@ class RunEnd:
 
 @dataclass(slots=True)
 class EventStream:
-    """Parser of the events of one run. Stores the events about the end of the run."""
+    """An incremental parser for the events that a test process writes. Stores the events about the end of the run."""
 
     end: RunEnd | None = None
     interruption: Interruption | None = None
@@ -70,7 +70,7 @@ class EventStream:
     why_not_retained: str = ""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events in the next bytes of the file."""
+        """Parse the next bytes of the file, and return the events that they complete."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_EVENT_BYTES:
             self._rest, self._is_skipping = b"", True
@@ -79,13 +79,13 @@ class EventStream:
             if self._is_skipping:
                 self._is_skipping = False
                 continue
-            event = self._event(line)
+            event = self._parse_event(line)
             if event is not None:
                 events.append(event)
         return events
 
-    def _event(self, line: bytes) -> Event | None:
-        """Return the event on a line, or None if the line is not an event or only concerns the end of the run."""
+    def _parse_event(self, line: bytes) -> Event | None:
+        """Parse a line. Return None if it is not a valid event or only concerns the end of the run."""
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
@@ -99,29 +99,31 @@ class EventStream:
             case "started":
                 return TestStarted(_text(found.get("nodeid")))
             case "test":
-                return _finished(found)
+                return _parse_finished_test(found)
             case "recorded":
                 return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
             case "secrets":
                 pairs = [item for item in _list(found.get("named")) if isinstance(item, list) and len(item) == 2]
                 return SecretsFound(tuple((_text(name), _text(value)) for name, value in pairs))
             case _:
-                self._note(found)
+                self._store_end_event(found)
         return None
 
-    def _note(self, found: Mapping[str, Any]) -> None:
-        """Store an event about the end of the run."""
+    def _store_end_event(self, found: Mapping[str, Any]) -> None:
+        """Store an event that concerns the end of the run."""
         match found.get("event"):
             case "interrupted":
-                frames = _frames(found.get("frames"))
+                frames = _parse_frames(found.get("frames"))
                 self.interruption = Interruption(_text(found.get("nodeid")), frames, _text(found.get("reason")))
             case "problem":
                 if self.error is None:
-                    self.error = _run_error(found)
+                    self.error = _parse_run_error(found)
             case "finished":
                 warnings = tuple(_text(item) for item in _list(found.get("warnings")))
                 status = found.get("status")
-                self.end = RunEnd(status if isinstance(status, int) else None, _counts(found.get("counts")), warnings)
+                self.end = RunEnd(
+                    status if isinstance(status, int) else None, _parse_counts(found.get("counts")), warnings
+                )
             case "status":
                 status = found.get("status")
                 self.status = status if isinstance(status, int) else None
@@ -132,12 +134,12 @@ class EventStream:
 
 
 def read_retained_failure(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
-    """Return the id of the test whose failure a process retains, and the frames of the failure."""
-    return _text(found.get("nodeid")), _frames(found.get("frames"))
+    """Return the id of the test that failed in a retained process, and the frames of the failure."""
+    return _text(found.get("nodeid")), _parse_frames(found.get("frames"))
 
 
-def _finished(found: Mapping[str, Any]) -> TestFinished | None:
-    """Return the finished test that an event describes, or None if its outcome is unknown."""
+def _parse_finished_test(found: Mapping[str, Any]) -> TestFinished | None:
+    """Parse the event of a finished test. Return None if its outcome is unknown."""
     outcome = _OUTCOMES.get(_text(found.get("outcome")))
     if outcome is None:
         return None
@@ -146,7 +148,7 @@ def _finished(found: Mapping[str, Any]) -> TestFinished | None:
         nodeid=_text(found.get("nodeid")),
         outcome=outcome,
         seconds=_seconds(found.get("seconds")),
-        failures=tuple(_failure(item) for item in _list(found.get("failures")) if isinstance(item, dict)),
+        failures=tuple(_parse_failure(item) for item in _list(found.get("failures")) if isinstance(item, dict)),
         reason=_text(found.get("reason")),
         file=_text(found.get("file")) or None,
         line=line if isinstance(line, int) else None,
@@ -156,32 +158,32 @@ def _finished(found: Mapping[str, Any]) -> TestFinished | None:
     )
 
 
-def _failure(found: Mapping[str, Any]) -> TestFailure:
-    """Return the failure that a map in an event describes."""
-    chain = [_linked(item) for item in _list(found.get("chain")) if isinstance(item, dict)]
+def _parse_failure(found: Mapping[str, Any]) -> TestFailure:
+    """Parse a failure."""
+    chain = [_parse_linked_error(item) for item in _list(found.get("chain")) if isinstance(item, dict)]
     sections = [item for item in _list(found.get("sections")) if isinstance(item, list) and len(item) == 2]
     return TestFailure(
         phase=_PHASES.get(_text(found.get("phase")), "call"),
         type=_text(found.get("type")),
         message=_COLOR_CODE_PATTERN.sub("", _text(found.get("message"))),
         text=_COLOR_CODE_PATTERN.sub("", _text(found.get("text"))),
-        frames=_frames(found.get("frames")),
+        frames=_parse_frames(found.get("frames")),
         sections=tuple((_text(title), _text(text)) for title, text in sections),
         chain=tuple(chain),
         part=_text(found.get("part")),
-        called=_frames(found.get("called")),
-        assigned=_frames(found.get("assigned")),
+        called=_parse_frames(found.get("called")),
+        assigned=_parse_frames(found.get("assigned")),
     )
 
 
-def _linked(found: Mapping[str, Any]) -> LinkedError:
-    """Return the error behind a failure that a map in an event describes."""
+def _parse_linked_error(found: Mapping[str, Any]) -> LinkedError:
+    """Parse an error that is linked to a failure, such as its cause."""
     relation, kind, message = (_text(found.get(key)) for key in ("relation", "type", "message"))
-    return LinkedError(relation, kind, message, _frames(found.get("frames")))
+    return LinkedError(relation, kind, message, _parse_frames(found.get("frames")))
 
 
-def _frames(found: object) -> tuple[FailureFrame, ...]:
-    """Return the frames that a list in an event describes, or none if the value is not a list."""
+def _parse_frames(found: object) -> tuple[FailureFrame, ...]:
+    """Parse a list of frames. Return an empty tuple for any other value."""
     return tuple(
         FailureFrame(
             _text(item.get("file")),
@@ -194,44 +196,44 @@ def _frames(found: object) -> tuple[FailureFrame, ...]:
     )
 
 
-def _run_error(found: Mapping[str, Any]) -> RunError:
-    """Return the error of a run that an event describes."""
+def _parse_run_error(found: Mapping[str, Any]) -> RunError:
+    """Parse the error of a run."""
     kind = _ERROR_KINDS.get(_text(found.get("kind")), "internal")
     failure = found.get("failure")
     return RunError(
         kind,
         _text(found.get("message")),
         _text(found.get("hint")),
-        _failure(failure) if isinstance(failure, dict) else None,
+        _parse_failure(failure) if isinstance(failure, dict) else None,
     )
 
 
-def _counts(found: object) -> OutcomeCounts:
-    """Return the counts that a map in an event has, with zeros for missing ones."""
+def _parse_counts(found: object) -> OutcomeCounts:
+    """Parse the counts of outcomes. Missing counts are 0."""
     known = found if isinstance(found, dict) else {}
     return OutcomeCounts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
 
 
 def _strings(found: object) -> dict[str, str]:
-    """Return the strings of a map, or an empty map for any other value."""
+    """Return a map with string values, or an empty map for any other value."""
     return {str(key): _text(item) for key, item in found.items()} if isinstance(found, dict) else {}
 
 
 def _list(found: object) -> Sequence[Any]:
-    """Return the value if it is a list, or else an empty sequence."""
+    """Return a list, or an empty sequence for any other value."""
     return found if isinstance(found, list) else ()
 
 
 def _text(found: object) -> str:
-    """Return the value if it is a string, or else an empty string."""
+    """Return a string, or an empty string for any other value."""
     return found if isinstance(found, str) else ""
 
 
 def _number(found: object) -> int:
-    """Return the value if it is an integer, or else 0."""
+    """Return an integer, or 0 for any other value."""
     return found if isinstance(found, int) else 0
 
 
 def _seconds(found: object) -> float:
-    """Return the value as a float if it is a number, or else 0."""
+    """Return a number as a float, or 0 for any other value."""
     return float(found) if isinstance(found, int | float) else 0.0

@@ -24,12 +24,12 @@ MAX_RECORDED_FUNCTIONS: Final = 2_000_000
 
 
 def without_parameters(nodeid: str) -> str:
-    """Return the id of a test without its parameters."""
+    """Return the id of a test function, without the parameters of a test."""
     return nodeid.partition("[")[0]
 
 
 class RecordedExecutions:
-    """What the tests of one workspace executed, for the lifetime of a server."""
+    """The functions that the tests of a workspace executed when they last ran."""
 
     def __init__(self) -> None:
         self._by_test: dict[Function, frozenset[Function]] = {}
@@ -45,9 +45,9 @@ class RecordedExecutions:
         """Test files of which all tests were recorded."""
 
     def add(self, recorded: Iterable[Recorded], *, is_finished: bool = False) -> None:
-        """Add what a run recorded, replacing earlier records of its tests. Blocks.
+        """Add the records of a run. They replace earlier records of the same tests. Blocks.
 
-        `is_finished` is true if each test of the run finished, and no file changed during the run.
+        `is_finished` is true if all tests of the run finished and no file changed during the run.
         """
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}
@@ -81,23 +81,23 @@ class RecordedExecutions:
             self._whole.pop(oldest[0], None)
 
     def tests_executing(self, changed: Collection[Function]) -> list[Function]:
-        """Return the tests that executed one of these functions or classes, or a definition inside one of them.
+        """Return the tests that executed one of the changed definitions, or a function inside one of them.
 
-        Tests that executed the fewest functions come first, because they are the most specific.
+        Tests that executed fewer functions come first, because they are more specific.
         """
-        matching = self._matching(changed)
+        matching = self._matching_functions(changed)
         found = [test for test, executed in self._by_test.items() if not matching.isdisjoint(executed)]
         return sorted(found, key=lambda test: len(self._by_test[test]))
 
     def unaffected_files(
         self, test_files: Collection[str], changed: Collection[Function], before: Mapping[str, bytes]
     ) -> frozenset[str]:
-        """Return the test files that a change in the bodies of these functions does not affect. Blocks.
+        """Return the test files that a change in the bodies of functions does not affect. Blocks.
 
-        Tests that executed the functions are not considered. `before` has the previous content of the changed files. If
-        no test in a file executed the functions, its record stays valid for the new content.
+        `before` maps changed files to their previous contents. A file is also returned if only its tests that executed
+        the changed functions are affected. If none did, its record remains valid for the new contents.
         """
-        if self._matching(changed) & self._at_import or not self._preloaded.isdisjoint(before):
+        if self._matching_functions(changed) & self._at_import or not self._preloaded.isdisjoint(before):
             return frozenset()
         digests = {file: digest(content) for file, content in before.items()}
 
@@ -115,8 +115,8 @@ class RecordedExecutions:
                 self._whole[file].accept(test_file, self._digests.digest_file(test_file))
         return frozenset(found)
 
-    def _matching(self, changed: Collection[Function]) -> set[Function]:
-        """Return the recorded functions that are among the changed ones, or defined inside one of them."""
+    def _matching_functions(self, changed: Collection[Function]) -> set[Function]:
+        """Return the recorded functions that are among the changed ones or inside of them."""
         return {
             known
             for known in self._known
@@ -125,18 +125,18 @@ class RecordedExecutions:
 
 
 class _Contents:
-    """Content of the files that tests used when they were recorded, and content that is equivalent for these tests."""
+    """Digests of the files that the tests in one file used, and of other contents that are equivalent for them."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         self._recorded = recorded
         self._accepted: set[tuple[str, str]] = set()
 
     def is_current(self, digest_of: Callable[[str], str]) -> bool:
-        """Return whether the tests would execute the same functions now."""
+        """Return whether the files still have contents for which the tests execute the recorded functions."""
         return all(
             (now := digest_of(file)) == then or (file, now) in self._accepted for file, then in self._recorded.items()
         )
 
     def accept(self, file: str, content: str) -> None:
-        """Record that the tests would execute the same functions with other content of a file."""
+        """Record that the tests execute the same functions with another content of a file."""
         self._accepted.add((file, content))

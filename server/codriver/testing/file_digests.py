@@ -15,19 +15,19 @@ MISSING: Final = "missing"
 
 
 def digest(content: bytes) -> str:
-    """Return the digest of a file's content."""
+    """Return a digest of the content of a file."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
 class FileDigests:
-    """Digests of files, for the lifetime of a server."""
+    """A cache of file digests. A file is only read again after it has been written."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[files.Stamp, str]] = {}
         """Stamps and digests by path."""
 
     def digest_file(self, file: str) -> str:
-        """Return the digest of a file, or `MISSING`. Blocks."""
+        """Return the digest of a file, or `MISSING` if it cannot be read. Blocks."""
         path = Path(file)
         try:
             stamp = files.stamp_from_status(path.stat())

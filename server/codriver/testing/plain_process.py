@@ -87,25 +87,28 @@ _HINT_TEMPLATES: Final = {
 
 
 def poll_interval_s(elapsed_s: float) -> float:
-    """Return the time until new output and events of a run are read, from the time since it started."""
+    """Return the interval until output and events are read again, given the time since the start of the run."""
     return min(POLL_S, max(MIN_POLL_S, elapsed_s / POLLS_PER_DURATION))
 
 
 def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
-    """Return whether an interrupted run still has time to tear down its fixtures.
+    """Return whether an interrupted run may continue to tear down its fixtures.
 
-    `starved_s` is the part of `elapsed_s` in which its process waited for a processor.
+    `starved_s` is the part of `elapsed_s` during which its process waited for a processor.
     """
     return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_TEARDOWN_GRACE_S
 
 
 def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
-    """Return whether a process still has time to exit after its last test. See `has_grace_time_left`."""
+    """Return whether a process may continue to exit after its last test.
+
+    The arguments are those of `has_grace_time_left`.
+    """
     return elapsed_s - starved_s <= LINGER_S and elapsed_s <= MAX_EXIT_TIMEOUT_S
 
 
 class PlainRun:
-    """A run in a separate process."""
+    """A test run in a new process."""
 
     def __init__(self, spec: RunSpec, directory: Path, process: RunningProcess) -> None:
         self._spec = spec
@@ -124,11 +127,11 @@ class PlainRun:
 
     @property
     def pid(self) -> int:
-        """Return the process id of the runner."""
+        """Return the process id of the test runner."""
         return self._process.pid
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the events, once. The last one is `RunFinished`."""
+        """Yield the events of the run. May be iterated only once. The last event is `RunFinished`."""
         finished = TimeSinceFinished()
         lingers = False
         while True:
@@ -157,12 +160,12 @@ class PlainRun:
                     await self.kill()
         if self._stream.retained is not None and not has_exited:
             self._retained = RetainedRun(self._process, self.tree, self.guard, self._directory, self._stream.retained)
-        yield self._finished(lingers=lingers)
+        yield self._finished_event(lingers=lingers)
 
-    def _finished(self, *, lingers: bool) -> RunFinished:
-        """Return the final event of the run, from what the process reported and how it ended.
+    def _finished_event(self, *, lingers: bool) -> RunFinished:
+        """Create the final event of the run from the summary of the process and its exit status.
 
-        With `lingers`, the process was killed because it did not exit after its last test.
+        `lingers` is true if the process was killed because it did not exit after its last test.
         """
         stream, status = self._stream, self._process.returncode
         end, error = stream.end, stream.error
@@ -195,7 +198,7 @@ class PlainRun:
         )
 
     def _exit_error(self, status: int | None) -> RunError | None:
-        """Return the error of a process that ended without a report."""
+        """Return the error for a process that exited without writing a summary."""
         if status is not None and status < 0:
             with suppress(ValueError):
                 return RunError("died", f"the process was ended by {signal.Signals(-status).name}")
@@ -203,9 +206,9 @@ class PlainRun:
         return RunError("died", f"the process ended with status {status} before its run was over")
 
     async def interrupt(self) -> None:
-        """Interrupt the run like Ctrl-C, so that fixtures are torn down, and kill it 5 s later if necessary.
+        """Interrupt the run as by Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s.
 
-        A repeated call waits as well, but does not interrupt the teardown.
+        A second call does not interrupt the teardown, but also waits for it.
         """
         if self._process.returncode is None and not self._is_interrupted:
             self._is_interrupted = True
@@ -219,7 +222,7 @@ class PlainRun:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill the process group, and wait for it to end."""
+        """Kill the process group and wait until the process has exited."""
         if self._process.returncode is None and not self.tree.kill():
             self._process.kill()
         with anyio.move_on_after(END_S):
@@ -227,13 +230,19 @@ class PlainRun:
         self.tree.kill()
 
     def detach(self) -> RetainedProcess | None:
-        """Return the process of a failed run, which the caller then owns, or None if it is not retained."""
+        """Return the retained process of a failed run, or None if it is not retained.
+
+        The caller becomes responsible for closing it.
+        """
         self.is_detached = self._retained is not None
         return self._retained
 
 
 class TimeSinceFinished:
-    """The time since the last test of a process, as far as this process ran to see whether it has exited."""
+    """Measures the time since the last test of a process.
+
+    Long intervals in which the server itself did not run are only counted in part.
+    """
 
     def __init__(self) -> None:
         self._checked_s: float | None = None
@@ -243,7 +252,10 @@ class TimeSinceFinished:
         """The part in which the process waited for a processor."""
 
     def advance(self, now_s: float, starved_s: float) -> None:
-        """Add the time since the previous call. `starved_s` is the starvation of the process since its start."""
+        """Add the time since the previous call.
+
+        `starved_s` is the time that the process has waited for a processor since its start.
+        """
         if self._checked_s is None:
             self._starved_before_s = starved_s
         else:
@@ -252,7 +264,7 @@ class TimeSinceFinished:
 
 
 class RetainedRun:
-    """The process of a failed run, which is stopped except while it evaluates code."""
+    """The retained process of a failed run. It is stopped except while it evaluates code."""
 
     def __init__(
         self,
@@ -262,7 +274,7 @@ class RetainedRun:
         directory: Path,
         retained: Mapping[str, Any],
     ) -> None:
-        self._process, self._tree, self._guard, self._directory = process, tree, guard, directory
+        self._process, self._tree, self._start_guard, self._directory = process, tree, guard, directory
         self._nodeid, self._frames = read_retained_failure(retained)
         self._is_closed = False
         self._lock = anyio.Lock()
@@ -276,49 +288,49 @@ class RetainedRun:
 
     @property
     def nodeid(self) -> str:
-        """Return the id of the test that failed first."""
+        """Return the id of the first test that failed."""
         return self._nodeid
 
     @property
     def frames(self) -> tuple[FailureFrame, ...]:
-        """Return the frames of that failure, innermost first."""
+        """Return the frames of the failure, innermost first."""
         return self._frames
 
     async def evaluate(self, code: str, frame: int, *, timeout_s: float) -> Mapping[str, Any]:
-        """Evaluate code in a frame, 0 being the innermost, and return `value` or `error`, and `output`, as strings.
+        """Evaluate code in a frame, where 0 is the innermost. Return `output` and either `value` or `error`.
 
         Raises:
-            RefusedError: the process is gone, or was ended because it did not respond to an interrupt.
+            RefusedError: the process has exited, or was ended because it did not respond to an interrupt.
         """
         async with self._lock:
             number, self._number = self._number, self._number + 1
             self._interrupted = anyio.Event()
             await to_thread.run_sync(self._write_request, number, (frame, code))
-            answer = await self._answer(number, timeout_s)
+            answer = await self._wait_for_answer(number, timeout_s)
             if answer is None and self._process.returncode is None:
                 send_interrupt(self.pid, is_group=False)
                 self._interrupted = anyio.Event()
-                answer = await self._answer(number, EXIT_HANDLERS_TIMEOUT_S)
+                answer = await self._wait_for_answer(number, EXIT_HANDLERS_TIMEOUT_S)
         if answer is None:
             await self.aclose()
             raise refused("no-frame", f"the process of {self._nodeid} has ended", hint="Run the test again.")
         return answer
 
     async def interrupt(self) -> None:
-        """Interrupt the code that is being evaluated, and end the process if that takes longer than 2 s."""
+        """Interrupt the code that is being evaluated. If it does not stop within 2 s, end the process."""
         self._interrupted.set()
 
     def _write_request(self, number: int, request: tuple[int | None, str]) -> None:
-        """Write a numbered request: a frame and code, or None as the frame to end the process. Blocks."""
+        """Write a request with a frame and code for the process. A frame of None ends the process. Blocks."""
         path = self._directory / f"question-{number}"
         new = path.with_suffix(".new")
         new.write_text(ascii(request), "ascii")
         new.replace(path)
 
-    async def _answer(self, number: int, timeout_s: float) -> Mapping[str, Any] | None:
-        """Let the process continue until it answers.
+    async def _wait_for_answer(self, number: int, timeout_s: float) -> Mapping[str, Any] | None:
+        """Resume the process until it has answered a request.
 
-        Return None if it ended, was interrupted, or did not answer in time.
+        Return None if it exits, is interrupted, or does not answer in time.
         """
         path = self._directory / f"answer-{number}"
         with anyio.move_on_after(timeout_s):
@@ -332,13 +344,13 @@ class RetainedRun:
         return None
 
     def _resume(self) -> None:
-        """Resume the stopped process."""
+        """Resume the process after it has stopped itself."""
         if sys.platform != "win32":
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGCONT)
 
     async def aclose(self) -> None:
-        """End the process and everything that it started. Idempotent."""
+        """End the process and its child processes. Has no effect if it was already closed."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -351,18 +363,21 @@ class RetainedRun:
                         self._resume()
                         with anyio.move_on_after(ANSWER_POLL_INTERVAL_S):
                             await self._process.wait()
-            await _end(self._process, self._tree, self._guard, self._directory)
+            await _end_process(self._process, self._tree, self._start_guard, self._directory)
 
 
 class _Tail:
-    """Reader of new content in the output and event files of a run."""
+    """Reads what is appended to the output file and the event file of a run."""
 
     def __init__(self, output: Path, events: Path) -> None:
         self._output, self._events = output, events
         self._output_end = self._events_end = 0
 
     def read(self) -> tuple[bytes, bytes, bool]:
-        """Return the new bytes of the output and of the events, and whether that is all. Blocks."""
+        """Return the new bytes of the output, the new bytes of the events, and whether both ends were reached.
+
+        Blocks.
+        """
         output = _read_from(self._output, self._output_end, OUTPUT_BYTES)
         events = _read_from(self._events, self._events_end, OUTPUT_BYTES)
         self._output_end += len(output)
@@ -371,14 +386,14 @@ class _Tail:
 
 
 def _read_from(path: Path, start: int, most: int) -> bytes:
-    """Return at most `most` bytes of a file, beginning at `start`. Blocks."""
+    """Return at most `most` bytes of a file, starting at the offset `start`. Blocks."""
     with path.open("rb") as file:
         file.seek(start)
         return file.read(most)
 
 
 class _NoProcess:
-    """A run whose process could not be started."""
+    """A test run whose process could not be started."""
 
     pid = 0
 
@@ -386,7 +401,7 @@ class _NoProcess:
         self._exit_error = error
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the end of the run."""
+        """Yield the event that ends the run with an error."""
         yield RunFinished(exit_status=None, error=self._exit_error)
 
     async def interrupt(self) -> None:
@@ -401,7 +416,7 @@ class _NoProcess:
 
 
 class RunningProcess(Protocol):
-    """The process of a run, which leads a process group."""
+    """The process of a test run. It leads a process group."""
 
     @property
     def pid(self) -> int:
@@ -410,11 +425,11 @@ class RunningProcess(Protocol):
 
     @property
     def returncode(self) -> int | None:
-        """Return the exit status like `subprocess`, or None while it runs."""
+        """Return the exit status as defined by `subprocess`, or None while the process is running."""
         ...
 
     async def wait(self) -> int:
-        """Wait for the end, and return the exit status."""
+        """Wait until the process exits, and return the exit status."""
         ...
 
     def kill(self) -> None:
@@ -432,64 +447,66 @@ OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningPro
 
 @asynccontextmanager
 async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
-    """Start a run as a new process. Leaving the context ends the run and removes its files."""
+    """Start a test run in a new process. End it and remove its files when the context is left."""
     async with start_in_process(spec, open_plain_process) as run:
         yield run
 
 
 @asynccontextmanager
 async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
-    """Start a run in a process opened by `open_process`. Leaving the context ends the run and removes its files."""
+    """Start a test run in a process that `open_process` opens. End it and remove its files when the context is left."""
     directory = await to_thread.run_sync(_make_directory)
     try:
         try:
             programs = await to_thread.run_sync(_write_start_files, spec, directory)
             command = [spec.python, str(program_bundle.BOOT_SCRIPT), str(programs), str(directory / "request")]
-            process = await open_process(replace(spec, environment=_environment(spec, directory)), command, directory)
+            process = await open_process(
+                replace(spec, environment=_process_environment(spec, directory)), command, directory
+            )
         except OSError as error:
-            await to_thread.run_sync(_remove, directory)
+            await to_thread.run_sync(_remove_directory, directory)
             yield _NoProcess(RunError("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
             return
         run = PlainRun(spec, directory, process)
         is_detached = False
         try:
-            run.guard = await _guard(process.pid, directory)
+            run.guard = await _start_guard(process.pid, directory)
             yield run
             is_detached = run.is_detached
         finally:
             if not is_detached:
                 with anyio.CancelScope(shield=True):
-                    await _end(process, run.tree, run.guard, directory)
+                    await _end_process(process, run.tree, run.guard, directory)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(_remove, directory)
+            await to_thread.run_sync(_remove_directory, directory)
         raise
 
 
-async def _end(process: RunningProcess, tree: ProcessTree, guard: Process | None, directory: Path) -> None:
-    """End a process with all that it started, and remove its files."""
+async def _end_process(process: RunningProcess, tree: ProcessTree, guard: Process | None, directory: Path) -> None:
+    """End a process and its child processes, and remove the files of the run."""
     if process.returncode is None and not tree.kill():
         process.kill()
     with anyio.move_on_after(END_S):
         await process.wait()
     tree.kill()
     await process.aclose()
-    await _release(guard)
-    await to_thread.run_sync(_remove, directory)
+    await _release_guard(guard)
+    await to_thread.run_sync(_remove_directory, directory)
 
 
-def _remove(directory: Path) -> None:
-    """Remove the directory of a run, ignoring errors. Blocks."""
+def _remove_directory(directory: Path) -> None:
+    """Remove the directory of a run. Errors are ignored. Blocks."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _make_directory() -> Path:
-    """Create a directory for the files of a run. Blocks."""
+    """Create a temporary directory for the files of a run. Blocks."""
     return Path(tempfile.mkdtemp(prefix="codriver-tests-"))
 
 
 def _write_start_files(spec: RunSpec, directory: Path) -> Path:
-    """Write the files that the process reads when it starts, and return the file with its programs. Blocks."""
+    """Write the files that the process reads at its start. Return the file with its programs. Blocks."""
     for name in ("output", "events"):
         (directory / name).touch(mode=0o600)
     if spec.sources:
@@ -497,12 +514,12 @@ def _write_start_files(spec: RunSpec, directory: Path) -> Path:
     programs = program_bundle.bundle_programs(
         spec.runner, (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else []))
     )
-    (directory / "request").write_text(ascii(_request(spec, directory, programs)), "ascii")
+    (directory / "request").write_text(ascii(_build_request(spec, directory, programs)), "ascii")
     return programs
 
 
 def _write_sources(spec: RunSpec, run_directory: Path) -> None:
-    """Write the content that replaces files for the process, and the program that substitutes it. Blocks."""
+    """Write the contents that the process sees in place of files, and the program that replaces them. Blocks."""
     run_directory.mkdir(mode=0o700)
     table: dict[str, str | None] = {}
     for path, content in spec.sources.items():
@@ -520,8 +537,8 @@ def _write_sources(spec: RunSpec, run_directory: Path) -> None:
     shutil.copyfile(program_bundle.REPLACED_FILES_SCRIPT, run_directory / "sitecustomize.py")
 
 
-def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
-    """Return what the process reads at its start: what to run, what to record, and where its files are."""
+def _build_request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
+    """Return the request that the process reads at its start: what to run and to record, and the paths of its files."""
     arguments = list(spec.arguments)
     recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorder_options(spec).items()]
     request: dict[str, Any] = {
@@ -559,18 +576,18 @@ def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any
 
 
 def _retains_process(spec: RunSpec) -> bool:
-    """Return whether the process is retained if the run fails."""
+    """Return whether the process is to be retained if the run fails."""
     return spec.retains_failed_process or "--pdb" in spec.arguments
 
 
 def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
-    """Return the options of a run's recorders, by name."""
+    """Return the options of each recorder of a run, by the name of the recorder."""
     roots = list(spec.roots or (str(spec.directory),))
     return {name: {"roots": roots, **options} for name, options in spec.recorders.items()}
 
 
-def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
-    """Return the environment variables of the process. PWD is set, as a shell sets it when it changes its directory."""
+def _process_environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
+    """Return the environment variables of the process. PWD is set to the directory, as by a shell."""
     environment = dict(spec.environment)
     if spec.is_isolated:
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTHON")}
@@ -584,7 +601,7 @@ def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
 
 
 async def open_plain_process(spec: RunSpec, command: Sequence[str], run_directory: Path) -> Process:
-    """Run a command in a new process. See `OpenProcess`."""
+    """Run a command in a new process, with its output written to a file. See `OpenProcess`."""
     with (run_directory / "output").open("ab") as output:
         return await anyio.open_process(
             program_bundle.script_command(*command),
@@ -598,10 +615,10 @@ async def open_plain_process(spec: RunSpec, command: Sequence[str], run_director
         )
 
 
-async def _guard(pid: int, directory: Path) -> Process | None:
-    """Start a process that kills a process group when the server is gone.
+async def _start_guard(pid: int, directory: Path) -> Process | None:
+    """Start a process that kills a process group when the server exits.
 
-    On Windows there is none, because the process tree ends with the server.
+    Return None on Windows, where the process tree ends together with the server.
     """
     if not HAS_GROUPS:
         return None
@@ -617,7 +634,7 @@ async def _guard(pid: int, directory: Path) -> Process | None:
         return None
 
 
-async def _release(guard: Process | None) -> None:
+async def _release_guard(guard: Process | None) -> None:
     """End the guard of a process group that has ended."""
     if guard is None or guard.stdin is None:
         return

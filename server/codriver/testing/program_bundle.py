@@ -89,35 +89,35 @@ _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
 
 
 def plugin_program(runner: Runner) -> str:
-    """Return the name of the program that attaches itself to a runner."""
+    """Return the name of the program that writes the events of a test runner."""
     return _EVENT_WRITERS[runner].rpartition(".")[2]
 
 
 def recorder_program(recorder: str) -> str:
-    """Return the name of the program of a recorder."""
+    """Return the name of the program that implements a recorder."""
     return _EXTRA_PROGRAMS[recorder][-1].rpartition(".")[2]
 
 
 def runner_independent_programs() -> list[str]:
-    """Return the names of the programs that need neither the test runner nor anything it imports."""
+    """Return the names of the programs that can be loaded before the test runner."""
     return [f"{_PROGRAMS_PACKAGE}.{name}" for name in _RUNNER_INDEPENDENT_PROGRAMS]
 
 
 def script_command(python: str, script: str, *arguments: str) -> list[str]:
-    """Return the command that runs a script as if the script were in the current directory."""
+    """Return the command that runs a script as if it were in the current directory."""
     return [python, "-c", _RUN_AS_MAIN_CODE, script, *arguments]
 
 
 def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
-    """Return the file with the sources of the programs of a run, writing it if it is missing. Blocks.
+    """Write the programs that a run needs to one file, unless it exists, and return its path. Blocks.
 
-    `extras` names recorders and other additional programs.
+    `extras` are names of recorders and of other additional programs.
 
     Raises:
         OSError: the file cannot be written.
     """
     added = dict.fromkeys(name for extra in extras for name in _EXTRA_PROGRAMS[extra])
-    data = _sources(
+    data = _program_sources(
         (
             *_START_PROGRAMS,
             *_RUNNER_INDEPENDENT_PROGRAMS,
@@ -136,12 +136,12 @@ def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
 
 
 @cache
-def _sources(names: tuple[str, ...]) -> bytes:
-    """Return the name and the source of each program, after those that it imports."""
-    return ascii([(f"{_PROGRAMS_PACKAGE}.{name}", _read(name)) for name in names]).encode()
+def _program_sources(names: tuple[str, ...]) -> bytes:
+    """Return the names and sources of programs as a literal. Each program follows those that it imports."""
+    return ascii([(f"{_PROGRAMS_PACKAGE}.{name}", _read_program(name)) for name in names]).encode()
 
 
-def _read(name: str) -> str:
+def _read_program(name: str) -> str:
     """Return the source of a program without its `__future__` import."""
     text = _PACKAGE_DIRECTORY.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
     return text.replace(_FUTURE_IMPORT, "\n", 1)

@@ -16,7 +16,7 @@ PROCESSES_FILE: Final = "<processes>"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the project."""
+    """A function of the project, identified by its file, first line and qualified name."""
 
     file: str
     line: int
@@ -27,7 +27,10 @@ class Function:
 
 @dataclass(slots=True)
 class ExecutedFunctions:
-    """Functions that each test executed, including those that ran in the import of its file and in shared fixtures."""
+    """The functions that each test of a run executed.
+
+    Functions that ran during the import of a test's file, and in its shared fixtures, are included.
+    """
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
     file_of: dict[str, str] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class ExecutedFunctions:
     def tests_executing(self, functions: Iterable[tuple[str, str]]) -> list[str]:
         """Return the tests that executed one of these functions, or a function inside one of them.
 
-        Functions are given by file and qualified name.
+        Each function is identified by its file and its qualified name.
         """
         named = list(functions)
         return [
@@ -64,7 +67,7 @@ class ExecutedFunctions:
         ]
 
     def whole_files(self) -> frozenset[str]:
-        """Return the files of which all tests were recorded with everything that they executed."""
+        """Return the files whose tests were all recorded completely."""
         ran: dict[str, set[str]] = {}
         for nodeid, file in self.file_of.items():
             ran.setdefault(file, set()).add(nodeid)
@@ -76,26 +79,26 @@ class ExecutedFunctions:
 
 
 def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
-    """Return the functions by test from the events of a run, in which several processes may have recorded."""
+    """Combine the records of executed functions from all processes of a run."""
     found = ExecutedFunctions()
     for recording in recorded:
         if recording.recorder == "functions":
             found.error = found.error or recording.error
             try:
-                _add(found, _map(recording.data))
+                _add_record(found, _map(recording.data))
             except (IndexError, TypeError, ValueError):  # data from the project's process is not trusted
                 found.error = "the record of executed functions cannot be read"
     return found
 
 
-def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
-    """Add the record of one process to `found`."""
+def _add_record(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
+    """Add the record of one process."""
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
     found.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
-    shared = {(kind, name): _of(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
+    shared = {(kind, name): _select_functions(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
-        executed = _of(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
+        executed = _select_functions(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
         if any(function.file == PROCESSES_FILE for function in executed):
             found.starting_processes |= {nodeid}
             executed = frozenset(function for function in executed if function.file != PROCESSES_FILE)
@@ -121,16 +124,16 @@ def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
     return {file: lines for file, lines in found.items() if lines}
 
 
-def _of(functions: list[Function], numbers: Iterable[int]) -> frozenset[Function]:
+def _select_functions(functions: list[Function], numbers: Iterable[int]) -> frozenset[Function]:
     """Return the functions with these numbers."""
     return frozenset(functions[number] for number in numbers)
 
 
 def _map(found: object) -> Mapping[str, Any]:
-    """Return the value if it is a map, or else an empty map."""
+    """Return a map, or an empty map for any other value."""
     return found if isinstance(found, dict) else {}
 
 
 def _list(found: object) -> list[Any]:
-    """Return the value if it is a list, or else an empty list."""
+    """Return a list, or an empty list for any other value."""
     return found if isinstance(found, list) else []

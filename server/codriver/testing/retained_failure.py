@@ -35,7 +35,7 @@ STOP_TIMEOUT_S: Final = 6.0
 
 @dataclass(frozen=True, slots=True)
 class FrameCode:
-    """Code to evaluate in a frame of a run's failure. Frame 0 is the innermost one."""
+    """Code to evaluate in a frame of a failure. Frame 0 is the innermost."""
 
     run: str
     """Id of the run."""
@@ -45,7 +45,7 @@ class FrameCode:
 
 @dataclass(slots=True)
 class _RetainedRunProcess:
-    """The retained process of a run."""
+    """The retained process of a run, and the events of its end."""
 
     run: str
     process: RetainedProcess
@@ -55,7 +55,7 @@ class _RetainedRunProcess:
 
 @dataclass(slots=True)
 class _FrameEvaluation:
-    """A running evaluation in a frame of the retained process."""
+    """The state of an evaluation in a frame of the retained process."""
 
     process: RetainedProcess | None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -64,7 +64,7 @@ class _FrameEvaluation:
 
 
 class RetainedFailure:
-    """Owns the retained process of the last failed run, if any, and evaluates code in its frames."""
+    """Owns the retained process of the last failed run, and evaluates code in its frames."""
 
     def __init__(self, core: Core, tasks: TaskGroup, transcripts: Transcripts, logbook: Logbook) -> None:
         self._core = core
@@ -75,17 +75,17 @@ class RetainedFailure:
         self._evaluating: dict[str, _FrameEvaluation] = {}
 
     def process_of_run(self, run: str) -> RetainedProcess | None:
-        """Return the process of a run, if it is retained."""
+        """Return the retained process of a run, or None if it is not retained."""
         retained = self._retained
         return retained.process if retained is not None and retained.run == run else None
 
     def retain(self, run: str, process: RetainedProcess) -> None:
-        """Retain the process of a run, and take responsibility for ending it."""
+        """Take ownership of the process of a failed run."""
         self._retained = retained = _RetainedRunProcess(run, process)
         self._tasks.start_soon(self._end_when_dropped, retained)
 
     async def _end_when_dropped(self, retained: _RetainedRunProcess) -> None:
-        """End a retained process when it is dropped, or after `RETENTION_S`."""
+        """End a retained process when it is dropped, or after `RETENTION_S` seconds."""
         try:
             with anyio.move_on_after(RETENTION_S):
                 await retained.dropped.wait()
@@ -96,14 +96,14 @@ class RetainedFailure:
             retained.over.set()
 
     def start_dropping(self) -> None:
-        """Begin to end the retained process, if any, and the code evaluated in it."""
+        """Start ending the retained process and the code that is evaluated in it, if there are any."""
         for evaluation in list(self._evaluating.values()):
             evaluation.scope.cancel()
         if self._retained is not None:
             self._retained.dropped.set()
 
     async def drop(self) -> None:
-        """End the retained process, if any, and the code evaluated in it, and wait until the process is gone."""
+        """End the retained process and the code that is evaluated in it, and wait until the process has exited."""
         retained = self._retained
         self.start_dropping()
         if retained is not None:
@@ -112,7 +112,7 @@ class RetainedFailure:
     # Code
 
     def start_evaluation(self, effect: RunJob) -> None:
-        """Start evaluating code in a frame. Its end is always reported."""
+        """Start evaluating code in a frame. The end of the evaluation is always reported to the core."""
         job = effect.request.job
         assert isinstance(job, FrameCode)  # noqa: S101  # the caller always sets it
         evaluating = self._evaluating[effect.request.id] = _FrameEvaluation(self.process_of_run(job.run))
@@ -127,7 +127,7 @@ class RetainedFailure:
             with evaluating.scope:
                 if evaluating.process is not None:
                     answer = await evaluating.process.evaluate(job.code, job.frame, timeout_s=most_s)
-                    finished = self._record(identity, answer)
+                    finished = self._record_answer(identity, answer)
                     if evaluating.is_interrupted and finished.status == "failed":
                         finished = EvaluationFinished(identity, "interrupted")
         except CodriverError as error:
@@ -141,8 +141,8 @@ class RetainedFailure:
             evaluating.over.set()
             self._core.report(finished)
 
-    def _record(self, identity: str, answer: object) -> EvaluationFinished:
-        """Add an answer to the log and the transcript, and return the end of the evaluation."""
+    def _record_answer(self, identity: str, answer: object) -> EvaluationFinished:
+        """Add the result of code to the log and the transcript, and return the end of the evaluation."""
         fields = answer if isinstance(answer, dict) else {}
         who = self._core.state.evaluations[identity].who
         transcript = self._transcripts.get(identity)
@@ -163,7 +163,7 @@ class RetainedFailure:
         return EvaluationFinished(identity, "done")
 
     async def stop(self, evaluation: Evaluation, why: str) -> tuple[str, ...]:
-        """Interrupt code, wait for it to end, and describe what was done."""
+        """Interrupt code in a frame and wait for its end. Return messages that describe the result."""
         evaluating = self._evaluating.get(evaluation.id)
         if evaluating is None or evaluating.process is None:
             return ("it had already finished",)

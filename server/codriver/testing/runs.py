@@ -31,7 +31,7 @@ NO_TESTS_STATUS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ChosenTests:
-    """Tests to run among those collected, by ids as pytest prints them."""
+    """The tests to run out of those that are collected, by the ids that pytest prints."""
 
     functions: tuple[str, ...] = ()
     """Test functions without parameters, in the order in which they run first."""
@@ -41,7 +41,7 @@ class ChosenTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """A test run to start."""
+    """The specification of a test run."""
 
     python: str
     """Absolute path of the interpreter."""
@@ -76,7 +76,7 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class FailureFrame:
-    """A frame of a failure."""
+    """A stack frame of a failure."""
 
     file: str
     line: int
@@ -90,7 +90,7 @@ class FailureFrame:
 
 @dataclass(frozen=True, slots=True)
 class LinkedError:
-    """An error behind a failure. `relation` is `cause`, `context` or `member`, as in Python's tracebacks."""
+    """An exception linked to a failure. `relation` is `cause`, `context` or `member`, as in Python's tracebacks."""
 
     relation: str
     type: str
@@ -100,7 +100,7 @@ class LinkedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFailure:
-    """Why a test failed in one of its phases."""
+    """The failure of a test in one of its phases."""
 
     __test__ = False
 
@@ -126,14 +126,14 @@ class TestFailure:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Text that the process printed to stdout or stderr."""
+    """The event that the process printed text to stdout or stderr."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The end of the collection. `nodeids` are the tests that will run, in order."""
+    """The event that all tests were collected. `nodeids` are the tests that will run, in order."""
 
     count: int
     """Number of tests found, including deselected ones."""
@@ -143,7 +143,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class TestStarted:
-    """A test has started."""
+    """The event that a test has started."""
 
     __test__ = False
 
@@ -152,7 +152,10 @@ class TestStarted:
 
 @dataclass(frozen=True, slots=True)
 class TestFinished:
-    """A test has finished. With `is_collector`, a file could not be collected or was skipped instead."""
+    """The event that a test has finished.
+
+    If `is_collector` is true, the event is instead about a file that could not be collected or was skipped.
+    """
 
     __test__ = False
 
@@ -174,13 +177,13 @@ class TestFinished:
 
     @property
     def failure(self) -> TestFailure | None:
-        """Return the first failure."""
+        """Return the first failure of the test, or None if it has none."""
         return self.failures[0] if self.failures else None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Data of a recorder: `functions`, `calls` or `lines`. `error` explains why it could not record."""
+    """The event that a recorder has finished. `error` is the reason if it could not record."""
 
     recorder: str
     data: Any
@@ -189,7 +192,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class SecretsFound:
-    """Values in the run's environment and settings whose names are those of secrets."""
+    """The event that secrets were found, by their names, in the environment or the settings of the run."""
 
     named: tuple[tuple[str, str], ...]
     """Names and values."""
@@ -197,7 +200,10 @@ class SecretsFound:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """Counts of a run as in pytest's summary. A test that passed and whose teardown failed counts twice."""
+    """The number of tests with each outcome, as in pytest's summary.
+
+    A test that passed, but whose teardown failed, is counted twice.
+    """
 
     passed: int = 0
     failed: int = 0
@@ -215,7 +221,7 @@ class OutcomeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """Where a run was interrupted: the test, if one was running, and the stack, innermost first."""
+    """Where a run was interrupted: the running test, if there was one, and the stack, innermost frame first."""
 
     nodeid: str
     frames: tuple[FailureFrame, ...] = ()
@@ -239,7 +245,7 @@ RunErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """A reason why tests could not be run as requested or did not finish, and what to do about it."""
+    """An error that prevented tests from running or finishing. `hint` suggests a fix."""
 
     kind: RunErrorKind
     message: str
@@ -250,7 +256,7 @@ class RunError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """The end of a run. Always the last event."""
+    """The event that the run has finished. It is always the last event."""
 
     exit_status: int | None
     """Exit status of the runner, negative for the signal that ended it, or None if it did not end by itself."""
@@ -275,7 +281,7 @@ Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsFoun
 
 
 class RetainedProcess(Protocol):
-    """The process of a failed run, which is stopped except while it evaluates code."""
+    """The retained process of a failed run. It is stopped except while it evaluates code."""
 
     @property
     def pid(self) -> int:
@@ -284,24 +290,24 @@ class RetainedProcess(Protocol):
 
     @property
     def nodeid(self) -> str:
-        """Return the id of the test that failed first."""
+        """Return the id of the first test that failed."""
         ...
 
     @property
     def frames(self) -> tuple[FailureFrame, ...]:
-        """Return the frames of that failure, innermost first."""
+        """Return the frames of the failure, innermost first."""
         ...
 
     async def evaluate(self, code: str, frame: int, *, timeout_s: float) -> Mapping[str, Any]:
-        """Evaluate code in a frame, 0 being the innermost, and return `value` or `error`, and `output`, as strings."""
+        """Evaluate code in a frame, where 0 is the innermost. Return `output` and either `value` or `error`."""
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the code that is being evaluated, and end the process if that takes too long."""
+        """Interrupt the code that is being evaluated. If it does not stop in time, end the process."""
         ...
 
     async def aclose(self) -> None:
-        """End the process and everything that it started."""
+        """End the process and its child processes."""
         ...
 
 
@@ -310,29 +316,32 @@ class TestProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """Return the process id of the runner."""
+        """Return the process id of the test runner."""
         ...
 
     def events(self) -> AsyncIterator[Event]:
-        """Yield the events, once. The last one is `RunFinished`."""
+        """Yield the events of the run. May be iterated only once. The last event is `RunFinished`."""
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the run like Ctrl-C, so that fixtures are torn down, and kill it 5 s later if necessary."""
+        """Interrupt the run as by Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s."""
         ...
 
     async def kill(self) -> None:
-        """Kill the process group, and wait for it to end."""
+        """Kill the process group and wait until the process has exited."""
         ...
 
     def detach(self) -> RetainedProcess | None:
-        """Return the process of a failed run, which the caller then owns, or None if it is not retained."""
+        """Return the retained process of a failed run, or None if it is not retained.
+
+        The caller becomes responsible for closing it.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartState:
-    """How runs of an interpreter in a directory start."""
+    """How runs of an interpreter in a directory are currently started."""
 
     is_warm: bool
     """Whether runs are copies of a process that has imported what the tests need."""
@@ -354,7 +363,7 @@ class StartState:
 
 
 class StartRun(Protocol):
-    """Starts a run as a context. Leaving the context ends the run and removes its files."""
+    """A function that starts a test run. The run is ended, and its files are removed, when the context is left."""
 
     def __call__(self, spec: RunSpec) -> AbstractAsyncContextManager[TestProcess]:
         """Start a run."""
@@ -385,17 +394,17 @@ class TestReport:
 
     @property
     def passed(self) -> bool:
-        """Return whether the runner considers the run a success."""
+        """Return whether the test runner reported success."""
         return self.exit_status == 0 and self.error is None
 
     @property
     def failures(self) -> tuple[TestFinished, ...]:
-        """Return the tests that failed or have errors."""
+        """Return the tests with failures or errors."""
         return tuple(result for result in self.results if result.outcome in FAILING_OUTCOMES)
 
 
 class ReportBuilder:
-    """Collects the events of one run into a report, which can be read at any time."""
+    """Collects the events of a run. A report can be created at any time."""
 
     def __init__(self) -> None:
         self._collected: Collected | None = None
@@ -406,7 +415,7 @@ class ReportBuilder:
         self._finished: RunFinished | None = None
 
     def add(self, event: Event) -> None:
-        """Add an event. Output and secrets are not stored."""
+        """Add an event. Output and secrets are ignored."""
         match event:
             case Collected():
                 self._collected = event
@@ -425,7 +434,7 @@ class ReportBuilder:
                 pass
 
     def report(self) -> TestReport:
-        """Return the report so far."""
+        """Create a report from the events added so far."""
         finished, collected = self._finished, self._collected
         nodeids = collected.nodeids if collected is not None else ()
         counts = finished.counts if finished is not None else self._counts()
@@ -444,7 +453,7 @@ class ReportBuilder:
         )
 
     def _counts(self) -> OutcomeCounts:
-        """Return the counts of an unfinished run, from the outcomes of its tests."""
+        """Count the outcomes of a run that has not finished."""
         outcomes = Counter(result.outcome for result in self._results)
         return OutcomeCounts(
             passed=outcomes["passed"],

@@ -31,7 +31,7 @@ REPRESENTATION_METHODS: Final = frozenset({"__repr__", "__str__"})
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A function that a failed test executed."""
+    """A function that a failed test executed, and that may have caused the failure."""
 
     function: Function
     coefficient: float
@@ -41,9 +41,10 @@ class Suspect:
 
     @property
     def score(self) -> float:
-        """Return the score by which functions are ranked.
+        """Return the score by which suspects are ranked, highest first.
 
-        Of functions with equal coefficients, a larger one ranks higher, because it is more likely to contain the error.
+        If coefficients are equal, larger functions have higher scores, because they are more likely to contain the
+        error.
         """
         return self.coefficient * math.sqrt(math.log(8 + self.size / INSTRUCTION_BYTES))
 
@@ -53,9 +54,8 @@ def rank_suspects(
 ) -> list[Suspect]:
     """Return the functions outside of test files that a failed test executed, most suspicious first.
 
-    The list is empty without a record of the test, or if no test passed, because then nothing distinguishes the
-    functions. Functions that the failed statement called precede others with an equal score. `root` is the directory of
-    the project.
+    Functions with equal scores that the failed statement called come first. Return an empty list if the test was not
+    recorded, or if no test passed, because then nothing distinguishes the functions. `root` is the project's directory.
     """
     outcomes = {result.nodeid: result.outcome for result in results}
     failing = [nodeid for nodeid, outcome in outcomes.items() if outcome in FAILING_OUTCOMES]
@@ -97,14 +97,14 @@ def rank_suspects(
 
 
 def is_doctest(nodeid: str) -> bool:
-    """Return whether a test is a doctest of a module, which pytest names after the module, as in `a/b.py::a.b.f`."""
+    """Return whether a test is a doctest. Their ids contain the name of the module, as in `a/b.py::a.b.f`."""
     file, _, name = nodeid.partition("::")
     path = PurePath(file)
     return (path.parent.name if path.stem == "__init__" else path.stem) in name.split(".")
 
 
 def is_test_file(file: str, root: Path) -> bool:
-    """Return whether a file belongs to the tests of a project, by pytest's usual names or by its directory."""
+    """Return whether a file belongs to a project's tests, according to pytest's naming conventions or its directory."""
     path = PurePath(file)
     path = path.relative_to(root) if path.is_relative_to(root) else path
     return (

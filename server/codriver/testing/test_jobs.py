@@ -81,7 +81,7 @@ STOP_TIMEOUT_S: Final = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestJob:
-    """A test run that waits for its turn."""
+    """A request for a test run, which may have to wait for other runs."""
 
     __test__ = False
 
@@ -109,7 +109,7 @@ class TestJob:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The report of a job that has started, and facts about the run."""
+    """The report of a test run, with additional facts about the run."""
 
     job: TestJob
     report: TestReport
@@ -124,34 +124,31 @@ class JobReport:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the run had all tests that changes can break, and finished without changes of its files."""
+        """Return whether the run included every test that changes may affect, finished, and tested unchanged files."""
         report = self.report
         is_whole = report.error is None and report.interruption is None and not (report.running or report.not_started)
         return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
 
     @property
     def has_finished(self) -> bool:
-        """Return whether each test of the run finished."""
+        """Return whether every test of the run finished."""
         report = self.report
         return not (report.interruption is not None or report.running or report.not_started or self.limit_passed)
 
     @property
     def has_all_tests(self) -> bool:
-        """Return whether all tests of the requested paths finished."""
+        """Return whether every test in the requested paths was selected and finished."""
         return self.has_finished and not (self.job.spec.chosen or self.report.counts.deselected or self.report.error)
 
     @property
     def is_relevant(self) -> bool:
-        """Return whether the run is relevant for the workspace.
-
-        It is if a caller requested the run, and its files are still the same.
-        """
+        """Return whether a caller requested the run and its files have not been reverted since."""
         return self.job.purpose == "tests" and not self.is_undone
 
 
 @dataclass(slots=True)
 class _RunningJob:
-    """A job that is running, with its process and its report so far."""
+    """The state of a running job."""
 
     job: TestJob
     builder: ReportBuilder = field(default_factory=ReportBuilder)
@@ -163,7 +160,7 @@ class _RunningJob:
 
 
 class TestJobs:
-    """The test runs of one server."""
+    """Runs the test jobs of a server, and stores their reports."""
 
     __test__ = False
 
@@ -203,28 +200,30 @@ class TestJobs:
         """Names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
-        """Return the report of a job, possibly incomplete, or None if it has not started or is no longer stored."""
+        """Return the report of a job, which is incomplete while the job is running.
+
+        Return None if the job has not started or its report is no longer stored.
+        """
         running = self._running.get(job)
         if running is not None:
             return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
         return self._reports.get(job)
 
     def finished_runs(self) -> list[tuple[str, JobReport]]:
-        """Return the finished runs that count, by id, newest first."""
+        """Return the ids and reports of relevant finished runs, newest first."""
         return [
             (name, job_report) for name, job_report in reversed(list(self._reports.items())) if job_report.is_relevant
         ]
 
     def last_requested(self) -> tuple[str, JobReport] | None:
-        """Return the id and report of the last finished run whose tests a caller selected, or None."""
+        """Return the id and the report of the last finished run whose tests a caller selected, or None."""
         runs = ((name, found) for name, found in self.finished_runs() if found.job.purpose == "tests")
         return next(((name, found) for name, found in runs if found.job.spec.chosen is None), None)
 
     def tested_until_ms(self) -> int:
-        """Return the time up to which changes of files were tested, in epoch milliseconds.
+        """Return the time until which changes of files have been tested, in epoch milliseconds.
 
-        This is the start of the last finished run of all tests or of all affected ones, or else the start of this
-        server.
+        This is the start of the last complete run, or else the start of the server.
         """
         for name, job_report in self.finished_runs():
             started_ms = self._core.state.evaluations[name].started_at if name in self._core.state.evaluations else None
@@ -233,13 +232,13 @@ class TestJobs:
         return self._started_ms
 
     def record_reverted(self, job: str) -> None:
-        """Record that the files that a run tested were reverted."""
+        """Record that the files tested by a run were reverted."""
         job_report = self._reports.get(job)
         if job_report is not None:
             self._reports[job] = replace(job_report, is_undone=True)
 
     def start_job(self, effect: RunJob) -> None:
-        """Start a job. Its end is always reported."""
+        """Start a job. Its end is always reported to the core."""
         job = effect.request.job
         if isinstance(job, FrameCode):
             self.failure.start_evaluation(effect)
@@ -249,14 +248,14 @@ class TestJobs:
         self._tasks.start_soon(self._run, effect.request.id, running, effect.max_run_ms / 1000)
 
     async def _run(self, job_id: str, running: _RunningJob, most_s: float) -> None:
-        """Run a job, and report its end."""
+        """Run a job, and report its end to the core."""
         failure: Failure | None = None
         try:
             with running.scope:
                 try:
                     if running.job.purpose == "tests":
                         await self.failure.drop()
-                    await self._follow(job_id, running, most_s)
+                    await self._run_within_limit(job_id, running, most_s)
                 except CodriverError as error:
                     failure = Failure(getattr(error, "reason", "evaluation-failed"), str(error))
                 except Exception as error:
@@ -266,10 +265,10 @@ class TestJobs:
                 failure = Failure("server-stopped", "the run was stopped because the server is stopping")
         finally:
             with anyio.CancelScope(shield=True):
-                await self._end(job_id, running, failure)
+                await self._finish(job_id, running, failure)
 
-    async def _follow(self, job_id: str, running: _RunningJob, most_s: float) -> None:
-        """Start the process, and record its events until the last one."""
+    async def _run_within_limit(self, job_id: str, running: _RunningJob, most_s: float) -> None:
+        """Run the process of a job within its time limit. If the interpreter has no pytest, use the alternative run."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
         async with anyio.create_task_group() as tasks:
@@ -282,7 +281,7 @@ class TestJobs:
             tasks.cancel_scope.cancel()
 
     async def _run_process(self, job_id: str, running: _RunningJob, spec: RunSpec) -> None:
-        """Start the process of a run, handle its events, and retain it if it failed."""
+        """Run a test process and handle its events. Retain the process if the run fails."""
         start = self._start_plain if running.job.is_plain else self.start
         self._logbook.add_secrets(TEST_JOBS_REPL, spec.environment.items())
         async with start(spec) as process:
@@ -295,36 +294,36 @@ class TestJobs:
                 self.failure.retain(job_id, process_of_run)
 
     async def _end_overlong(self, running: _RunningJob, limit_s: float) -> None:
-        """Interrupt a run after its time limit."""
+        """Interrupt a run when its time limit has passed."""
         await anyio.sleep(limit_s)
         running.limit_passed = f"{limit_s:g} s"
         if running.process is not None:
             await running.process.interrupt()
 
     def _handle_event(self, job_id: str, running: _RunningJob, event: Event) -> None:
-        """Add an event to the report, and its output to the transcript and the log."""
+        """Add an event to the report, and output to the transcript and the log."""
         running.builder.add(event)
         if isinstance(event, SecretsFound):
             self._logbook.add_secrets(TEST_JOBS_REPL, event.named)
         transcript = self._transcripts.get(job_id)
         if isinstance(event, Output):
             if transcript is not None and (text := transcript.out.append(event.text)):
-                self._record(job_id, text)
+                self._record_output(job_id, text)
         elif isinstance(event, RunFinished) and transcript is not None:
             for rest, _ in transcript.end_streams():
                 if rest:
-                    self._record(job_id, rest)
+                    self._record_output(job_id, rest)
         if transcript is not None and not isinstance(event, Output):
             transcript.notify_change()
 
-    def _record(self, job_id: str, text: str) -> None:
+    def _record_output(self, job_id: str, text: str) -> None:
         """Add output of a job to the log."""
         who = self._core.state.evaluations[job_id].who
         now = self._core.now()
         self._logbook.record(Entry(UNASSIGNED_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS_REPL, job_id))
 
-    async def _end(self, job_id: str, running: _RunningJob, failure: Failure | None) -> None:
-        """Store the report of a run, and report its end to the core."""
+    async def _finish(self, job_id: str, running: _RunningJob, failure: Failure | None) -> None:
+        """Store the report of a job, and report its end to the core."""
         evaluation = self._core.state.evaluations[job_id]
         report = running.builder.report()
         changed: Sequence[str] = ()
@@ -366,7 +365,7 @@ class TestJobs:
         )
 
     def _find_suspects(self, job_report: JobReport) -> Mapping[str, Sequence[Suspect]]:
-        """Remember what the tests executed, and return the suspicious functions of the first failed tests. Blocks."""
+        """Store what the tests executed, and return the suspects of the first failed tests. Blocks."""
         report, spec = job_report.report, job_report.job.spec
         self.executions.add(report.recorded, is_finished=job_report.has_finished)
         if not report.failures:
@@ -379,7 +378,7 @@ class TestJobs:
         }
 
     def _tests_passing_again(self, report: TestReport) -> list[str]:
-        """Return the tests that failed in an earlier run and pass in this one, and remember those that fail."""
+        """Return the tests that passed after they had failed in an earlier run, and remember the tests that failed."""
         failures = {failure.nodeid for failure in report.failures}
         passed = {result.nodeid for result in report.results} - failures
         found = [name for name in self._once_failed if name in passed]
@@ -388,7 +387,7 @@ class TestJobs:
         return found
 
     def _forget_surplus(self) -> None:
-        """Discard the oldest reports while all reports have more than `MAX_STORED_RESULTS` results."""
+        """Discard the oldest reports while the stored reports have more than `MAX_STORED_RESULTS` results."""
         result_count = 0
         for name in reversed(list(self._reports)):
             result_count += len(self._reports[name].report.results)
@@ -396,7 +395,7 @@ class TestJobs:
                 del self._reports[name]
 
     async def stop(self, job: Evaluation, why: str, *, settle_s: float = STOP_TIMEOUT_S) -> tuple[str, ...]:
-        """Interrupt a run like Ctrl-C, or code in a frame, wait for it to end, and describe what was done."""
+        """Interrupt a test run, or code in a frame, and wait for its end. Return messages that describe the result."""
         if not job.is_test_job:
             return await self.failure.stop(job, why)
         running = self._running.get(job.id)
@@ -413,7 +412,7 @@ class TestJobs:
         return ("the test run was interrupted, and is still stopping",)
 
     def end_comparisons(self) -> None:
-        """Stop comparison runs, because a caller requests another run."""
+        """Stop comparison runs, so that a run requested by a caller can start."""
         for running in self._running.values():
             if running.job.purpose == "comparison" and running.process is not None:
                 self._tasks.start_soon(running.process.kill)
@@ -423,7 +422,7 @@ class TestJobs:
         self._tasks.start_soon(self.stop, job, why)
 
     async def end_all(self) -> None:
-        """Stop all runs, and wait until their processes have ended."""
+        """Stop all jobs, and wait until their processes have exited."""
         await self.failure.drop()
         runs = list(self._running.values())
         for running in runs:
@@ -435,7 +434,7 @@ class TestJobs:
 def _status_and_failure(
     job_report: JobReport, failure: Failure | None, *, is_interrupted: bool
 ) -> tuple[FinalStatus, Failure | None]:
-    """Return the status of a run, and its failure, if any."""
+    """Return the final status of a job, and its failure if it has one."""
     report, error = job_report.report, job_report.report.error
     if failure is not None:
         return ("lost" if failure.type == "server-stopped" else "failed"), failure
@@ -451,7 +450,7 @@ def _status_and_failure(
 
 
 def summarize_report(report: TestReport) -> str:
-    """Return the counts of a run, and the names of the first failures."""
+    """Return a text with the counts of a run and the names of the first failed tests."""
     counts = report.counts
     tests = counts.passed + counts.failed + counts.errors + counts.skipped + counts.xfailed + counts.xpassed
     words = (
@@ -462,5 +461,5 @@ def summarize_report(report: TestReport) -> str:
 
 
 def _counted(count: int, thing: str) -> str:
-    """Return a count with its noun, in the plural except after 1."""
+    """Return a count with a noun, which is in the plural unless the count is 1."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -28,18 +28,18 @@ DEFAULT_SKIPPED_DIRECTORIES: Final = ("*.egg", ".*", "_darcs", "build", "CVS", "
 
 
 def test_paths(directory: Path) -> tuple[Path, ...]:
-    """Return the paths of the setting `testpaths`, or none. Blocks."""
+    """Return the paths in pytest's setting `testpaths`. Blocks."""
     found = _setting(directory, "testpaths")
     return tuple(path for pattern in found for path in sorted(directory.glob(pattern)))
 
 
 def skipped_directories(directory: Path) -> tuple[str, ...]:
-    """Return the patterns of the setting `norecursedirs`, or the default. Blocks."""
+    """Return the patterns in pytest's setting `norecursedirs`, or pytest's default. Blocks."""
     return tuple(_setting(directory, "norecursedirs")) or DEFAULT_SKIPPED_DIRECTORIES
 
 
 def is_skipped(file: Path, directory: Path, patterns: Sequence[str]) -> bool:
-    """Return whether pytest does not find a test file in `directory` because it skips a directory in between.
+    """Return whether pytest does not find a test file because it skips one of the directories above the file.
 
     Source: pytest, `fnmatch_ex`. A pattern with a separator matches the end of the path.
     """
@@ -52,12 +52,12 @@ def is_skipped(file: Path, directory: Path, patterns: Sequence[str]) -> bool:
 
 
 def _setting(directory: Path, name: str) -> list[str]:
-    """Return a setting of pytest that is a list, or an empty list."""
+    """Return the value of a pytest setting that is a list, or an empty list."""
     return _setting_in_toml(directory, name) or _setting_in_ini(directory, name)
 
 
 def _setting_in_toml(directory: Path, name: str) -> list[str]:
-    """Return a setting in `pyproject.toml`, or an empty list."""
+    """Return the value of a pytest setting in `pyproject.toml`, or an empty list."""
     import tomllib  # noqa: PLC0415  # a server that starts has no use for it
 
     try:
@@ -70,7 +70,7 @@ def _setting_in_toml(directory: Path, name: str) -> list[str]:
 
 
 def _setting_in_ini(directory: Path, name: str) -> list[str]:
-    """Return a setting in the first configuration file that has it, or an empty list."""
+    """Return the value of a pytest setting in the first INI file that contains it, or an empty list."""
     from configparser import ConfigParser, Error  # noqa: PLC0415  # as above
 
     for file_name, section in INI_SECTIONS:

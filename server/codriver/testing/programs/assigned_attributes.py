@@ -27,10 +27,11 @@ UNKNOWN_VALUE = object()
 def assigning_methods(
     error: BaseException, frame: FrameType, line: int, is_project_file: Callable[[str], bool], parsed: ParsedFiles
 ) -> list[Values]:
-    """Return the location of each method that assigns the attribute, constructors first.
+    """Return the locations of the methods that assign the attribute named by an `AttributeError`.
 
-    `frame` and `line` are where the error was raised. For an attribute of None, this is the attribute that is None.
-    Python 3.10 and later have the object and the name in the error.
+    Constructors come first. `frame` and `line` are where the error was raised. If the attribute was accessed on None,
+    the methods are those that assign the attribute whose value is None. Return an empty list before Python 3.10, in
+    which the error does not contain the object and the name.
     """
     value, name = getattr(error, "obj", UNKNOWN_VALUE), getattr(error, "name", None)
     if not isinstance(error, AttributeError) or value is UNKNOWN_VALUE or not isinstance(name, str):
@@ -41,7 +42,9 @@ def assigning_methods(
         if found is None:
             return []
         kind, name = found
-    codes = [code for code in _methods_of(kind) if is_project_file(code.co_filename) and _assigns(code, name)]
+    codes = [
+        code for code in _iter_methods(kind) if is_project_file(code.co_filename) and _assigns_attribute(code, name)
+    ]
     codes.sort(key=lambda code: code.co_name not in ("__init__", "__new__"))
     return [
         {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
@@ -50,7 +53,7 @@ def assigning_methods(
 
 
 def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedFiles) -> tuple[type, str] | None:
-    """Return the class and the name of the attribute `b` in `a.b.name`, whose value is None."""
+    """Return the class and the name of the attribute `b` in an expression `a.b.name`, in which `b` is None."""
     import ast
     import linecache
 
@@ -66,8 +69,8 @@ def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedF
     return None
 
 
-def _methods_of(kind: type) -> Iterator[CodeType]:
-    """Yield the code of the methods and properties of a class and its bases."""
+def _iter_methods(kind: type) -> Iterator[CodeType]:
+    """Yield the code of the methods and properties of a class, including inherited ones."""
     for base in type.__dict__["__mro__"].__get__(kind):
         for member in type.__dict__["__dict__"].__get__(base).values():
             function: Any = member
@@ -78,8 +81,8 @@ def _methods_of(kind: type) -> Iterator[CodeType]:
                 yield function.__code__
 
 
-def _assigns(code: CodeType, name: str) -> bool:
-    """Return whether a function assigns an attribute with this name."""
+def _assigns_attribute(code: CodeType, name: str) -> bool:
+    """Return whether code assigns an attribute with this name."""
     import dis
 
     if name not in code.co_names:

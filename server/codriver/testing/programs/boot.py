@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_compiled(sources: str) -> "list[tuple[str, CodeType]]":
-    """Return the name and code of each program, from a cache next to the sources if it has them."""
+    """Return the name and the code of each program. The code is cached in a file next to `sources`."""
     loaded: dict[str, Any] = sys.modules
     marshal, external = loaded["marshal"], loaded["_frozen_importlib_external"]
     version = (sys.implementation.cache_tag, str(sys.flags.optimize), external.MAGIC_NUMBER.hex())
@@ -44,7 +44,7 @@ def load_compiled(sources: str) -> "list[tuple[str, CodeType]]":
 
 
 def run_first_program(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
-    """Run the first program, which loads the others, and return its namespace and the code of the others."""
+    """Run the first program, which loads the others. Return its namespace and the code of the others."""
     codes = load_compiled(sources)
     space: dict[str, Any] = {"__name__": codes[0][0]}
     exec(codes[0][1], space)
@@ -54,8 +54,8 @@ def run_first_program(sources: str) -> "tuple[dict[str, Any], list[tuple[str, Co
 def prepare_run() -> "Callable[[], object]":
     """Prepare the process, and return the function that runs the tests.
 
-    A program that runs this script may define `before_retention` in its namespace, which is called before the process
-    of a failed run is retained.
+    The namespace of this script may contain `before_retention`, a function to call before the process of a failed run
+    is retained.
     """
     space, codes = run_first_program(sys.argv[1])
     run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__, globals().get("before_retention"))
@@ -69,7 +69,7 @@ def attach(sources: str, request: str) -> None:
 
 
 def hide_program_frames(error: BaseException) -> None:
-    """Let the printed traceback of an error start where that of `python -m` would start."""
+    """Remove the frames of Codriver's programs from the printed traceback of an error."""
     hook, trace = sys.excepthook, error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<_codriver", "<string>")):
         trace = trace.tb_next

@@ -23,7 +23,7 @@ _stat, _dirname = os.stat, os.path.dirname
 
 
 def ignore_unsettled_code() -> None:
-    """Make imports compile the project's files whose compiled code may be outdated."""
+    """Make imports ignore cached bytecode of project files that may be outdated."""
     external: Any = sys.modules["_frozen_importlib_external"]
     loader, cache_from_source = external.SourceFileLoader, external.cache_from_source
     standard, plain_path_stats = _dirname(os.__file__) + os.sep, loader.path_stats
@@ -44,7 +44,7 @@ def ignore_unsettled_code() -> None:
 
 
 def ignore_unsettled_rewrites(rewrite: Any) -> None:
-    """Make pytest rewrite the test files whose rewritten code may be outdated."""
+    """Make pytest ignore cached bytecode of rewritten test files that may be outdated."""
     plain_read = getattr(rewrite, "_read_pyc", None)
     if plain_read is None:
         return
@@ -60,5 +60,5 @@ def ignore_unsettled_rewrites(rewrite: Any) -> None:
 
 
 def _is_settled(source: os.stat_result, compiled: os.stat_result) -> bool:
-    """Return whether compiled code was written so late that it certainly belongs to its source."""
+    """Return whether bytecode was written so long after its source that it is certainly up to date."""
     return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS

@@ -75,12 +75,12 @@ def called_function_locations(
     executed: Sequence[CodeType] | None = None,
     parsed: ParsedFiles | None = None,
 ) -> list[Values]:
-    """Return the location of each function that a failed statement called, last call first.
+    """Return the locations of the functions that a failed statement called, and of those that they call.
 
-    `frames` are frames with their lines, innermost first. Only the first frame whose statement called functions is
-    used. The functions that these functions call follow. `is_project_file` returns whether a file belongs to the
-    project and is not a test file. `executed` has the functions that the test executed, last returned first, if they
-    were recorded. `parsed` stores the syntax trees of files for later calls.
+    The last called function comes first. `frames` are frames with line numbers, innermost first, of which the first
+    whose statement called functions is used. `is_project_file` returns whether a file belongs to the project and is not
+    a test file. `executed` are the functions that the test executed, last returned first, or None if they were not
+    recorded. `parsed` caches syntax trees.
     """
     parsed = parsed or ParsedFiles()
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
@@ -104,10 +104,10 @@ def called_function_locations(
 
 
 class Statement:
-    """A statement: the dotted names of what it called, and all names in it.
+    """The names in a statement, and the expressions that it calls.
 
-    A dotted name with methods is a value, and Python called one of these methods on it. `is_failed` tells whether the
-    statement itself failed, or is one before it.
+    Each called expression is a dotted name. If it has methods, an operator or a built-in function calls the first of
+    them that exists. `is_failed` is true for the failed statement, and false for statements before it.
     """
 
     def __init__(self, *, is_failed: bool) -> None:
@@ -116,19 +116,19 @@ class Statement:
         self.is_failed = is_failed
 
     def functions(self, space: Values, *, by_operators: bool | None = None) -> Iterator[list[types.FunctionType]]:
-        """Yield the functions behind each called name, each wrapper before the function that it decorates."""
+        """Yield the functions to which each called name refers. A wrapper precedes the function that it decorates."""
         for path, methods in self.called:
             if by_operators is not None and by_operators != (methods not in ((), ARGUMENT_MARKER)):
                 continue
-            value = _resolved(path, space, methods)
+            value = _resolve(path, space, methods)
             if methods != ARGUMENT_MARKER or type(value) in (types.FunctionType, types.MethodType):
-                yield _unwrapped(value)
+                yield _unwrap(value)
 
 
 def _functions_by_name(
     statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]
 ) -> list[CodeType]:
-    """Return the functions that statements called, without their decorators, and the global functions used in them."""
+    """Return the functions that statements call, without decorators, and the global functions to which they refer."""
     found: dict[CodeType, types.FunctionType] = {}
 
     def add(functions: list[types.FunctionType]) -> None:
@@ -139,8 +139,8 @@ def _functions_by_name(
         for functions in statement.functions(space, by_operators=None if statement.is_failed else False):
             add(functions)
     for function in list(found.values()):
-        for name in _names_in(function.__code__):
-            add(_unwrapped(_resolved([name], function.__globals__)))
+        for name in _global_names(function.__code__):
+            add(_unwrap(_resolve([name], function.__globals__)))
     for statement in statements:
         for functions in statement.functions(space, by_operators=True):
             add(functions)
@@ -148,11 +148,11 @@ def _functions_by_name(
 
 
 def _select_executed(ran: list[CodeType], statements: list[Statement], space: Values) -> list[CodeType]:
-    """Return those executed functions that the statements probably called.
+    """Return the executed functions that the statements probably called.
 
-    Those called by the first statement that called any come first, and then the others. The others are those that
-    another statement called, constructors, and those that have a name that one of these functions uses. In both groups,
-    the function that returned last comes first.
+    Functions called by the first statement that called any come first. They are followed by functions called by other
+    statements, by constructors, and by functions to whose names one of these functions refers. In both groups, the
+    function that returned last comes first.
     """
     by_statement = []
     for statement in statements:
@@ -162,24 +162,23 @@ def _select_executed(ran: list[CodeType], statements: list[Statement], space: Va
     direct = next(filter(None, by_statement), set())
     direct = {code for code in direct if not _constructed_class(code)} or direct
     called = set().union(*by_statement)
-    names = {name for code in called for name in _names_in(code)}
+    names = {name for code in called for name in _global_names(code)}
     names |= {name for code in called for name in code.co_freevars}
     others = called | {code for code in ran if code.co_name in names or _constructed_class(code) in names}
     return [code for code in ran if code in direct] + [code for code in ran if code in others and code not in direct]
 
 
 def _constructed_class(code: CodeType) -> str:
-    """Return the name of the class whose constructor has this code, or an empty string for other code."""
+    """Return the name of the class to whose constructor the code belongs, or an empty string for other code."""
     if code.co_name not in ("__init__", "__new__"):
         return ""
     return str(getattr(code, "co_qualname", "")).rpartition(".")[0].rpartition(".")[2]
 
 
 def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> list[Statement]:
-    """Return the statement at a line of a frame, then those that assigned its variables, last one first.
+    """Return the statement at a line, followed by the statements that assigned its variables, last one first.
 
-    A `with` statement, such as one that expects an exception, can fail because of a call in its body, so the statements
-    in the body precede it.
+    The statements in the body of a `with` statement precede it, because it may fail due to a call in its body.
     """
     import ast
     import linecache
@@ -205,38 +204,41 @@ def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> li
     made = [
         child
         for child in before
-        if isinstance(child, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _stored(child)
+        if isinstance(child, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _assigned_names(child)
     ]
     used |= {node.id for part in made for node in ast.walk(part) if isinstance(node, ast.Name)}
-    changed = [child for child in before if _is_call(child) and used & _loaded(child)]
+    changed = [child for child in before if _is_call(child) and used & _used_names(child)]
     sources = sorted([*made, *changed], key=lambda child: -child.lineno)
-    return [*(_statement(child, is_failed=True) for child in failed), *(_statement(source) for source in sources)]
+    return [
+        *(_parse_statement(child, is_failed=True) for child in failed),
+        *(_parse_statement(source) for source in sources),
+    ]
 
 
-def _stored(node: ast.AST) -> set[str]:
-    """Return the names that a statement assigns."""
+def _assigned_names(node: ast.AST) -> set[str]:
+    """Return the names that a node assigns."""
     import ast
 
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
-def _loaded(node: ast.AST) -> set[str]:
-    """Return the names that a statement uses."""
+def _used_names(node: ast.AST) -> set[str]:
+    """Return the names that a node reads."""
     import ast
 
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
 def _is_call(statement: ast.stmt) -> bool:
-    """Return whether a statement is a call whose value is not used."""
+    """Return whether a statement is a call whose result is not used."""
     import ast
 
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value.value if isinstance(value, ast.Await) else value, ast.Call)
 
 
-def _statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
-    """Return the names that a statement contains and calls, not counting the statements in its body."""
+def _parse_statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
+    """Collect the names and calls in a statement, without those in its body."""
     import ast
 
     found = Statement(is_failed=is_failed)
@@ -246,22 +248,22 @@ def _statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
             found.names.add(part.attr)
         elif isinstance(part, ast.Name):
             found.names.add(part.id)
-        for value, methods in _calls_in(part):
-            path = _dotted(value)
+        for value, methods in _iter_calls(part):
+            path = _split_dotted_name(value)
             if path and (path, methods) not in found.called:
                 found.called.append((path, methods))
     return found
 
 
 def _end_of_header(statement: ast.stmt) -> int:
-    """Return the last line of a statement without its body."""
+    """Return the last line of a statement before its body."""
     last = statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     return max(statement.lineno, body[0].lineno - 1) if body else last
 
 
 def _nested_statements(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements of a body and of the bodies in it, in order."""
+    """Return the statements in a body and in nested bodies, in the order of their lines."""
     import ast
 
     found = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.stmt)]
@@ -269,7 +271,7 @@ def _nested_statements(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement, without the statements in its body."""
+    """Yield the nodes of a statement, except the statements in its body."""
     import ast
 
     waiting: list[ast.AST] = [statement]
@@ -279,8 +281,11 @@ def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
-def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
-    """Yield the expressions that a node calls, each with the methods that an operator or a built-in calls on it."""
+def _iter_calls(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
+    """Yield the expressions that a node calls.
+
+    Each has the names of the methods that an operator or a built-in function calls on it.
+    """
     import ast
 
     if isinstance(node, ast.Call):
@@ -303,8 +308,8 @@ def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
                 yield left, (OPERATOR_METHODS[type(operator).__name__],)
 
 
-def _dotted(node: ast.expr) -> list[str]:
-    """Return the names in `a.b.c`, or in `a().b` for an instance of a class, or an empty list for other expressions."""
+def _split_dotted_name(node: ast.expr) -> list[str]:
+    """Split an expression such as `a.b.c` or `a().b` into names. Return an empty list for other expressions."""
     import ast
 
     names: list[str] = []
@@ -319,12 +324,12 @@ def _dotted(node: ast.expr) -> list[str]:
             return [node.id, *names] if isinstance(node, ast.Name) else []
 
 
-def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
-    """Return the stored value of a dotted name, or the first of `methods` that the value has.
+def _resolve(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
+    """Return the object to which a dotted name refers, or the first of `methods` that it has, without executing code.
 
-    The result is `VALUE_NOT_FOUND` if there is none. The value of a call is unknown, unless it creates an instance,
-    whose attributes are those of the class. Because methods often return the instance itself, a name that is not found
-    otherwise is looked up in the class.
+    Return `VALUE_NOT_FOUND` if there is none. The result of a call is unknown unless it creates an instance, whose
+    attributes are those of its class. A name that is not found otherwise is also looked up in the class, because
+    methods often return the instance itself.
     """
     import inspect
 
@@ -347,13 +352,14 @@ def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> 
         return VALUE_NOT_FOUND
     if methods and methods != ARGUMENT_MARKER and value is not VALUE_NOT_FOUND:
         return next(
-            (found for name in methods if (found := _of_class(value, name)) is not VALUE_NOT_FOUND), VALUE_NOT_FOUND
+            (found for name in methods if (found := _class_attribute(value, name)) is not VALUE_NOT_FOUND),
+            VALUE_NOT_FOUND,
         )
     return value
 
 
-def _unwrapped(value: object) -> list[types.FunctionType]:
-    """Return the functions behind a value, each one before the function that it decorates."""
+def _unwrap(value: object) -> list[types.FunctionType]:
+    """Return the functions that an object wraps. A wrapper precedes the function that it decorates."""
     import functools
     import inspect
 
@@ -375,14 +381,14 @@ def _unwrapped(value: object) -> list[types.FunctionType]:
             value = _decorated_function(value)
         else:
             wrapped = inspect.getattr_static(value, "__wrapped__", VALUE_NOT_FOUND)
-            value = _of_class(value, "__call__") if wrapped is VALUE_NOT_FOUND else wrapped
+            value = _class_attribute(value, "__call__") if wrapped is VALUE_NOT_FOUND else wrapped
     return found
 
 
 def _decorated_function(function: types.FunctionType) -> object:
-    """Return the function that another one decorates, or `VALUE_NOT_FOUND`.
+    """Return the function that another function decorates, or `VALUE_NOT_FOUND`.
 
-    That is its `__wrapped__`, or else a function of the same name in its closure.
+    This is its `__wrapped__`, or a function with the same name in its closure.
     """
     if "__wrapped__" in function.__dict__:
         return function.__dict__["__wrapped__"]
@@ -396,8 +402,8 @@ def _decorated_function(function: types.FunctionType) -> object:
     return VALUE_NOT_FOUND
 
 
-def _of_class(value: object, name: str) -> object:
-    """Return the attribute that the class of a value defines, or `VALUE_NOT_FOUND`."""
+def _class_attribute(value: object, name: str) -> object:
+    """Return an attribute that is defined by the class of a value, or `VALUE_NOT_FOUND`."""
     for base in type.__dict__["__mro__"].__get__(type(value)):
         defined = type.__dict__["__dict__"].__get__(base)
         if name in defined:
@@ -405,9 +411,9 @@ def _of_class(value: object, name: str) -> object:
     return VALUE_NOT_FOUND
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a function and its inner functions use, last used first."""
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the global names used by a function and its inner functions, last used first."""
     for constant in reversed(code.co_consts):
         if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
+            yield from _global_names(constant)
     yield from reversed(code.co_names)

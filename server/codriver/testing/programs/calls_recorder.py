@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def recorder(options: Mapping[str, Any]) -> CallsRecorder:
-    """Return the recorder for a run."""
+    """Create the recorder for a run."""
     return CallsRecorder(options["roots"], options["names"])
 
 
 class CallsRecorder:
-    """Recorder of calls of the named functions, or of all functions below `roots`."""
+    """Records the calls of functions by name, or of all functions below `roots` if there are no names."""
 
     name = "calls"
 
@@ -34,12 +34,12 @@ class CallsRecorder:
         self._error = self._recorder.begin()
 
     def enter(self, *context: str) -> None:
-        """Do nothing, because the calls of all tests are one record."""
+        """Do nothing, because the calls of all tests are recorded together."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Do nothing, because calls are not recorded by test."""
+        """Do nothing, because the calls of all tests are recorded together."""
 
     def finish(self) -> dict[str, Any]:
-        """Stop recording, and return the calls."""
+        """Stop recording, and return the recorded calls."""
         self._recorder.end()
         return {"data": {} if self._error else self._recording.report(), "problem": self._error}

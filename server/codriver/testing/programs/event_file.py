@@ -19,7 +19,7 @@ OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0
 
 
 def encode_json(value: Any) -> str:
-    """Encode plain values as JSON: maps with names as keys, lists, strings, numbers, booleans and None."""
+    """Encode a plain value as JSON. Objects of other types are encoded as the name of their type."""
     kind = type(value)
     if kind is str:
         return encode_basestring_ascii(value)
@@ -39,7 +39,7 @@ def encode_json(value: Any) -> str:
 
 
 class EventFile:
-    """Appends events to a file. Forked copies of the process write none."""
+    """Appends events to a file. Forked copies of the process write nothing."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -47,20 +47,20 @@ class EventFile:
         self._lines: list[str] = []
 
     def add(self, event: str, **fields: Any) -> None:
-        """Add an event. It is written together with the next event that is written."""
+        """Add an event. It is written together with the next event that is flushed."""
         self.add_encoded(encode_json(dict(fields, event=event)))
 
     def add_encoded(self, text: str) -> None:
-        """Add an event that is encoded already, since most events are about passed tests."""
+        """Add an event that is already encoded as JSON, which is faster for the many events about passed tests."""
         self._lines.append(text + "\n")
 
     def write(self, event: str, **fields: Any) -> None:
-        """Write an event, and those that were added before."""
+        """Add an event, and write all events that have not been written."""
         self.add(event, **fields)
         self.flush()
 
     def flush(self) -> None:
-        """Write the added events. If the disk is full or no descriptor is free, they are retained."""
+        """Write the added events. They are retained if the file cannot be opened."""
         if _getpid() != self._pid:
             self._lines = []
         if not self._lines:

@@ -44,21 +44,21 @@ PSEUDO_FILE_PREFIXES = ("<_codriver", "<frozen ")
 
 
 def shorten_middle(text: str, most: int = MAX_FAILURE_CHARACTERS) -> str:
-    """Return the beginning and the end of a long text."""
+    """Omit the middle of a text that is longer than `most` characters."""
     if len(text) <= most:
         return text
     return text[: most // 2] + "\n[… " + str(len(text) - most) + " characters …]\n" + text[-(most // 2) :]
 
 
 def class_name(kind: type) -> str:
-    """Return the full name of a class, or the short name of a built-in class."""
+    """Return the qualified name of a class, or the plain name of a built-in class."""
     module = getattr(kind, "__module__", None)
     name = str(getattr(kind, "__qualname__", kind.__name__))
     return name if module in ("builtins", "__main__", None) else str(module) + "." + name
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an error."""
+    """Return the message of an exception."""
     try:
         return shorten_middle(str(error))
     except BaseException as failure:
@@ -71,16 +71,16 @@ def describe_error(
     executed: Sequence[CodeType] | None = None,
     parsed: ParsedFiles | None = None,
 ) -> Values:
-    """Return the class of an error, its frames, innermost first, and the errors behind it.
+    """Describe an exception: its class, its frames, innermost first, and the exceptions linked to it.
 
-    `executed` has the functions that the test executed, last returned first, if they were recorded. `parsed` stores the
-    syntax trees of files for later failures.
+    `executed` are the functions that the test executed, last returned first, or None if they were not recorded.
+    `parsed` caches syntax trees.
     """
     frames = frame_values(trace)
     if isinstance(error, SyntaxError) and error.filename:
         frames.insert(0, {"file": error.filename, "line": error.lineno or 1, "function": "<module>"})
     chain = []
-    for relation, other in _linked(error):
+    for relation, other in _linked_errors(error):
         inner = frame_values(other.__traceback__)
         chain.append(
             {"relation": relation, "type": class_name(type(other)), "message": error_message(other), "frames": inner}
@@ -92,18 +92,21 @@ def describe_error(
         "type": class_name(type(error)),
         "frames": frames,
         "chain": chain,
-        "called": _called(trace, executed, parsed),
-        "assigned": _assigned(error, trace, parsed),
+        "called": _called_functions(trace, executed, parsed),
+        "assigned": _assigning_methods(error, trace, parsed),
     }
 
 
 def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
-    """Return a function that returns what the running test executed, last returned first, or None without a record."""
+    """Return a function that returns the functions executed by the running test.
+
+    They are ordered by their last return, latest first. The function returns None if they are not recorded.
+    """
     return next((recorder.executed for recorder in recorders if hasattr(recorder, "executed")), lambda: None)
 
 
-def _assigned(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:
-    """Return the methods of the project that assign the attribute that is missing or None."""
+def _assigning_methods(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:
+    """Return the project's methods that assign the attribute that is missing or None."""
     frames = test_frames(trace)
     if not isinstance(error, AttributeError) or not frames:
         return []
@@ -115,8 +118,10 @@ def _assigned(error: BaseException, trace: TracebackType | None, parsed: ParsedF
         return []
 
 
-def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> list[Values]:
-    """Return the functions of the project that the innermost statement in the tests or the project called."""
+def _called_functions(
+    trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles
+) -> list[Values]:
+    """Return the project's functions that the innermost statement of the tests or the project called."""
     frames = [entry for entry in test_frames(trace) if not is_library_file(entry[0].f_code.co_filename)]
     if not frames:
         return []
@@ -132,8 +137,11 @@ def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None, pa
         return []
 
 
-def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """Yield the errors behind an error, nearest first, and those in its group, without duplicates."""
+def _linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """Yield the exceptions linked to an exception, nearest first, each with its relation.
+
+    Members of exception groups are included.
+    """
     seen, waiting = {id(error)}, [error]
     while waiting:
         current = waiting.pop(0)
@@ -158,12 +166,12 @@ def is_runner_file(file: str) -> bool:
 
 
 def is_library_file(file: str) -> bool:
-    """Return whether a file belongs to the standard library or an installed package."""
+    """Return whether a file belongs to the standard library or to an installed package."""
     return file.startswith((STDLIB_PREFIX, "<frozen")) or "-packages" + os.sep in file
 
 
 def test_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Return the frames of a traceback with their lines, innermost first, without those of the test runner."""
+    """Return the frames of a traceback with line numbers, innermost first. Frames of the test runner are omitted."""
     found: list[tuple[FrameType, int]] = []
     while trace is not None:
         frame = trace.tb_frame
@@ -182,7 +190,7 @@ def test_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
 
 
 def frame_values(trace: TracebackType | None) -> list[Values]:
-    """Return the frames of a traceback as values, innermost first."""
+    """Return the frames of a traceback as plain values, innermost first."""
     values: list[Values] = []
     for index, (frame, line) in enumerate(test_frames(trace)):
         file = frame.f_code.co_filename
@@ -194,7 +202,7 @@ def frame_values(trace: TracebackType | None) -> list[Values]:
 
 
 def local_variables(frame: FrameType) -> dict[str, str]:
-    """Return short representations of the variables of a frame."""
+    """Return short representations of the local variables of a frame, by name."""
     found: dict[str, str] = {}
     values = frame.f_locals
     for name in list(values):

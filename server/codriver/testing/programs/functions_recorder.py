@@ -35,12 +35,12 @@ PROCESS_STARTERS = ("Popen._execute_child", "Popen._launch")
 
 
 def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
-    """Return the recorder for a run."""
+    """Create the recorder for a run."""
     return FunctionsRecorder(options["roots"])
 
 
 class FunctionsRecorder:
-    """Recorder of the functions that each test executes. `roots` are the directories of the project."""
+    """Records the functions that each test executes. `roots` are the directories of the project."""
 
     name = "functions"
     is_early = True
@@ -77,14 +77,17 @@ class FunctionsRecorder:
         if self._tool < 0:
             self._error = NO_FREE_TOOL_MESSAGE
             return
-        self._preloaded = self._loaded()
+        self._preloaded = self._loaded_files()
         events = monitoring.events
         for event, callback in zip(self._events(), self._callbacks()):
             monitoring.register_callback(self._tool, event, callback)
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
 
     def enter(self, *context: str) -> None:
-        """Attribute what runs from now on to a test, an import of a file (`module`), a shared `fixture`, or nothing."""
+        """Set the context to which executed functions are attributed from now on.
+
+        This is a test, the import of a file (`module`), a shared `fixture`, or nothing.
+        """
         if self._tool < 0:
             return
         self._store_calls()
@@ -96,23 +99,23 @@ class FunctionsRecorder:
             self._monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD)
 
     def executed(self) -> list[CodeType] | None:
-        """Return the functions executed since the last test started, last returned first, or None without a record.
+        """Return the functions executed since the last test started, last returned first.
 
-        Calls of a function after the first `MAX_TRACKED_CALLS` ones do not change the order.
+        Return None if nothing is recorded. Only the first `MAX_TRACKED_CALLS` calls of a function affect the order.
         """
         return [self._code_of[number] for number in reversed(list(self._current))] if self._tool >= 0 else None
 
     def uses(self, nodeid: str, file: str, fixtures: Iterable[str]) -> None:
-        """Record the file of a test, and the fixtures that it uses."""
+        """Record the file of a test and the names of its fixtures."""
         if self._tool >= 0:
             self._tests[nodeid] = file, list(fixtures)
 
     def collect(self, counts: Mapping[str, int]) -> None:
-        """Record how many tests each file has, for files that were collected as a whole."""
+        """Record the number of tests in each file that was collected completely."""
         self._collected.update(counts)
 
     def finish(self) -> dict[str, Any]:
-        """Stop recording, and return the record."""
+        """Stop recording, and return the recorded functions."""
         if self._tool >= 0:
             self._store_calls()
             monitoring = self._monitoring
@@ -138,26 +141,26 @@ class FunctionsRecorder:
             "sizes": [len(self._code_of[number].co_code) for number in self._functions.values()],
             "shared": shared,
             "tests": tests,
-            "files": sorted(self._loaded()),
+            "files": sorted(self._loaded_files()),
             "preloaded": sorted(self._preloaded),
             "collected": self._collected,
         }
         return {"data": data, "problem": self._error}
 
-    def _loaded(self) -> set[str]:
-        """Return the project's files that are loaded as modules."""
+    def _loaded_files(self) -> set[str]:
+        """Return the files of the project that are loaded as modules."""
         files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
         return {self._project_code.path(file) for file in files} - {""}
 
     def _store_calls(self) -> None:
-        """Add the functions called so far to the record of the current context."""
+        """Add the functions executed so far to the record of the current context."""
         if self._current:
             self._sets.setdefault(self._context, set()).update(self._current)
             # The callbacks use this same map.
             self._current.clear()
 
     def _find_function(self, code: CodeType) -> int:
-        """Return the number of a function of the project on its first call, or -1 for any other code."""
+        """Return the number of a project function at its first call, or -1 for other code."""
         path = self._project_code.path(code.co_filename) if is_function(code) else ""
         if not path and code.co_qualname in PROCESS_STARTERS:
             path = PROCESSES_FILE
@@ -173,12 +176,12 @@ class FunctionsRecorder:
         return number
 
     def _events(self) -> Sequence[int]:
-        """Return the events of `sys.monitoring` that are recorded."""
+        """Return the events of `sys.monitoring` to record."""
         events = self._monitoring.events
         return events.PY_START, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND
 
     def _callbacks(self) -> Sequence[Any]:
-        """Return the callbacks for these events, in the same order."""
+        """Return the callbacks for the events returned by `_events`, in the same order."""
         disable, numbers, current, find_function = (
             self._monitoring.DISABLE,
             self._numbers,

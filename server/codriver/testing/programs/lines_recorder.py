@@ -21,14 +21,14 @@ TOO_OLD_MESSAGE = "recording the lines that tests execute needs sys.monitoring, 
 
 
 def recorder(options: Mapping[str, Any]) -> LinesRecorder:
-    """Return the recorder for a run."""
+    """Create the recorder for a run."""
     return LinesRecorder(options["lines"])
 
 
 class LinesRecorder:
-    """Recorder of executed lines.
+    """Records which of the requested lines are executed.
 
-    `lines` has the requested lines by absolute path, with None for all lines of a file.
+    `lines` maps absolute paths to the requested lines, or to None for all lines of a file.
     """
 
     name = "lines"
@@ -53,18 +53,18 @@ class LinesRecorder:
             self._error = NO_FREE_TOOL_MESSAGE
             return
         events = monitoring.events
-        monitoring.register_callback(self._tool, events.PY_START, self._started)
-        monitoring.register_callback(self._tool, events.LINE, self._line)
+        monitoring.register_callback(self._tool, events.PY_START, self._on_start)
+        monitoring.register_callback(self._tool, events.LINE, self._on_line)
         monitoring.set_events(self._tool, events.PY_START)
 
     def enter(self, *context: str) -> None:
-        """Do nothing, because it does not matter which test runs a line."""
+        """Do nothing, because lines are not recorded by test."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Do nothing, because it does not matter which test runs a line."""
+        """Do nothing, because lines are not recorded by test."""
 
     def finish(self) -> dict[str, Any]:
-        """Stop recording, and return the lines of functions by file, and those of them that ran."""
+        """Stop recording. Return the requested lines in functions and the executed ones, by file."""
         monitoring, tool = self._monitoring, self._tool
         if tool >= 0:
             events = monitoring.events
@@ -82,8 +82,8 @@ class LinesRecorder:
             data[path] = {"lines": sorted(requested), "ran": sorted(requested & self._seen.get(path, set()))}
         return {"data": data, "problem": self._error}
 
-    def _started(self, code: CodeType, _offset: int) -> Any:
-        """Record the lines of a function from now on if its file was requested. A callback of `sys.monitoring`."""
+    def _on_start(self, code: CodeType, _offset: int) -> Any:
+        """Start recording the lines of a function if its file was requested. A callback of `sys.monitoring`."""
         real = self._real.get(code.co_filename)
         if real is None:
             real = self._real[code.co_filename] = os.path.realpath(code.co_filename)
@@ -92,14 +92,14 @@ class LinesRecorder:
             self._monitoring.set_local_events(self._tool, code, self._monitoring.events.LINE)
         return self._monitoring.DISABLE
 
-    def _line(self, code: CodeType, line: int) -> Any:
-        """Record that a line ran. A callback of `sys.monitoring`."""
+    def _on_line(self, code: CodeType, line: int) -> Any:
+        """Record that a line was executed. A callback of `sys.monitoring`."""
         self._seen.setdefault(self._real.get(code.co_filename, ""), set()).add(line)
         return self._monitoring.DISABLE
 
 
 def function_lines(path: str) -> set[int]:
-    """Return the lines of a file's functions that a call may run, or none if the file cannot be read."""
+    """Return the lines in the functions of a file, or an empty set if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             waiting: list[Any] = [compile(file.read(), path, "exec", dont_inherit=True)]

@@ -17,14 +17,14 @@ MAX_FILES = 32
 
 
 class ParsedFiles:
-    """Syntax trees of files, by content, because a test may write files."""
+    """A cache of syntax trees by file content. Files are not identified by path, because a test may rewrite them."""
 
     def __init__(self) -> None:
         self._statements: dict[str, Sequence[ast.stmt]] = {}
         self._trees: dict[tuple[str, ...], ast.AST] = {}
 
     def statements(self, text: str) -> Sequence[ast.stmt]:
-        """Return the statements of a file, outer ones before those in their bodies.
+        """Return the statements in a source text. A statement precedes those in its body.
 
         Raises:
             SyntaxError, ValueError, RecursionError: the text cannot be parsed.
@@ -39,7 +39,7 @@ class ParsedFiles:
         return found
 
     def share_with(self, code: Any) -> None:
-        """Make pytest's module `code`, which prints failures, use a syntax tree for more than one failure."""
+        """Make pytest's module `code`, which prints failures, reuse syntax trees between failures."""
         plain = getattr(code, "getstatementrange_ast", None)
         if plain is None:
             return

@@ -20,7 +20,10 @@ SIGNALS_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
 
 
 def use_default_signals() -> None:
-    """Handle signals as Python does when a shell starts it, because a background process may ignore some of them."""
+    """Reset the signal handlers to those of a Python process started by a shell.
+
+    A background process may have inherited ignored signals.
+    """
     for name in dir(_signal):
         if not name.startswith("SIG") or name.startswith("SIG_") or name in SIGNALS_IGNORED_BY_PYTHON:
             continue
@@ -44,7 +47,10 @@ def _is_ignored(number: int) -> bool:
 def prepare_process(
     request: Mapping[str, Any], import_error: BaseException | None, modules: Mapping[str, Any]
 ) -> Callable[[], object]:
-    """Prepare the process, and return the function that runs the tests."""
+    """Prepare the process, and return the function that runs the tests.
+
+    `import_error` is the error raised when the test runner was imported, or None.
+    """
     use_default_signals()
     ignore_unsettled_code()
     events = EventFile(request["events"])
@@ -90,13 +96,13 @@ def prepare_process(
 
 
 def attach_to_worker(request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
-    """Make a worker of pytest-xdist describe failures and record as the first process does."""
+    """Make a worker of pytest-xdist describe failures and run recorders like the main process."""
     ignore_unsettled_code()
     modules[request["plugin"]].attach(EventFile(request["events"]), request, modules, is_worker=True)
 
 
 def make_run(request: Mapping[str, Any]) -> Callable[[], object]:
-    """Return the function that runs the tests as Python does with `-m`, or with a script."""
+    """Return a function that runs the tests as `python -m` or `python SCRIPT` does."""
     script = request["script"]
     if not script:
         runpy: Any = __import__("runpy")

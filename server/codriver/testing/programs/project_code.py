@@ -25,21 +25,21 @@ NO_FREE_TOOL_MESSAGE = "all ids of sys.monitoring are in use by a debugger or by
 
 
 class ProjectCode:
-    """Recognises the files of a project."""
+    """Determines whether files belong to the project."""
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
         self._known: dict[str, str] = {}
 
     def path(self, file: str) -> str:
-        """Return the real path of a project's file, or an empty string for any other."""
+        """Return the real path of a file of the project, or an empty string for other files."""
         known = self._known.get(file)
         if known is None:
-            known = self._known[file] = self._path(file)
+            known = self._known[file] = self._find_path(file)
         return known
 
-    def _path(self, file: str) -> str:
-        """Return the real path of a project's file, or an empty string for any other, without using the cache."""
+    def _find_path(self, file: str) -> str:
+        """Determine the result of `path` without the cache."""
         if not os.path.isabs(file) or file.startswith(STDLIB_PREFIX) or "-packages" + os.sep in file:
             return ""
         real = os.path.realpath(file)
@@ -51,12 +51,12 @@ class ProjectCode:
 
 
 def is_function(code: CodeType) -> bool:
-    """Return whether a code object belongs to a named function. The body of a class has no fast locals."""
+    """Return whether a code object belongs to a named function, and not to a class body or a module."""
     return code.co_name[0] != "<" and bool(code.co_flags & FUNCTION_CODE_FLAG)
 
 
 def claim_tool(monitoring: Any) -> int:
-    """Claim a free tool id of `sys.monitoring`, and return it, or -1 if there is none."""
+    """Claim a free tool id of `sys.monitoring`. Return -1 if there is none."""
     tool = next((identity for identity in TOOL_IDS if monitoring.get_tool(identity) is None), -1)
     if tool >= 0:
         monitoring.use_tool_id(tool, TOOL_NAME)

@@ -79,7 +79,7 @@ early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=T
 def attach(
     events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any], *, is_worker: bool = False
 ) -> Values | None:
-    """Add the plugin to the next configuration of pytest, or return why that is impossible."""
+    """Register the plugins when pytest is next configured. Return an error if the version of pytest is too old."""
     version = getattr(pytest, "version_tuple", None) or (0, 0)
     if version[:2] < OLDEST_VERSION:
         return {"kind": "old-pytest", "message": "pytest " + str(pytest.__version__) + " is installed"}
@@ -112,7 +112,7 @@ def attach(
 
 
 class FailurePlugin:
-    """Describes failures in the process in which they happen."""
+    """A pytest plugin that describes failures in the process in which they occur."""
 
     def __init__(self, keeper: Any, executed: Callable[[], Sequence[CodeType] | None], parsed: ParsedFiles) -> None:
         self.keeper = keeper
@@ -123,14 +123,14 @@ class FailurePlugin:
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
-        """Record that no frames are available if workers run the tests."""
+        """Note that the frames of failures are not available if workers of pytest-xdist run the tests."""
         self.config = session.config
         if self.keeper is not None and session.config.pluginmanager.has_plugin("dsession"):
             self.keeper.obstacle = "it ran in a worker of pytest-xdist"
 
     @early_wrapper
     def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
-        """Describe the failure of a test's phase, before its fixtures are torn down."""
+        """Describe the failure of a test phase before fixtures are torn down."""
         outcome: Any = yield
         if call.excinfo is None or outcome.excinfo is not None:
             return
@@ -142,13 +142,13 @@ class FailurePlugin:
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Discard the failure of a test that runs again."""
+        """Discard the stored failure of a test that is run again."""
         if self.keeper is not None and report.outcome == "rerun":
             self.keeper.discard(display_test_id(self.config, report.nodeid))
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
-        """Describe why a file could not be collected."""
+        """Describe the error that prevented a file from being collected."""
         outcome: Any = yield
         if outcome.excinfo is not None:
             return
@@ -159,14 +159,14 @@ class FailurePlugin:
 
     @early
     def pytest_enter_pdb(self, config: Any, pdb: Any) -> None:
-        """Fail a test that starts a debugger, which would wait for input."""
+        """Fail a test that starts a debugger, because the debugger would wait for input."""
         capture = config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.resume()
         raise pytest.fail.Exception(NO_DEBUGGER_MESSAGE)
 
     def describe(self, report: Report, excinfo: Any) -> None:
-        """Add the description of a failure to its report."""
+        """Attach a description of a failure to its report."""
         self.count += 1
         if self.count > MAX_DESCRIBED_FAILURES:
             return
@@ -178,7 +178,7 @@ class FailurePlugin:
 
 
 def describe_exception(excinfo: Any, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> Values:
-    """Return the description of an exception, or of the one for which pytest raised it."""
+    """Describe an exception. If pytest raised it because of another exception, describe that one."""
     error = excinfo.value
     kind = type(error).__name__
     inner = error.__cause__ if kind == "CollectError" else error.cause if kind == "ConftestImportFailure" else None
@@ -190,7 +190,7 @@ def describe_exception(excinfo: Any, executed: Sequence[CodeType] | None, parsed
 
 
 class Test:
-    """What is known about a running test."""
+    """The state of a test that is running."""
 
     __test__ = False
 
@@ -208,7 +208,10 @@ class Test:
 
 
 class EventsPlugin:
-    """Writes the events of a run. With xdist, it runs in the process that distributes the tests."""
+    """A pytest plugin that writes the events of a run.
+
+    With pytest-xdist, it runs in the process that distributes the tests.
+    """
 
     def __init__(self, events: EventFile, request: Mapping[str, Any]) -> None:
         self.events = events
@@ -233,13 +236,13 @@ class EventsPlugin:
 
     @early_wrapper
     def pytest_cmdline_parse(self) -> Iterator[None]:
-        """Report why pytest does not accept its arguments."""
+        """Write an error if pytest rejects its arguments."""
         outcome: Any = yield
         self.write_usage_error(outcome)
 
     @early_wrapper
     def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
-        """Report why pytest does not accept its arguments, and retain the process if a debugger was requested."""
+        """Write an error if pytest rejects its arguments. Turn off the option `--pdb`, which would wait for input."""
         option = config.option
         if getattr(option, "usepdb", False):
             option.usepdb = False
@@ -247,7 +250,7 @@ class EventsPlugin:
         self.write_usage_error(outcome)
 
     def write_usage_error(self, outcome: Any) -> None:
-        """Write the error of a run that ends before its tests."""
+        """Write the error of a run that ended before any test was collected."""
         if outcome.excinfo is None:
             return
         error = outcome.excinfo[1]
@@ -267,13 +270,13 @@ class EventsPlugin:
 
     @early
     def pytest_internalerror(self, excinfo: Any) -> None:
-        """Write the error of a plugin, or of pytest."""
+        """Write an internal error of pytest or of a plugin."""
         failure = dict(describe_error(excinfo.value, excinfo.tb), phase="call", message=excinfo.exconly(tryshort=True))
         self.events.write("problem", kind="internal", message=excinfo.exconly(), failure=failure)
 
     @early
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
-        """Write where the run was interrupted."""
+        """Write the test and the stack at which the run was interrupted."""
         running = next(reversed(self.tests), "") if self.tests else ""
         if excinfo.type is KeyboardInterrupt:
             frames = frame_values(excinfo.tb)
@@ -285,7 +288,7 @@ class EventsPlugin:
 
     @early
     def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
-        """Count a warning, and store the first ones."""
+        """Count a warning, and store its text if there are not too many."""
         self.warned += 1
         if len(self.warnings) < MAX_WARNINGS:
             text = class_name(warning_message.category) + ": " + str(warning_message.message)
@@ -296,7 +299,7 @@ class EventsPlugin:
 
     @early
     def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> None:
-        """Write the tests whose end was not reported."""
+        """Write the outcomes of tests whose end was not reported."""
         self.status = int(exitstatus)
         for nodeid in list(self.tests):
             if self.tests[nodeid].outcomes - {"passed"}:
@@ -325,17 +328,17 @@ class EventsPlugin:
 
     @early
     def pytest_sessionstart(self) -> None:
-        """Report the secrets that are known when conftest files are loaded."""
+        """Report the secrets that are known after the conftest files were loaded."""
         self.secrets.report_all()
 
     @early
     def pytest_deselected(self, items: list[Item]) -> None:
-        """Count the tests that will not run."""
+        """Count the deselected tests."""
         self.deselected += len(items)
 
     @early
     def pytest_collection_finish(self, session: Any) -> None:
-        """Write the tests that will run. With xdist, the workers collect them."""
+        """Write the ids of the collected tests. With pytest-xdist, the workers collect them."""
         self.secrets.report_all()
         if self.config.pluginmanager.has_plugin("dsession"):
             return
@@ -345,13 +348,13 @@ class EventsPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Write the tests that will run, when the first worker has collected them."""
+        """Write the ids of the tests that the first worker of pytest-xdist has collected."""
         if not self.is_collected:
             self.write_collected(list(ids), 0)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Make a worker of xdist, which has not started yet, describe failures and record."""
+        """Make a worker of pytest-xdist that is about to start describe failures and run recorders."""
         gateway = node.gateway
         plain_exec = gateway.remote_exec
 
@@ -364,14 +367,14 @@ class EventsPlugin:
         gateway.remote_exec = remote_exec
 
     def write_collected(self, nodeids: list[str], deselected: int) -> None:
-        """Write the tests that will run."""
+        """Write the ids of the tests that will run."""
         self.is_collected, self.collected = True, len(nodeids) + deselected
         names = [self.display_id(nodeid) for nodeid in nodeids]
         self.events.write("collected", count=self.collected, deselected=deselected, nodeids=names)
 
     @early
     def pytest_collectreport(self, report: Report) -> None:
-        """Write an event about a file that could not be collected or was skipped."""
+        """Write an event about a file that cannot be collected or is skipped."""
         if report.passed:
             return
         outcome = "skipped" if report.skipped else "error"
@@ -391,7 +394,7 @@ class EventsPlugin:
 
     @early
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
-        """Write the start of a test."""
+        """Write an event about the start of a test."""
         if nodeid in self.tests:  # once more, after a rerun
             return
         self.tests[nodeid] = test = Test()
@@ -401,7 +404,7 @@ class EventsPlugin:
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Record the outcome of a test's phase or subtest."""
+        """Record the outcome of a phase or a subtest of a test."""
         test = self.tests.get(report.nodeid)
         if test is None:
             test = self.tests[report.nodeid] = Test()
@@ -445,12 +448,12 @@ class EventsPlugin:
 
     @early
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Write the end of a test."""
+        """Write an event about the end of a test."""
         self.secrets.report_environment()
         self.finish(nodeid)
 
     def finish(self, nodeid: str) -> None:
-        """Write the outcome of a test. An interrupted test has none."""
+        """Write the outcome of a test. Nothing is written for an interrupted test."""
         test = self.tests.get(nodeid)
         if test is None or test.is_rerunning:
             return
@@ -483,16 +486,16 @@ class EventsPlugin:
         self.events.add_encoded("".join(parts))
 
     def encode_id(self, nodeid: str) -> str:
-        """Return a test's id as pytest prints it, encoded as JSON."""
+        """Return the displayed id of a test as JSON."""
         return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encode_json(self.display_id(nodeid)))
 
     def encode_path(self, path: str) -> str:
-        """Return the absolute path of a test's file, encoded as JSON."""
+        """Return the absolute path of a test file as JSON."""
         found = self.paths[path] = encode_json(os.path.normpath(os.path.join(str(self.root()), path)))
         return found
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
-        """Return a failure: its description, if it has one, and the text that pytest prints about it."""
+        """Return the description of a failure, together with the text that pytest prints about it."""
         found = dict(report.__dict__.pop(DESCRIPTION_ATTRIBUTE, None) or {"type": "", "frames": [], "chain": []})
         longrepr = report.longrepr
         crash = getattr(getattr(longrepr, "reprcrash", None), "message", None)
@@ -511,26 +514,26 @@ class EventsPlugin:
         )  # fmt: skip
 
     def count(self, outcome: str) -> None:
-        """Count an outcome as pytest's terminal does."""
+        """Count an outcome in the same way as pytest's terminal summary."""
         name = COUNT_NAMES[outcome]
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def display_id(self, nodeid: str) -> str:
-        """Return a test's id as pytest prints it, relative to the directory in which pytest was started."""
+        """Return the id of a test relative to the directory in which pytest was started, as pytest prints it."""
         printed = self.printed.get(nodeid)
         if printed is None:
             printed = self.printed[nodeid] = display_test_id(self.config, nodeid)
         return printed
 
     def root(self) -> object:
-        """Return the directory to which the ids of tests are relative."""
+        """Return the directory to which test ids are relative."""
         return getattr(self.config, "rootpath", None) or os.getcwd()
 
 
 class ChosenPlugin:
-    """Deselects tests that were not chosen, and runs the first of the chosen ones first.
+    """A pytest plugin that runs only the chosen tests, in the given order.
 
-    A file that cannot be collected does not stop the tests of the others, because the caller did not name the files.
+    A file that cannot be collected does not stop the run, because the caller did not name the file.
     """
 
     def __init__(self, functions: list[str], files: list[str]) -> None:
@@ -539,12 +542,12 @@ class ChosenPlugin:
 
     @early
     def pytest_configure(self, config: Any) -> None:
-        """Set pytest's option to continue after errors in the collection."""
+        """Set pytest's option to continue after collection errors."""
         config.option.continue_on_collection_errors = True
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
-        """Choose among the collected tests, and order them. Each runs once."""
+        """Deselect tests that were not chosen, remove duplicates, and sort the others."""
         chosen: dict[str, tuple[int, Item]] = {}
         left: list[Item] = []
         for item in items:
@@ -560,9 +563,9 @@ class ChosenPlugin:
 
 
 def insert_program(source: Any, program: str) -> Any:
-    """Return the program of an xdist worker with another one inserted at its start.
+    """Insert a program at the start of the program of an xdist worker.
 
-    An unknown program is returned unchanged.
+    If the program is not recognized, it is returned unchanged.
     """
     try:
         text = source if isinstance(source, str) else inspect.getsource(source)
@@ -573,7 +576,7 @@ def insert_program(source: Any, program: str) -> Any:
 
 
 def display_test_id(config: Any, nodeid: str) -> str:
-    """Return a test's id as pytest prints it, relative to where pytest was started and not to the root."""
+    """Return the id of a test relative to the directory in which pytest was started, as pytest prints it."""
     nodeid = str(nodeid)
     root, start = str(config.rootpath), str(config.invocation_params.dir)
     path, separator, rest = nodeid.partition("::")
@@ -586,34 +589,34 @@ def display_test_id(config: Any, nodeid: str) -> str:
 
 
 def skip_reason(report: Report) -> str:
-    """Return why a test was skipped."""
+    """Return the reason why a test was skipped."""
     longrepr = report.longrepr
     reason = longrepr[2] if isinstance(longrepr, tuple) and len(longrepr) == 3 else longrepr
     return str(reason or "").replace("Skipped: ", "", 1)
 
 
 def subtest_description(report: Report) -> str | None:
-    """Return the description of a subtest, or None for the report of a whole test."""
+    """Return the description of a subtest, or None for a report about a whole test."""
     describe = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
     return None if describe is None else str(describe()).strip()
 
 
 class RecorderPlugin:
-    """Runs recorders during tests, and writes their records."""
+    """A pytest plugin that runs recorders during the tests, and writes their data at the end."""
 
     def __init__(self, events: EventFile, recorders: list[Any]) -> None:
         self.events, self.recorders = events, recorders
         self.context: tuple[str, ...] = ("", "")
 
     def enter(self, *context: str) -> None:
-        """Attribute what runs from now on to a test, the import of a file, or a fixture."""
+        """Set the context to which recorders attribute executed code: a test, the import of a file, or a fixture."""
         self.context = context
         for recorder in self.recorders:
             recorder.enter(*context)
 
     @early
     def pytest_load_initial_conftests(self) -> None:
-        """Start the recorders that record what runs when `conftest` files are imported."""
+        """Start the recorders that also record the import of `conftest` files."""
         for recorder in self.recorders:
             if getattr(recorder, "is_early", False):
                 recorder.start()
@@ -631,7 +634,7 @@ class RecorderPlugin:
 
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
-        """Record how many tests each file has, before any are deselected."""
+        """Record the number of tests in each file, before any test is deselected."""
         in_part = [
             str(argument).partition("::")[0] for argument in getattr(config, "args", ()) if "::" in str(argument)
         ]
@@ -647,14 +650,14 @@ class RecorderPlugin:
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
-        """Record the import of a file for all of its tests."""
+        """Attribute code that runs during the import of a test file to this file."""
         if isinstance(collector, pytest.Module):
             self.enter("module", real_file(collector))
         yield
 
     @early_wrapper
     def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
-        """Record a test from the start of its fixtures to their end."""
+        """Attribute code that runs during a test, including its fixtures, to this test."""
         shared = [fixture for fixture in getattr(item, "fixturenames", ()) if isinstance(fixture, str)]
         nodeid = display_test_id(item.config, item.nodeid)
         for recorder in self.recorders:
@@ -665,7 +668,7 @@ class RecorderPlugin:
 
     @early_wrapper
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """Record a shared fixture for all tests that use it."""
+        """Attribute code that runs in a shared fixture to this fixture."""
         before = self.context
         if fixturedef.scope != "function":
             self.enter("fixture", fixturedef.argname)
@@ -675,11 +678,11 @@ class RecorderPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Write the records."""
+        """Write the data of the recorders."""
         for recorder in self.recorders:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
 
 
 def real_file(node: Any) -> str:
-    """Return the real path of a test's or collector's file."""
+    """Return the real path of the file to which a test or collector belongs."""
     return os.path.realpath(str(getattr(node, "path", None) or node.fspath))

@@ -24,7 +24,10 @@ TABLE_FILE_NAME = "table"
 
 
 class Replaced:
-    """A replacement for a built-in function that takes a path. As an attribute of a class, it does not bind `self`."""
+    """A wrapper of a built-in function that takes a path. It passes the path of the replacement file instead.
+
+    Like a built-in function, it is not bound when it is an attribute of a class.
+    """
 
     def __init__(self, call: Callable[..., Any], locate: Callable[[Any], Any]) -> None:
         self.__wrapped__ = call
@@ -45,7 +48,7 @@ class Replaced:
 
 
 class Entry:
-    """A directory entry that is not on disk, like those of `os.scandir`."""
+    """An entry of a directory, like those of `os.scandir`, whose content is in another file."""
 
     def __init__(self, directory: Any, name: str, content: str) -> None:
         is_bytes = isinstance(directory, bytes)
@@ -62,19 +65,19 @@ class Entry:
         return not os.path.isdir(self._content)
 
     def is_symlink(self) -> bool:
-        """Return False, because the entry is never a link."""
+        """Return False."""
         return False
 
     def is_junction(self) -> bool:
-        """Return False, because the entry is never a junction."""
+        """Return False."""
         return False
 
     def inode(self) -> int:
-        """Return the inode of the file with the content."""
+        """Return the inode of the file that contains the content."""
         return os.stat(self._content).st_ino
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the status of the file with the content."""
+        """Return the status of the file that contains the content."""
         return os.stat(self._content)
 
     def __fspath__(self) -> Any:
@@ -82,7 +85,7 @@ class Entry:
 
 
 class Entries:
-    """The entries of a directory, like the iterator of `os.scandir`."""
+    """An iterator over directory entries, like that of `os.scandir`."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -100,12 +103,12 @@ class Entries:
         self.close()
 
     def close(self) -> None:
-        """Stop the listing."""
+        """Close the iterator. It yields no more entries."""
         self._entries = iter(())
 
 
 class Contents:
-    """The content that is read instead of the content of files on disk."""
+    """Maps paths to the files that contain their replacement content."""
 
     def __init__(self, table: dict[str, str | None]) -> None:
         self._content_files = {os.path.realpath(path): content_file for path, content_file in table.items()}
@@ -119,7 +122,7 @@ class Contents:
         self._listdir, self._scandir = os.listdir, os.scandir
 
     def _real(self, path: str) -> str:
-        """Return the real path, resolved on disk."""
+        """Resolve the links in a path on disk, without replacements."""
         thread = _thread.get_ident()
         self._resolving.add(thread)
         try:
@@ -128,7 +131,7 @@ class Contents:
             self._resolving.discard(thread)
 
     def replacement_path(self, path: Any) -> Any:
-        """Return the path of the file with the content of `path`, or `path` itself if it was not replaced."""
+        """Return the path of the file that replaces `path`, or `path` itself if it is not replaced."""
         try:
             text = os.fsdecode(path)
         except TypeError:  # a descriptor, or an error that the system reports
@@ -141,14 +144,17 @@ class Contents:
         return content_file
 
     def _changes_in(self, path: Any) -> dict[str, str | None]:
-        """Return the replacement of each changed entry of a directory, by name."""
+        """Return the changed entries of a directory by name.
+
+        The value is the path of the replacement file, or None for an entry that is missing.
+        """
         try:
             return self._changes.get(self._real(os.fsdecode(path)), {})
         except TypeError:
             return {}
 
     def listdir(self, path: Any = None) -> list[Any]:
-        """List the names in a directory like `os.listdir`."""
+        """Return the names in a directory, like `os.listdir`."""
         found = self._listdir(self.replacement_path(path))
         changed = self._changes_in("." if path is None else path)
         present = {os.fsdecode(entry) for entry in found}
@@ -157,7 +163,7 @@ class Contents:
         return remaining + [os.fsencode(entry) if isinstance(path, bytes) else entry for entry in added]
 
     def scandir(self, path: Any = None) -> Any:
-        """List the entries of a directory like `os.scandir`."""
+        """Return an iterator over the entries of a directory, like `os.scandir`."""
         changed = self._changes_in("." if path is None else path)
         plain: Any = self._scandir(self.replacement_path(path))
         if not changed:
@@ -178,7 +184,7 @@ class Contents:
 
 
 def replace_files(contents: Contents) -> None:
-    """Replace the content of files from now on."""
+    """Replace the content of files for this process from now on."""
     external: Any = sys.modules["_frozen_importlib_external"]
     loader, plain_path_stats = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
@@ -207,7 +213,7 @@ def replace_files(contents: Contents) -> None:
 
 
 def run_project_sitecustomize(directory: str) -> None:
-    """Run the project's `sitecustomize`, which this one hides."""
+    """Run the project's own `sitecustomize`, which this module hides."""
     program_directory = os.path.realpath(directory)
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != program_directory]
     sys.path_importer_cache.pop(directory, None)

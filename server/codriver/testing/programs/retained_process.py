@@ -35,7 +35,7 @@ Source: proc(5), `tcp_states.h`.
 
 
 class FailureKeeper:
-    """Stores the first failure, and evaluates code in its frames after the run."""
+    """Stores the first failure of a run, and evaluates code in its frames after the run."""
 
     def __init__(self, events: EventFile, directory: str) -> None:
         self._events, self._directory = events, directory
@@ -47,19 +47,22 @@ class FailureKeeper:
         """Why there are no frames to retain, if that is known before the end."""
 
     def store_first(self, nodeid: str, trace: TracebackType | None) -> None:
-        """Store the frames of a failure, if it is the first one."""
+        """Store the frames of a failure unless one is already stored."""
         if not self._frames:
             self._nodeid = nodeid
             self._frames = [frame for frame, _ in test_frames(trace)]
             self._frame_values = frame_values(trace)
 
     def discard(self, nodeid: str) -> None:
-        """Discard a failure, because the test runs again."""
+        """Discard the stored failure of a test, because the test is run again."""
         if self._nodeid == nodeid:
             self._nodeid, self._frames, self._frame_values = "", [], []
 
     def wait(self) -> None:
-        """Answer requests until the server ends the process, or no longer needs it."""
+        """Stop the process, and answer requests whenever it is resumed, until a request ends it.
+
+        Return immediately if there are no frames, or if the process cannot be stopped safely.
+        """
         obstacle = self.obstacle or ("" if self._frames else NO_FRAMES_MESSAGE) or stop_obstacle(os.getpid())
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
@@ -81,7 +84,7 @@ class FailureKeeper:
                 continue  # an interrupt that arrived after the code finished
 
     def _read_request(self, number: int) -> tuple[int | None, str] | None:
-        """Return the frame and code of a request, with None as the frame to exit, or None if there is no request."""
+        """Read a request. Return its frame and code, or None if there is none. A frame of None ends the process."""
         try:
             with open(os.path.join(self._directory, "question-" + str(number)), encoding="utf-8") as file:
                 found: tuple[int | None, str] = eval(file.read(), {})
@@ -97,20 +100,20 @@ class FailureKeeper:
         os.replace(target + ".new", target)
 
     def evaluate_in_frame(self, number: int, code: str) -> dict[str, str]:
-        """Return the value of code in a frame, or the class and message of its error, and the output of the code."""
+        """Evaluate code in a frame. Return its value or its error, and its output, as strings."""
         output = io.StringIO()
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = output
         try:
-            answer = self._evaluated(number, code)
+            answer = self._evaluate(number, code)
         except BaseException as error:
             answer = {"type": class_name(type(error)), "error": error_message(error)}
         finally:
             sys.stdout, sys.stderr = streams
         return {key: shorten_middle(text) for key, text in dict(answer, output=output.getvalue()).items()}
 
-    def _evaluated(self, number: int, code: str) -> dict[str, str]:
-        """Return the value of code in a frame as text, which is empty for None."""
+    def _evaluate(self, number: int, code: str) -> dict[str, str]:
+        """Evaluate code in a frame, and return its value. The value is an empty string for None."""
         space = self._spaces.space_for_frame(number, self._frames)
         tree = ast.parse(code, "<frame>")
         check_frame_code(tree)
@@ -128,16 +131,16 @@ class FailureKeeper:
 
 
 def stop_obstacle(pid: int) -> str:
-    """Return which resource of a process prevents stopping it, or an empty string."""
+    """Return the reason why a process cannot be stopped safely, such as an open port, or an empty string."""
     proc = "/proc/" + str(pid)
     try:
         if len(os.listdir(proc + "/task")) > 1:
             return "it still has other threads"
-        descriptors = [_target(proc + "/fd/" + number) for number in os.listdir(proc + "/fd")]
+        descriptors = [_link_target(proc + "/fd/" + number) for number in os.listdir(proc + "/fd")]
         if any(descriptor.startswith(GPU_DEVICE_PREFIXES) for descriptor in descriptors):
             return "it has a device open"
         sockets = {descriptor[8:-1] for descriptor in descriptors if descriptor.startswith("socket:[")}
-        if sockets & _listening(proc):
+        if sockets & _listening_sockets(proc):
             return "it still listens on a port"
         with open("/proc/locks", encoding="ascii") as file:
             if any(line.split()[4:5] == [str(pid)] for line in file):
@@ -150,16 +153,16 @@ def stop_obstacle(pid: int) -> str:
     return "it has more than 1 GB of memory" if is_large else ""
 
 
-def _target(path: str) -> str:
-    """Return the target of a link, or an empty string if the link cannot be read."""
+def _link_target(path: str) -> str:
+    """Return the target of a symbolic link, or an empty string if it cannot be read."""
     try:
         return os.readlink(path)
     except OSError:
         return ""
 
 
-def _listening(proc: str) -> set[str]:
-    """Return the numbers of the listening sockets in the network namespace of a process."""
+def _listening_sockets(proc: str) -> set[str]:
+    """Return the inode numbers of the listening sockets in the network namespace of a process."""
     found: set[str] = set()
     for name, state_at, number_at, state in SOCKET_TABLES:
         try:

@@ -27,22 +27,22 @@ MAX_SETTINGS_CHARACTERS = 2**18
 
 
 class SecretValues:
-    """Finds secrets, and reports each of them once."""
+    """Finds secrets by the names of variables and settings, and reports each of them once."""
 
     def __init__(self, events: EventFile) -> None:
         self._events = events
         self._seen: set[tuple[str, str]] = set()
 
     def report_all(self) -> None:
-        """Report new secrets from all sources."""
-        self._report([*secrets_from_file(SETTINGS_FILE_NAME), *from_environment(), *secrets_from_django()])
+        """Report secrets from all sources that have not been reported yet."""
+        self._report_new([*secrets_from_file(SETTINGS_FILE_NAME), *from_environment(), *secrets_from_django()])
 
     def report_environment(self) -> None:
-        """Report new secrets in the environment."""
-        self._report(list(from_environment()))
+        """Report secrets in the environment that have not been reported yet."""
+        self._report_new(list(from_environment()))
 
-    def _report(self, found: list[tuple[str, str]]) -> None:
-        """Report those of the named values that have not been reported yet."""
+    def _report_new(self, found: list[tuple[str, str]]) -> None:
+        """Report the named values that have not been reported yet."""
         new = [pair for pair in found if pair not in self._seen]
         if new:
             self._seen.update(new)
@@ -50,13 +50,13 @@ class SecretValues:
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Return whether a value is a secret, judging by its name."""
+    """Return whether a value is a secret, according to its name and its length."""
     is_text = type(name) is str and type(value) is str
     return is_text and name.upper().endswith(SECRET_NAME_ENDINGS) and len(value) >= MIN_SECRET_CHARACTERS  # type: ignore[attr-defined, arg-type]
 
 
 def from_environment() -> Iterator[tuple[str, str]]:
-    """Yield the secrets of `os.environ`, which a test may have replaced with any object."""
+    """Yield the secrets in `os.environ`, even if a test has replaced it."""
     try:
         names = [name for name in list(os.environ) if name.upper().endswith(SECRET_NAME_ENDINGS)]
         yield from [(name, os.environ[name]) for name in names if is_secret(name, os.environ.get(name))]
@@ -65,7 +65,7 @@ def from_environment() -> Iterator[tuple[str, str]]:
 
 
 def secrets_from_file(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the secrets of a file with lines of the form `NAME=value`."""
+    """Yield the secrets in a file with lines of the form `NAME=value`."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(MAX_SETTINGS_CHARACTERS).splitlines()
@@ -82,7 +82,7 @@ def secrets_from_file(path: str) -> Iterator[tuple[str, str]]:
 
 
 def secrets_from_django() -> Iterator[tuple[str, str]]:
-    """Yield the secrets among Django's settings, if they are loaded."""
+    """Yield the secrets in Django's settings, if they are loaded."""
     settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
     wrapped = getattr(settings, "__dict__", {}).get("_wrapped")
     yield from [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_programs(codes: Codes) -> dict[str, Any]:
-    """Return the module of each program by the last part of its name. No module remains in `sys.modules`."""
+    """Load the programs as modules that are not in `sys.modules`. Return them by the last part of their names."""
     modules: dict[str, Any] = {}
     module: Any
     packages = sorted({name[:end] for name, _ in codes for end, letter in enumerate(name) if letter == "."})
@@ -40,9 +40,9 @@ def load_programs(codes: Codes) -> dict[str, Any]:
 
 
 def become_main(script: str, *, is_isolated: bool) -> None:
-    """Set `__main__` and the path as Python does when it starts with `-m`.
+    """Set `__main__` and `sys.path` as `python -m` does.
 
-    If the process is isolated, the current directory becomes the last entry of the path instead of the first.
+    If the process is isolated, the current directory is the last entry of `sys.path` instead of the first.
     """
     frozen: Any = sys.modules["_frozen_importlib"]
     module: Any = type(sys)("__main__")
@@ -84,7 +84,7 @@ def prepare(
 
 
 def attach(codes: Codes, path: str) -> None:
-    """Attach the programs to a process that runs tests on its own: a worker of pytest-xdist."""
+    """Attach the programs to a worker process of pytest-xdist."""
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
     modules = load_programs(codes)

@@ -34,7 +34,7 @@ NO_DEBUGGER_MESSAGE = (
 
 
 def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
-    """Write the results of the runner as events."""
+    """Make unittest's runner write its results as events."""
     recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
     listener = Listener(events, recorders, request.get("keeper"))
     runner: Any = unittest.TextTestRunner
@@ -67,12 +67,12 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
 
 
 def fail_on_debugger(*_given: object, **_named: object) -> None:
-    """Fail a test that starts a debugger."""
+    """Raise an error in a test that starts a debugger, because the debugger would wait for input."""
     raise RuntimeError(NO_DEBUGGER_MESSAGE)
 
 
 def wrap(name: str, listener: Listener) -> None:
-    """Make a method of a result class call the listener first."""
+    """Make a method of `unittest.TestResult` call the listener's method of the same name first."""
     kind: Any = unittest.TestResult
     plain, report = getattr(kind, name), getattr(listener, name)
 
@@ -86,7 +86,7 @@ def wrap(name: str, listener: Listener) -> None:
 
 
 def tests_in_suite(suite: Any) -> list[Case]:
-    """Return the tests of a suite."""
+    """Return the tests in a suite and in the suites that it contains."""
     found: list[Case] = []
     try:
         parts = list(suite)
@@ -98,7 +98,7 @@ def tests_in_suite(suite: Any) -> list[Case]:
 
 
 class Listener:
-    """Writes the calls of a run's result as events."""
+    """Writes the calls that `unittest` makes to the result of a run as events."""
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
@@ -116,7 +116,7 @@ class Listener:
         self.started = 0.0
 
     def write_collected(self, suite: Any) -> None:
-        """Write the tests that will run."""
+        """Write the ids of the tests that will run, and start the recorders."""
         self.secrets.report_all()
         names = [test_name(test) for test in tests_in_suite(suite)]
         self.count = len(names)
@@ -125,18 +125,18 @@ class Listener:
             recorder.start()
 
     def write_end(self) -> None:
-        """Write the end of the run."""
+        """Write the data of the recorders and the end of the run."""
         for recorder in self.recorders:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
         self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
 
     def write_interruption(self, error: BaseException) -> None:
-        """Write where the run was interrupted."""
+        """Write the test and the stack at which the run was interrupted."""
         nodeid = test_name(self.running) if self.running is not None else ""
         self.events.write("interrupted", nodeid=nodeid, frames=frame_values(error.__traceback__), reason="")
 
     def startTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
-        """Write the start of a test."""
+        """Write an event about the start of a test."""
         self.running, self.outcome, self.failures, self.reason = test, "passed", [], ""
         self.started = time.perf_counter()
         name = test_name(test)
@@ -155,7 +155,7 @@ class Listener:
             self.write(test, time.perf_counter() - self.started)
 
     def write(self, test: Case, seconds: float, *, is_collector: bool = False) -> None:
-        """Write the outcome of a test, or of the setup of a class or module."""
+        """Write the outcome of a test, or of the setup of a class or a module."""
         name = {"error": "errors"}.get(self.outcome, self.outcome)
         self.counts[name] = self.counts.get(name, 0) + 1
         file, line = test_location(test)
@@ -172,7 +172,7 @@ class Listener:
         )
 
     def record_failure(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
-        """Record a failure of a test or subtest."""
+        """Record the failure of a test or a subtest. A failure outside of a test is written immediately."""
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
@@ -192,7 +192,7 @@ class Listener:
             self.outcome = outcome
 
     def addSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
-        """Do nothing: a test passes unless something else is reported."""
+        """Do nothing, because a test passes unless something else is recorded."""
 
     def addError(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
         """Record an error."""
@@ -203,7 +203,7 @@ class Listener:
         self.record_failure(test, "failed", err)
 
     def addSkip(self, test: Case, reason: str) -> None:  # noqa: N802  # unittest's name
-        """Record that a test, or all tests of a class or module, were skipped."""
+        """Record that a test, or all tests of a class or a module, were skipped."""
         self.outcome, self.reason = "skipped", reason
         if self.running is None:
             self.failures = []
@@ -214,7 +214,7 @@ class Listener:
         self.outcome = "xfailed"
 
     def addUnexpectedSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
-        """Record an unexpected success, which fails the run."""
+        """Record an unexpected success, which makes the run fail."""
         self.outcome = "xpassed"
 
     def addSubTest(self, test: Case, subtest: Case, err: Any) -> None:  # noqa: N802  # unittest's name
@@ -225,13 +225,13 @@ class Listener:
 
 
 def test_name(test: Case) -> str:
-    """Return the name by which a test can be run again."""
+    """Return the name that selects this test in another run."""
     identity: Callable[[], object] = getattr(test, "id", lambda: str(test))
     return str(identity())
 
 
 def test_location(test: Case) -> tuple[str | None, int | None]:
-    """Return the file and the first line of a test."""
+    """Return the file and the first line of a test, or None for each if it is not known."""
     method = getattr(test, getattr(test, "_testMethodName", ""), None)
     while hasattr(method, "__wrapped__"):
         method = method.__wrapped__  # type: ignore[union-attr]  # as functools sets it
