@@ -33,7 +33,7 @@ MAX_REMEMBERED_IDS: Final = 2000
 
 @dataclass(slots=True)
 class _Intake:
-    """What was received over one connection of a REPL: the ids of its events, and the counts of the current window."""
+    """The events received over one connection of a REPL: their ids, and the counts of the current window."""
 
     generation: int
     known_ids: Recent[int, None] = field(default_factory=partial(Recent, MAX_REMEMBERED_IDS))
@@ -46,8 +46,8 @@ class _Intake:
 class AppEventRecorder:
     """Records the events of applications, at most `MAX_EVENTS_PER_WINDOW` per second for each REPL.
 
-    At the end of each second, one more event reports how many were dropped. An event that several streams contain is
-    recorded once.
+    If events were dropped, another event reports their number at the end of the second. An event that is part of
+    several streams is recorded once.
     """
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, workspace: Path) -> None:
@@ -59,7 +59,7 @@ class AppEventRecorder:
         self._intakes: dict[str, _Intake] = {}
 
     def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
-        """Record the frame that a REPL sent as JSON. Ignore invalid frames, and frames of removed REPLs."""
+        """Record the events in a JSON frame from a REPL. Ignore invalid frames, and frames of removed REPLs."""
         repl = self._core.state.repls.get(repl_id)
         try:
             frame = mapping_or_empty(json.loads(text))
@@ -69,11 +69,11 @@ class AppEventRecorder:
             self.record_frame(repl, frame)
 
     def record_frame(self, repl: Repl, frame: Mapping[str, object]) -> None:
-        """Record the events of one frame.
+        """Record the events of a frame.
 
-        The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost from its queue since the
-        previous frame; `depth`, the number of events still queued; and `events`. Each event has `id time opType
-        operation line` and optionally `frame eventId handlerId source origin dispatchId ms`.
+        The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost since the previous frame;
+        `depth`, the number of queued events; and `events`. Each event has the keys `id`, `time`, `opType`, `operation`
+        and `line`, and may have `frame`, `eventId`, `handlerId`, `source`, `origin`, `dispatchId` and `ms`.
         """
         intake = self._intakes.get(repl.id)
         if intake is None or intake.generation != repl.generation:
@@ -99,7 +99,7 @@ class AppEventRecorder:
         self._log.record(event)
 
     async def _close_window(self, repl_id: str) -> None:
-        """Wait until the window ends, then report the number of dropped events."""
+        """Wait until the current window ends, and record how many events were dropped in it."""
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
         intake.has_open_window = False
@@ -116,7 +116,7 @@ class AppEventRecorder:
 
 
 def parse_event(row: object, session_key: str) -> AppEvent | None:
-    """Parse a row of a frame: see `AppEventRecorder.record_frame`. Return None if the row is invalid."""
+    """Parse an event of a frame. Return None if it is invalid. See `AppEventRecorder.record_frame`."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
     origin, time_s, cause = mapping_at(row, "origin"), number_or_none(row.get("time")), row.get("dispatchId")

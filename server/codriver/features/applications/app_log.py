@@ -37,7 +37,7 @@ PACKAGE_PATH_PREFIX: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """An event of an application. Unknown fields are None."""
+    """An event of an application. Fields that are not known are None."""
 
     text: str
     """Description of the event in one line."""
@@ -60,7 +60,7 @@ class AppEvent:
     session_key: str | None = None
 
     def to_record(self, line: int) -> Record:
-        """Return the event as a record in the order of `APP_SCHEMA`."""
+        """Convert the event to a record with the attributes of `APP_SCHEMA`."""
         output_values = (
             line,
             APP_EVENTS.category,
@@ -89,12 +89,12 @@ class AppEvent:
 
 
 def shorten_paths(text: str, workspace: object) -> str:
-    """Make paths in a text relative to the workspace, or for installed libraries, to their `site-packages`."""
+    """Make the paths in a text relative to the workspace, or to `site-packages` for installed libraries."""
     return PACKAGE_PATH_PREFIX.sub("", text.replace(f"{workspace}/", ""))
 
 
 class AppLog(EventStore):
-    """The newest events of applications. See `EventStore`."""
+    """Stores the latest events of applications."""
 
     schema = APP_SCHEMA
 
@@ -102,7 +102,7 @@ class AppLog(EventStore):
     """Number of events that were received too fast to be recorded: see `count_dropped`."""
 
     def record(self, event: AppEvent) -> int:
-        """Redact and shorten an event, store it, and return its line number."""
+        """Store an event with its strings redacted and shortened. Return its line number."""
         event = self._clean(event)
         return self.insert(event.to_record, (event.text, event.op, event.name, event.frame))
 
@@ -112,14 +112,14 @@ class AppLog(EventStore):
             self.dropped += count
 
     def usage(self) -> dict[str, object]:
-        """Return the line range and counts for `server_health`, or an empty dict if there were no events."""
+        """Return the line range and the counts for `server_health`, or an empty dict if no events were received."""
         if not self.stored and not self.dropped:
             return {}
         counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self.stored, "dropped": self.dropped}
         return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
 
     def _clean(self, event: AppEvent) -> AppEvent:
-        """Redact and shorten the strings of an event, each to one line."""
+        """Redact the strings of an event, and shorten each to one line."""
 
         def clean_name(text: str | None) -> str | None:
             return text and self.redact_and_shorten(text, MAX_NAME_CHARACTERS)

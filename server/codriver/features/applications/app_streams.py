@@ -41,7 +41,7 @@ RENEWAL_INTERVAL_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class AppStream:
-    """A stream of application events that a client watches. It ends with the REPL's connection.
+    """A stream of application events that a client watches. It ends when the REPL disconnects.
 
     `id` is the id of the subscription in the application's seam.
     """
@@ -55,7 +55,7 @@ class AppStream:
 
 
 class QuerySeam(Protocol):
-    """Query the seam of the application in a REPL, and return its answer as JSON."""
+    """A function that queries the seam of the application in a REPL, and returns the answer as JSON."""
 
     async def __call__(self, repl: str, accessor: str, arguments: str) -> str:
         """Call an accessor with arguments in JSON.
@@ -66,7 +66,7 @@ class QuerySeam(Protocol):
 
 
 class AppStreams:
-    """The streams that clients watch, in the order in which they were started. Lives as long as the server."""
+    """The streams of application events that clients watch, which are renewed regularly."""
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, query: QuerySeam) -> None:
         self._core = core
@@ -78,16 +78,16 @@ class AppStreams:
         """Observes the core's state while there are streams."""
 
     def active(self) -> list[AppStream]:
-        """Return the streams whose REPL is connected."""
+        """Return the streams whose REPLs are connected, in the order in which they were started."""
         return [stream for stream in self._streams if _is_connected(self._core.state, stream)]
 
     def start(self, stream: AppStream) -> None:
-        """Add a stream and start renewing it. If its client has disconnected in the meantime, end it instead."""
+        """Add a stream, and renew it regularly. If its client has disconnected in the meantime, end it instead."""
         if stream.client not in self._core.state.clients:
             self._tasks.start_soon(self._end_in_application, stream)
             return
         if not self._streams:
-            self._observing.enter_context(self._core.observed_by(self._observe))
+            self._observing.enter_context(self._core.observed_by(self._end_disconnected))
         self._streams = (*self._streams, stream)
         self._tasks.start_soon(self._renew, stream)
 
@@ -97,7 +97,7 @@ class AppStreams:
         if not self._streams:
             self._observing.close()
 
-    def _observe(self, old: State, state: State) -> None:
+    def _end_disconnected(self, old: State, state: State) -> None:
         """End the streams whose client or REPL has disconnected."""
         if old.repls is state.repls and old.clients is state.clients:
             return
@@ -113,12 +113,12 @@ class AppStreams:
                 self._end(stream, f"the REPL {key} " + ("restarts" if is_restart else f"is lost ({cause})"))
 
     async def _renew(self, stream: AppStream) -> None:
-        """Renew a stream until it is forgotten or the application has ended it."""
+        """Renew a stream regularly until it is removed or the application has ended it."""
         while True:
             await anyio.sleep(RENEWAL_INTERVAL_S)
             if stream not in self._streams:
                 return
-            if not await self._exists(stream):
+            if not await self._renew_once(stream):
                 break
         if stream in self._streams:
             # A stream of call traces ends on its own.
@@ -127,8 +127,8 @@ class AppStreams:
                 stream, f"it reached its maximum number of events, or {cause}" if stream.topic == CALLS_TOPIC else cause
             )
 
-    async def _exists(self, stream: AppStream) -> bool:
-        """Renew a stream, and return whether the application still has it."""
+    async def _renew_once(self, stream: AppStream) -> bool:
+        """Renew a stream. Return False if the application has ended it or cannot be reached."""
         if not _is_connected(self._core.state, stream):
             return False
         try:
@@ -144,7 +144,7 @@ class AppStreams:
             return False
 
     async def _end_in_application(self, stream: AppStream) -> None:
-        """End a stream in the application, if it can still be reached."""
+        """End a stream in the application, if the application can be reached."""
         if not _is_connected(self._core.state, stream):
             return
         try:
@@ -153,7 +153,7 @@ class AppStreams:
             logger.info("could not end the stream %s of %s: %s", stream.id, stream.repl, error)
 
     def _end(self, stream: AppStream, cause: str) -> None:
-        """Remove a stream and record its end as an event of its topic, so that waiting calls return."""
+        """Remove a stream, and record an event about its end, so that calls waiting for events return."""
         self.remove(stream)
         repl = self._core.state.repls.get(stream.repl)
         text = f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once it is back"

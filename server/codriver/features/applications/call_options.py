@@ -23,7 +23,7 @@ FOLLOW_OPTION = click.Option(
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver call` with the option `--follow`, listed before `--json`."""
+    """Return a copy of `codriver call` with the option `--follow` before `--json`."""
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
     index = [parameter.name for parameter in command.params].index("as_json")

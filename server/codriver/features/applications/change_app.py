@@ -55,7 +55,7 @@ class ChangeAppArguments(Evaluating):
 
 
 async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
-    """Evaluate the change in the application, wait for it, and return the seam's answer."""
+    """Evaluate a change in the application, wait for the result, and return the answer of the seam."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if refusal := seam_providers.refusal_for(_provider(repl), arguments.what):
@@ -71,7 +71,7 @@ async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
     described = await describe_evaluation(call, current, arguments)
     if current.status != "done":
         return described
-    seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
+    seam_answer = parse_answer(call, await _read_answer(call, current, target.repl, arguments.what))
     evaluation_fields = {key: value for key, value in described.fields.items() if key not in REPLACED_FIELDS}
     if not seam_answer["ok"]:
         answer = refusal_answer(call, seam_answer)
@@ -100,13 +100,13 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeAppArguments
 
 
 def _provider(repl: Repl) -> Provider:
-    """Return the provider of the seam in a REPL, which determines the language of its code."""
+    """Return the provider of the seam in a REPL."""
     support = repl.profile.capabilities.get(SEAM_CAPABILITY) if repl.profile else None
     return seam_providers.find_provider(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
 
 
-async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
-    """Return the seam's answer: the only value of the evaluation, a printed string."""
+async def _read_answer(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
+    """Return the answer of the seam, which is the only value of the evaluation, printed as a string literal."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]
@@ -115,7 +115,7 @@ async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) 
 
 
 def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, object]:
-    """Return the seam's answer with changes formatted as lines."""
+    """Return the answer of the seam with the changes formatted as lines."""
     fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in answer:
         lines, note, omitted = fit_rows([format_change(row) for row in answer["changes"]], max_bytes)

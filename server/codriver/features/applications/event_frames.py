@@ -22,7 +22,7 @@ MAX_FRAME_CHARACTERS: Final = 2**20
 
 
 class FrameReader:
-    """A parser that separates the frames of one subscription from ordinary output. No character is lost."""
+    """Separates the frames of one subscription from the ordinary output of a REPL."""
 
     def __init__(self) -> None:
         self.subscription: str | None = None
@@ -31,7 +31,7 @@ class FrameReader:
         """The received part of a line that may become a frame."""
 
     def feed(self, text: str) -> Iterator[str | Reported]:
-        """Yield the frames that a chunk completes as reports, and the ordinary output around them."""
+        """Yield the frames that a chunk of output completes as reports, and the ordinary output around them as text."""
         text, self._partial = self._partial + text, ""
         while text:
             plain, mark, rest = text.partition(RECORD_SEPARATOR)

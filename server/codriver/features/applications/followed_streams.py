@@ -19,9 +19,9 @@ STREAM_OVER_EVENT: Final = "stream-over"
 
 
 def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *, as_json: bool) -> int:
-    """Print the events of a stream until it ends or Ctrl-C is pressed, and return the exit status.
+    """Print the events of a stream until it ends or Ctrl-C is pressed. Return the exit status.
 
-    `started` is the answer of `watch_app`, and `topic` the topic of the stream.
+    `started` is the answer of `watch_app`, and `topic` is the topic of the stream.
     """
     with convert_field_errors("watch_app"):
         since, prefix = int(started["since"]), f"{started['subId']} "

@@ -50,7 +50,7 @@ class InspectAppArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
-    """Return the seam's answer, formatted as lines."""
+    """Query the application in a REPL, and return the answer of the seam formatted as lines."""
     shows_sensitive = arguments.include_sensitive
     if shows_sensitive and not call.services.live.settings.value_of(SENSITIVE_READS_SETTING):
         raise switched_off_error("includeSensitive", SENSITIVE_READS_SETTING.name, call.services.live.settings)
@@ -60,7 +60,7 @@ async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
     seam = require_seam(call.services.repls, repl.id)
     text = await seam.call(arguments.what, json.dumps({**query, "maxChars": max_bytes}))
     seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
-    seam_answer = _ignored_path(arguments, seam_answer) or seam_answer
+    seam_answer = _check_path_support(arguments, seam_answer) or seam_answer
     answer = (
         Answer(_answer_fields(call, arguments.what, seam_answer, max_bytes))
         if seam_answer["ok"]
@@ -69,8 +69,8 @@ async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
     return with_restart_note(call, repl, replace(answer, shows_sensitive=shows_sensitive))
 
 
-def _ignored_path(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAnswer | None:
-    """Return a refusal if a seam ignored `path` and returned all epochs, as older seams do."""
+def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAnswer | None:
+    """Return a refusal if the seam does not support `path` and has returned all epochs."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
     hint = "This seam cannot select epochs by path. List epochs without path, then request the diff of one by epochId."
@@ -78,7 +78,7 @@ def _ignored_path(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAns
 
 
 def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
-    """Return the fields of the answer, in which the seam's rows are formatted as lines."""
+    """Return the fields of an answer in which the rows of the seam's answer are formatted as lines."""
     hidden = ("ok", *_OMITTED_HEALTH_FIELDS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if kind == "state":
@@ -109,7 +109,7 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
 
 
 def format_change(row: SeamAnswer) -> str:
-    """Format a change of the state as one line."""
+    """Format a change of the application's state as one line."""
     old_value, new_value = row.get("before"), row.get("after")
     return f"{row['op']} {row['path']}: " + " -> ".join(
         [value for value in (old_value, new_value) if value is not None]

@@ -47,7 +47,7 @@ BROWSER_DIALECT: Final = "clojurescript"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to fill a role."""
+    """A way to implement a role, such as reading the state, with functions of a framework."""
 
     names: tuple[str, ...]
     """The functions that must all exist. Macros are not allowed."""
@@ -60,13 +60,13 @@ Roles = Mapping[str, tuple[Way, ...]]
 
 
 def letfn_clauses(text: str) -> dict[str, str]:
-    """Return the functions of a file by name, each as a clause of `letfn`."""
+    """Return the functions in a source text by name, each as a clause of `letfn`."""
     found = (_FUNCTION_DEFINITION.match(form.strip()) for form in _TOP_LEVEL_BREAK.split(_COMMENT_LINE.sub("", text)))
     return {match[1]: _INDENTED_LINE_BREAK.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
 
 
 def names_with_dependencies(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """Return `names` and the functions that they need, directly or indirectly, in the order of the file."""
+    """Return `names` and the functions that they use, directly or indirectly, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
     while left:
@@ -78,7 +78,7 @@ def names_with_dependencies(defined: Mapping[str, str], names: Iterable[str]) ->
 
 
 def way_code(way: Way, dialect: str) -> str:
-    """Return an expression that is the way's function if all of its names exist, and nil otherwise."""
+    """Return an expression whose value is the function of a way, or nil if a required function does not exist."""
     bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(way.names)])
     variables = [f"v{number}" for number in range(len(way.names))]
     values = variables if dialect == BROWSER_DIALECT else [f"@{number}" for number in variables]
@@ -94,7 +94,7 @@ _MUNGED_CHARACTERS: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STA
 
 
 def to_javascript_name(name: str) -> str:
-    """Return the JavaScript name of a ClojureScript name."""
+    """Convert a ClojureScript name to the name in the compiled JavaScript."""
     return "".join([_MUNGED_CHARACTERS.get(char, char) for char in name])
 
 
@@ -103,7 +103,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """The forms of a framework by accessor. The files are read when the first form is requested."""
+    """The forms of a framework by accessor. The source files are read at the first access."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str
@@ -156,9 +156,9 @@ FORMS_NAMESPACE: Final = "codriver.forms"
 
 
 def _cached_form(accessor: str, code: str) -> str:
-    """Return a form that compiles its function only once.
+    """Return a form whose function is compiled only at its first evaluation.
 
-    All names are qualified, because the namespace of the evaluation may exclude names of `clojure.core`.
+    All names are qualified, because the current namespace may exclude names of `clojure.core`.
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (
@@ -280,17 +280,17 @@ _ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] =
 
 
 def load_forms(name: str, dialect: str) -> Forms:
-    """Return the forms of a seam in a dialect."""
+    """Return the forms of a seam for a dialect."""
     roles, missing = _ROLES_AND_HINTS_BY_SEAM[name]
     return Forms(FORM_FILES, roles, missing, ACCESSOR_NAMES, dialect)
 
 
 def convert_answer(accessor: str, answer: object) -> Fields:
-    """Convert the data that an accessor's form returned to the accessor's answer."""
+    """Convert the data returned by a form to the answer of its accessor."""
     if not isinstance(answer, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
     if not answer.get("ok"):
-        return _refusal(answer)
+        return _convert_refusal(answer)
     reader = _READERS_BY_ACCESSOR.get(accessor)
     return {
         "ok": True,
@@ -313,8 +313,8 @@ Source: the failure modes in the docstrings of the framework's `restore-epoch` a
 """
 
 
-def _refusal(answer: Fields) -> Fields:
-    """Return a refusal, with the cause from the framework's trace if it is recorded only there."""
+def _convert_refusal(answer: Fields) -> Fields:
+    """Return a refusal. If its cause is recorded only in the framework's trace, it is included."""
     cause = answer.get("cause")
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
@@ -366,7 +366,7 @@ def _epochs(answer: Fields) -> Fields:
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Return a text with invisible characters escaped, because it may come from the application's users."""
+    """Escape invisible characters in a text, because it may come from users of the application."""
     return (
         text
         if text.isprintable()
@@ -381,7 +381,10 @@ _REDUNDANT_TAGS: Final = frozenset(
 
 
 def format_event(row: Fields, *, with_position: bool = False) -> str:
-    """Format an event as one line: id, op-type, operation, frame, event, dispatch, time, origin, failure and tags."""
+    """Format an event as one line.
+
+    It contains the id, op-type, operation, frame, event, dispatch, time, origin, failure and tags.
+    """
     words = [row["id"], row["opType"], row["operation"]]
     if row.get("frame") or row.get("eventId"):
         words += [row.get("frame") or "-", *([row["eventId"]] if row.get("eventId") else [])]
@@ -410,8 +413,8 @@ def _grouped(rows: list[Fields], key: Callable[[Fields], object]) -> list[list[F
     return list(groups.values())
 
 
-def _issues(answer: Fields) -> Fields:
-    """Return a line per error without duplicates, then a line per warning, since most occur once per handler."""
+def _issue_lines(answer: Fields) -> Fields:
+    """Return a line for each different error, followed by a line for each warning."""
     errors = [row for row in answer["events"] if row["opType"] != "warning"]
     warnings = [row for row in answer["events"] if row["opType"] == "warning"]
     lines = [
@@ -435,6 +438,6 @@ _READERS_BY_ACCESSOR: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "health": _health,
     "epochs": _epochs,
     "trace": _trace,
-    "issues": _issues,
+    "issues": _issue_lines,
     "dispatch": _changed,
 }

@@ -52,7 +52,10 @@ _REQUEST_READING_DIALECTS: Final = frozenset({"clojure", "hy", "python"})
 
 
 class Seam:
-    """The seam of the application in one REPL, if it has one. Lives as long as the adapter."""
+    """The seam of the application in one REPL, as a companion of the REPL's adapter.
+
+    A seam is the interface through which an application exposes its state and events to agents.
+    """
 
     def __init__(self, access: ReplAccess, steps: EvaluationSteps) -> None:
         """Create the companion without querying the REPL. Use `attach`."""
@@ -82,7 +85,7 @@ class Seam:
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """Return the capability of the REPL, if its application is known to have a seam."""
+        """Return the capability that the seam adds to the REPL, once the application is known to have one."""
         return {} if self.session_id is None else {SEAM_CAPABILITY: self._support}
 
     @property
@@ -90,18 +93,18 @@ class Seam:
         return NATIVE_CAPABILITY if self._found is None else Capability(self._found.provider.name, adapted=True)
 
     def record_session_id(self, session_id: str | None) -> None:
-        """Store the session id of a seam. From then on, its application can attribute events to callers."""
+        """Record the session id of the seam. From then on, evaluations identify their callers to the application."""
         if session_id is not None and self.session_id is None and self._reads_requests:
             self._steps.fields.append(_origin_fields)
         self.session_id = session_id or self.session_id
 
     async def call(self, accessor: str, arguments: str) -> str:
-        """Call an accessor with arguments in JSON, and return its answer as JSON.
+        """Call an accessor of the seam with JSON arguments, and return its answer as JSON.
 
         Accessors only read, and can be called while other code runs.
 
         Raises:
-            CapabilityMissingError: no application has installed the seam.
+            CapabilityMissingError: no application has installed a seam.
             EvaluationFailedError: the call failed.
         """
         if self._is_native:
@@ -125,7 +128,7 @@ class Seam:
         return answer
 
     async def _subscribe(self, code: str) -> str:
-        """Subscribe by evaluating a form. Its output contains the frames while the subscription lasts."""
+        """Subscribe to events by evaluating a form, whose output contains the frames of events from then on."""
         frames = FrameReader()
 
         def receive(text: str) -> None:
@@ -142,7 +145,7 @@ class Seam:
         return answer
 
     async def _find_application(self) -> None:
-        """Search for an application that has installed the seam, unless the REPL is too busy to answer.
+        """Search for an application that has installed a seam. Do nothing if the REPL is busy.
 
         Raises:
             EvaluationFailedError: the search failed.
@@ -159,26 +162,26 @@ class Seam:
         self._access.listener(None, Reported(SEAM_CAPABILITY, self._found.session_id))
 
     def _may_have_appeared(self, request: Request) -> bool:
-        """Return whether the code of a request may have loaded an application, while none is known.
+        """Return whether a request may have loaded an application, if none is known yet.
 
-        A request to load a file does not show the file's effect, so the answer for those is always yes.
+        This is always assumed for requests to load a file.
         """
         if self._found is not None:
             return False
         return request.kind != "evaluate" or seam_providers.may_load_application(self._access.dialect, request.code)
 
     async def _search_again(self) -> None:
-        """Search for an application after code that may have loaded one. Never raises."""
+        """Search for an application again. Never raises."""
         with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_TIMEOUT_S):
             await self._find_application()
 
     async def _learn_sensitive(self) -> None:
-        """Learn the values at sensitive paths before code that may display them. Never raises."""
+        """Query the values at sensitive paths, before code runs that may display them. Never raises."""
         if not self._access.is_busy:
             await learn_sensitive_values(self.call, self._access.listener)
 
     def _with_package_code(self, request: Request) -> Request:
-        """Replace a request to load the seam's package in a REPL that cannot load Python by the code that loads it."""
+        """Replace a request to load the seam's package with code, if the REPL cannot load Python files."""
         code = seam_package_code(self._access.dialect, request.file)
         return request if code is None else replace(request, code=code, forms=(), file=None, kind="evaluate")
 
@@ -195,7 +198,7 @@ class Seam:
 
 
 def _origin_fields(request: Request) -> Mapping[str, Any]:
-    """Return the field that identifies the caller of a request in the application's events."""
+    """Return the field that identifies the caller of a request to the application."""
     return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if request.who else {}
 
 
@@ -204,7 +207,7 @@ def require_seam(repls: ReplSupervisor, repl: str) -> Seam:
 
     Raises:
         ReplDisconnectedError: the REPL is not connected.
-        CapabilityMissingError: its adapter supports no companions.
+        CapabilityMissingError: the REPL's adapter does not support companions.
     """
     adapter = repls.adapter(repl)
     seam = adapter.companion(Seam)
@@ -214,14 +217,17 @@ def require_seam(repls: ReplSupervisor, repl: str) -> Seam:
 
 
 class SeamSessions:
-    """Receives the session ids that the seams of a server's REPLs report. Lives as long as the server."""
+    """Receives the session ids that seams report."""
 
     def __init__(self, core: Core, repls: ReplSupervisor) -> None:
         self._core = core
         self._repls = repls
 
     def receive(self, repl_id: str, _evaluation: str | None, session_id: str) -> None:
-        """Note that the application in a REPL has a seam. In the worker, each evaluation reports it when it ends."""
+        """Record that the application in a REPL has a seam.
+
+        Codriver's worker reports the session id at the end of each evaluation.
+        """
         repl = self._core.state.repls.get(repl_id)
         if repl is None or repl.profile is None:
             return
@@ -235,7 +241,10 @@ class SeamSessions:
             self._core.report(CapabilityFound(repl_id, SEAM_CAPABILITY, seam.capabilities[SEAM_CAPABILITY]))
 
     def current_session_id(self, repl_id: str) -> str | None:
-        """Return the session id of the application in a REPL, or None if there is none or the REPL is disconnected."""
+        """Return the session id of the application in a REPL.
+
+        Return None if there is no application or the REPL is not connected.
+        """
         try:
             return require_seam(self._repls, repl_id).session_id
         except (CapabilityMissingError, ReplDisconnectedError):

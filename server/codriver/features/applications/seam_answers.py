@@ -59,15 +59,15 @@ MAX_REMEMBERED_PAIRS: Final = 1000
 
 @dataclass(slots=True)
 class LastApplications:
-    """The application that each client's last answer was about, for each REPL. Lives as long as the server."""
+    """The application that each client last received an answer from, for each REPL."""
 
     sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_REMEMBERED_PAIRS))
     """Session id of the application's seam, by client and REPL."""
 
     def replace(self, client: str, repl: str, application: str | None) -> bool:
-        """Record the application of a client's answer, and return whether its last answer was about another one.
+        """Record the application of an answer. Return whether the client's last answer was from another one.
 
-        None means that the application is unknown. Then nothing is recorded.
+        Nothing is recorded if the application is None, which means that it is not known.
         """
         if application is None:
             return False
@@ -77,12 +77,12 @@ class LastApplications:
 
 
 async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> SeamAnswer:
-    """Send a query to an accessor of the seam in a REPL, and return the answer."""
+    """Query an accessor of the seam in a REPL, and return the parsed answer."""
     return parse_answer(call, await require_seam(call.services.repls, repl).call(accessor, json.dumps(query)))
 
 
 def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
-    """Add a note to an answer if the application was restarted after the client's last answer."""
+    """Add a note to an answer if the application has been restarted since the client's last answer."""
     session_id = call.services.part(SeamSessions).current_session_id(repl.id)
     if not call.services.part(LastApplications).replace(call.client, repl.id, session_id):
         return answer
@@ -92,10 +92,10 @@ def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
-    """Return the REPL with the given key, otherwise the only one with a seam, otherwise the only one.
+    """Return the REPL with the given key, or else the only one with a seam, or else the only one.
 
     Raises:
-        RefusedError: no REPL matches, or several do.
+        RefusedError: there is no such REPL, or there are several.
     """
     if key is None:
         candidates = [
@@ -107,9 +107,9 @@ def app_repl(call: Call, key: str | None) -> Repl:
 
 
 def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:
-    """Parse the answer of a seam and redact its secrets. This has to happen before the text is truncated.
+    """Parse the answer of a seam and redact secrets. Secrets must be redacted before texts are shortened.
 
-    With `shows_sensitive`, text that the application marked as sensitive is not redacted.
+    With `shows_sensitive`, values that the application declares as sensitive are not redacted.
     """
     answer = call.services.transcripts.redact(json.loads(text), shows_sensitive=shows_sensitive)
     assert isinstance(answer, dict)  # noqa: S101  # the seam's contract
@@ -117,7 +117,7 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
 
 
 def refusal_answer(call: Call, answer: SeamAnswer) -> Answer:
-    """Return the answer for a refusal by the seam."""
+    """Convert a refusal of the seam to an answer."""
     reason = answer.get("reason") if answer.get("reason") in REFUSAL_REASONS else "accessor-failed"
     location = {"at": shorten_paths(answer["at"], call.services.workspace)} if "at" in answer else {}
     return Answer(

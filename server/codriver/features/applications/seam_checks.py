@@ -35,10 +35,10 @@ _SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> CapabilityRow | None:
-    """Return the row for the seam in a session's report, or None if the session is not connected.
+    """Return the row about the seam in a session's report, or None if the session is not connected.
 
-    If a port file without a REPL remains, the row says so. `support` is None if the REPL has no seam. `call_tool` calls
-    a tool of the server: see `codriver.setup.doctor`.
+    If a stale port file was found, the row describes it. `support` is None if the REPL has no seam. `call_tool` calls a
+    tool of the server.
     """
     steps = SETUP_STEPS.get(str(session.get("dialect")))
     if session.get("phase") != "connected":
@@ -54,7 +54,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
 
 
 def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
-    """Describe a loaded seam: its provider, and its frames or why there are none."""
+    """Describe a seam by its provider and the frames that it exposes, or the reason why it exposes none."""
     support, exposed = session["capabilities"][SEAM_CAPABILITY], session.get(SEAM_CAPABILITY)
     provider = f"by {support.get('op')}"
     if not isinstance(exposed, dict):
@@ -72,7 +72,7 @@ def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
 
 
 def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
-    """Return the row for a port file whose application has exited, or None for other sessions."""
+    """Return a row about a port file whose application has exited, or None for other sessions."""
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the row of the REPL explains why it is not connected
@@ -81,8 +81,8 @@ def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
 
 
 def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
-    """Return how to activate a seam that was imported, or an empty string if it was not."""
-    symbol = _answer(
+    """Return how to install a seam that was imported, or an empty string if it was not imported."""
+    symbol = _call_for_answer(
         call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
     )
     if "arglists" not in symbol or mapping_or_empty(symbol.get("extra")).get("imported") == "no":
@@ -93,7 +93,7 @@ def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: Cal
 
 def _failed_import(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
     """Return how to fix a failed import of the seam, or an empty string if the log contains none."""
-    answer = _answer(
+    answer = _call_for_answer(
         call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_SEARCHED_ERRORS}
     )
     for entry in reversed(answer.get("result") or ()):
@@ -108,8 +108,8 @@ def _session_argument(session: Mapping[str, Any]) -> dict[str, Any]:
     return {"replSessionKey": session.get("key")}
 
 
-def _answer(call_tool: CallTool, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the answer of a tool, or an empty mapping if it failed."""
+def _call_for_answer(call_tool: CallTool, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the answer of a tool, or an empty mapping if the call failed."""
     try:
         answer = call_tool(tool, arguments)
     except (CodriverError, OSError, LookupError, ValueError):  # without an answer, the row has the fix but no reason

@@ -38,7 +38,7 @@ _RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cl
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """The result of creating or updating a copy. File names are relative to `package`."""
+    """The result of copying the package. File names are relative to `package`."""
 
     package: Path
     written: tuple[str, ...]
@@ -47,10 +47,10 @@ class CopyResult:
 
 
 def python_path() -> Path:
-    """Create or update a directory for PYTHONPATH in the user's cache, and return its path.
+    """Return a directory for `PYTHONPATH` in the user's cache, which is created or updated if necessary.
 
     It contains only the seam. The directory in which Codriver is installed also contains Codriver's dependencies, which
-    would shadow those of the application.
+    might shadow those of the application.
     """
     directory = cache_directory() / f"seam-{codriver.__version__}"
     directory.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -59,10 +59,10 @@ def python_path() -> Path:
 
 
 def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
-    """Copy the package into `directory`, or update the copy. With `may_replace_all`, replace even changed files.
+    """Copy the package into a directory, or update the copy. With `may_replace_all`, replace changed files too.
 
     Raises:
-        StartError: a file was changed or is not from a copy, or `directory` contains the original. Nothing was written.
+        StartError: a file was changed or is not from a copy, or the directory contains the original. Nothing is copied.
         OSError: a file cannot be read or written.
     """
     directory = directory.resolve()
@@ -70,7 +70,7 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
         raise StartError(
             f"nothing was copied: {directory} contains the original codriver_seam; name a folder of your project"
         )
-    sources = {name: files.read(path, SOURCE_RULES) for name, path in _sources().items()}
+    sources = {name: files.read(path, SOURCE_RULES) for name, path in _source_files().items()}
     existing = _read_existing(directory, (RECORD_NAME,))
     recorded = _parse_record(existing.get(RECORD_NAME, b""))
     existing |= _read_existing(directory, sources.keys() | recorded.keys())
@@ -100,8 +100,11 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
     return CopyResult(directory / PACKAGE_NAME, written_names, removed_names, tuple(sorted(unchanged_names)))
 
 
-def _sources() -> Mapping[str, Path]:
-    """Return the files to copy, by their names in the copy. `codriver_seam.repl` expects the REPL in `worker`."""
+def _source_files() -> Mapping[str, Path]:
+    """Return the files to copy, by their names in the copy.
+
+    The REPL is copied to `worker`, where `codriver_seam.repl` expects it.
+    """
     return {
         **{path.name: path for path in sorted(PACKAGE_DIRECTORY.glob("*.py"))},
         **{path.relative_to(PACKAGE_DIRECTORY).as_posix(): path for path in sorted(CLOJURE_DIRECTORY.glob("*/*.cljc"))},
@@ -113,7 +116,7 @@ def _sources() -> Mapping[str, Path]:
 
 
 def _read_existing(directory: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the content of the files that exist in the copy, by name."""
+    """Return the contents of the existing files of a copy, by name."""
     contents: dict[str, bytes] = {}
     for name in names:
         try:
@@ -128,12 +131,12 @@ def _is_unchanged_copy(name: str, data: bytes, recorded: Mapping[str, str]) -> b
 
 
 def _digest(data: bytes) -> str:
-    """Return the digest of a file with normalized line endings, which git may change."""
+    """Return a digest of a file that does not depend on its line endings, which git may change."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _parse_record(record: bytes) -> Mapping[str, str]:
-    """Return the digests in a record, by file name."""
+    """Parse the record of a copy. Return the digests by file name."""
     lines = map(_RECORD_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 

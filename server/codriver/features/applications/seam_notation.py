@@ -27,12 +27,12 @@ JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def encode_data(dialect: str, value: object) -> str:
-    """Return data as text that code of a dialect can read: JSON for dialects that run in Python, EDN for others."""
+    """Encode data for a dialect: as JSON for dialects hosted on Python, and as EDN for others."""
     return json.dumps(value, ensure_ascii=False) if dialect in PYTHON_HOSTED_DIALECTS else to_edn(value)
 
 
 def to_edn(value: object) -> str:
-    """Convert JSON data to EDN. The keys of an object become keywords.
+    """Convert JSON data to EDN. Keys of objects become keywords.
 
     Source: https://github.com/edn-format/edn, "Built-in elements".
     """
@@ -47,7 +47,7 @@ def to_edn(value: object) -> str:
 
 
 def string_literal(dialect: str, text: str) -> str:
-    """Return a text as a string literal of a dialect."""
+    """Return a string literal for a dialect."""
     if dialect == "python":
         return repr(text)
     # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
@@ -55,7 +55,7 @@ def string_literal(dialect: str, text: str) -> str:
 
 
 def read_string(dialect: str, printed: str) -> str:
-    """Return the string that a dialect printed as a literal.
+    """Parse a string literal that a dialect printed.
 
     Raises:
         ValueError: the text is not a string literal.

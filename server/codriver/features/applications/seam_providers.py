@@ -35,7 +35,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An implementation of the seam, with forms for some dialects."""
+    """An implementation of the seam: the code that finds it and calls its accessors."""
 
     name: str
     dialects: frozenset[str]
@@ -54,7 +54,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class FoundProvider:
-    """A provider that was found in a REPL."""
+    """A provider whose implementation was found in a REPL."""
 
     provider: Provider
     session_id: str
@@ -68,7 +68,7 @@ _BASILISP_MODULE_CODE: Final = '(.get (.-modules (python/__import__ "sys")) "cod
 
 
 def _framework(name: str, dialect: str) -> Provider:
-    """Return the provider that calls a framework's functions directly, with forms that return data."""
+    """Create the provider that calls the functions of a framework directly."""
     return Provider(
         name,
         frozenset({dialect}),
@@ -124,17 +124,17 @@ def _providers_of(dialect: str) -> tuple[Provider, ...]:
 
 
 def find_provider(name: str, dialect: str) -> Provider:
-    """Return the provider called `name` for a dialect.
+    """Return the provider with this name for a dialect.
 
-    The default is Codriver's provider for Python, which is also used for unknown REPLs.
+    By default, return Codriver's provider for Python, which is also used for REPLs that are not known.
     """
     return next((provider for provider in _providers_of(dialect) if provider.name == name), PROVIDERS[-1])
 
 
 def search_code(dialect: str) -> str | None:
-    """Return the code that searches for all providers of a dialect at once, or None if it has none.
+    """Return code that searches for all providers of a dialect, or None if there are none.
 
-    Its value is a string with JSON, which `select_provider` reads.
+    The value of the code is a JSON string for `select_provider`.
     """
     rows = [[provider.sentinel, *provider.conditions.values()] for provider in _providers_of(dialect)]
     separator = ", " if dialect == "python" else " "
@@ -143,7 +143,7 @@ def search_code(dialect: str) -> str | None:
 
 
 def select_provider(dialect: str, answer: object) -> FoundProvider | None:
-    """Return the first provider that the value of the search reports as present."""
+    """Return the first provider that was found, according to the value of the search code."""
     for provider, row in zip(_providers_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             conditions = zip(provider.conditions, row[1:], strict=False)
@@ -153,21 +153,21 @@ def select_provider(dialect: str, answer: object) -> FoundProvider | None:
 
 
 def may_load_application(dialect: str, code: str) -> bool:
-    """Return whether code may have loaded an application, based on the words in it."""
+    """Return whether code may have loaded an application, judging by the words in it."""
     providers = _providers_of(dialect)
     patterns = (_LOADING_WORDS, *(provider.mentioned_by for provider in providers))
     return bool(providers) and any(pattern is not None and pattern.search(code) for pattern in patterns)
 
 
 def reports_sensitive_values(provider: Provider) -> bool:
-    """Return whether a provider is Codriver's seam, which reports sensitive values to the redactor."""
+    """Return whether a provider reports the values at sensitive paths, which only Codriver's seam does."""
     return ANY_ACCESSOR in provider.forms
 
 
 def refusal_for(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
-    """Return the refusal of an accessor without a form, or None if the accessor has one.
+    """Return a refusal if the provider has no form for an accessor, or None.
 
-    A provider that does not push events lacks the band `stream`. Its trace can be requested instead.
+    A provider that cannot push events refuses to subscribe and suggests reading the trace.
     """
     if accessor not in lacking and (accessor in provider.forms or ANY_ACCESSOR in provider.forms):
         return None
@@ -181,10 +181,10 @@ def refusal_for(provider: Provider, accessor: str, lacking: Collection[str] = ()
 def accessor_code(
     provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None
 ) -> str:
-    """Return the code that calls an accessor. `origin` identifies the caller of a change.
+    """Return code that calls an accessor. `origin` identifies the caller of a change.
 
     Raises:
-        KeyError: the provider has no form for the accessor. `refusal_for` describes that case.
+        KeyError: the provider has no form for the accessor. Check this with `refusal_for` first.
     """
     code = provider.forms.get(accessor) or provider.forms[ANY_ACCESSOR]
     contents = {"name": accessor, "args": encode_data(dialect, arguments), "origin": encode_data(dialect, origin)}
@@ -204,14 +204,14 @@ def accessor_code(
 
 
 def read_answer(provider: Provider, accessor: str, text: str) -> str:
-    """Convert the text that a provider's form returned to the accessor's answer as JSON."""
+    """Convert the value of a provider's form to the answer of the accessor as JSON."""
     if provider.read is None:
         return text
     return json.dumps(provider.read(accessor, json.loads(text, strict=False)), ensure_ascii=False)
 
 
 def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
-    """Return the subscriptions among `known` that have finished according to a call of an accessor and its answer."""
+    """Return those of the `known` subscriptions that have ended, according to a call of an accessor and its answer."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not answer["ok"]:

@@ -22,7 +22,7 @@ CONTRACT_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SetupSteps:
-    """The steps that install the seam in an application of one dialect: code to evaluate, and a file to load."""
+    """The code to evaluate and the file to load in order to install the seam in an application."""
 
     module: str
     function: str
@@ -35,7 +35,7 @@ class SetupSteps:
 
     @property
     def code(self) -> str:
-        """Return the code of both steps. Running it twice is harmless."""
+        """Return the code of all steps. It may be evaluated repeatedly."""
         return f"{self.install} {self.frame}"
 
 
@@ -86,14 +86,14 @@ _EXECUTE_TEMPLATES: Final[Mapping[str, str]] = {
 
 
 def is_seam_package(dialect: str, file: Path) -> bool:
-    """Return whether a file is Codriver's seam package and the dialect runs in Python, and so can load it."""
+    """Return whether a file is Codriver's seam package, and the dialect is hosted on Python and can load it."""
     return dialect in PYTHON_HOSTED_DIALECTS and file == PACKAGE_FILE
 
 
 def seam_package_code(dialect: str, file: str | None) -> str | None:
     """Return code that loads the seam package into a REPL that cannot load Python files.
 
-    Returns None for any other file or dialect.
+    Return None for other files or dialects.
     """
     if file != str(PACKAGE_FILE) or dialect not in _EXECUTE_TEMPLATES:
         return None

@@ -29,20 +29,26 @@ def sensitive_values(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the values in a seam's answer, each with a name. Long values are split into chunks."""
     rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
-    return tuple((name, text[start : start + CHUNK_CHARACTERS]) for name, text in found for start in _starts(len(text)))
+    return tuple(
+        (name, text[start : start + CHUNK_CHARACTERS]) for name, text in found for start in _chunk_starts(len(text))
+    )
 
 
-def _starts(length: int) -> list[int]:
+def _chunk_starts(length: int) -> list[int]:
     """Return the start of each chunk of a value.
 
-    The last chunk is as long as the others and may overlap, because short chunks are not searched for.
+    The last chunk is as long as the others and may overlap with the previous one, because short chunks are ignored by
+    the redactor.
     """
     last = min(length, MAX_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 
 async def learn_sensitive_values(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
-    """Request the values from a seam, and pass them to the redactor. Never raises; waits at most `LEARN_TIMEOUT_S`."""
+    """Query a seam for its sensitive values, and pass them to the redactor.
+
+    Never raises, and waits at most `LEARN_TIMEOUT_S`.
+    """
     with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_TIMEOUT_S):
         answer = json.loads(await call(SENSITIVE_ACCESSOR, "{}"))
         listener(None, SensitiveSeen(sensitive_values(answer)))

@@ -24,9 +24,9 @@ ANSWER_TIMEOUT_S: Final = 1.0
 
 
 async def query_applications(call: Call) -> AddRows:
-    """Query the application in each connected REPL, and return a function that adds the summaries to the rows.
+    """Query the application in each connected REPL. Return a function that adds summaries to the list of sessions.
 
-    REPLs without a known seam are queried too, because an application may have installed one without an evaluation.
+    REPLs without a known seam are queried too, because an application may have installed one in the background.
     """
     summaries: dict[str, dict[str, object]] = {}
     for repl in call.state.repls.values():

@@ -39,12 +39,12 @@ class WatchAppArguments(Arguments):
 
 
 async def watch_app(call: Call, arguments: WatchAppArguments) -> Answer:
-    """Start or stop a stream of events, or list the streams."""
+    """Start a stream of events, stop one, or list the streams."""
     if arguments.stop is not None:
-        return await _stop(call, arguments.stop)
+        return await _stop_stream(call, arguments.stop)
     repl = app_repl(call, arguments.repl_session_key)
     if arguments.topic is None:
-        return await _list(call, repl)
+        return await _list_streams(call, repl)
     who, since = call.who(arguments.who), call.services.log.next_line - 1
     query = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
     answer = await query_seam(call, repl.id, "subscribe", query)
@@ -64,12 +64,12 @@ async def watch_app(call: Call, arguments: WatchAppArguments) -> Answer:
 
 
 def _capture_line(capture: Mapping[str, Any]) -> str:
-    """Format a new capture as one line: its function, location, mechanism and limit."""
+    """Format a new capture as one line with its function, location, mechanism and limit."""
     return f"{capture['of']} at {capture['at']}, {capture['how']}, until {capture['hits']} hits"
 
 
-async def _stop(call: Call, stream_id: str) -> Answer:
-    """Stop a stream, whoever started it."""
+async def _stop_stream(call: Call, stream_id: str) -> Answer:
+    """Stop a stream, regardless of who started it."""
     streams = call.services.part(AppStreams)
     has_existed = False
     for stream in [stream for stream in streams.active() if stream.id == stream_id]:
@@ -79,8 +79,8 @@ async def _stop(call: Call, stream_id: str) -> Answer:
     return Answer({"subId": stream_id, "existed": has_existed})
 
 
-async def _list(call: Call, repl: Repl) -> Answer:
-    """List the streams of the application in a REPL, one line each."""
+async def _list_streams(call: Call, repl: Repl) -> Answer:
+    """List the streams of the application in a REPL, one per line."""
     answer = await query_seam(call, repl.id, "subscriptions", {})
     if not answer["ok"]:
         return refusal_answer(call, answer)

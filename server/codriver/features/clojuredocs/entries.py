@@ -26,7 +26,7 @@ CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry for a var on ClojureDocs: examples, notes and related vars."""
+    """The entry of a var on ClojureDocs."""
 
     name: str
     namespace: str
@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupEntry(Query[Entry | None]):
-    """Query for the entry of a qualified symbol. The result is None if there is no entry."""
+    """A query for the ClojureDocs entry of a qualified symbol. Its answer is None if there is no entry."""
 
     name: ClassVar[str] = "clojuredocs"
     capability: ClassVar[str] = CLOJUREDOCS_CAPABILITY.name
@@ -48,13 +48,13 @@ class LookupEntry(Query[Entry | None]):
     symbol: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the namespace and the name of the var."""
+        """Return the fields with the namespace and the name of the var."""
         del namespace
         space, _, name = self.symbol.rpartition("/")
         return {"ns": space or "clojure.core", "sym": name or self.symbol}
 
     def read(self, answer: Mapping[str, object]) -> Entry | None:
-        """Return the entry in the field `clojuredocs`."""
+        """Parse the entry in the field `clojuredocs` of an answer."""
         fields = mapping_or_empty(answer.get("clojuredocs"))
         if not fields:
             return None

@@ -49,14 +49,14 @@ NO_DOWNLOAD_URL: Final = "none"
 
 
 class FetchError(Exception):
-    """The export could not be downloaded."""
+    """Raised when the export cannot be downloaded or stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of searching the export.
+    """The result of searching the export for a symbol.
 
-    Without an exact match, `others` are vars with that name in other namespaces.
+    If there is no entry for the symbol, `others` are vars with the same name in other namespaces.
     """
 
     entry: Entry | None
@@ -67,7 +67,7 @@ class SearchResult:
 
 
 class ClojureDocsExport:
-    """The cached ClojureDocs export. Lives as long as the server."""
+    """A cached copy of the ClojureDocs export, which is downloaded again when it is too old."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / CACHE_FILE_NAME
@@ -76,13 +76,13 @@ class ClojureDocsExport:
         """The address, monotonic time and cause of the last failure."""
 
     async def find(self, symbol: str, *, url: str, max_age_s: float) -> SearchResult:
-        """Return the entry for a qualified symbol.
+        """Search the export for a qualified symbol. Download it first if necessary.
 
         Raises:
             RefusedError: there is no cached export, and none could be downloaded.
         """
         async with self._fetching:
-            age_s = await to_thread.run_sync(_age_s, self._file, url)
+            age_s = await to_thread.run_sync(_cache_age_s, self._file, url)
             failure = None
             if age_s is None or age_s > max_age_s:
                 failure = await self._refresh(url)
@@ -93,7 +93,7 @@ class ClojureDocsExport:
                 hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
                 "let the setting clojuredocsUrl name a copy that can be reached",
             )
-        found = await to_thread.run_sync(_scan, self._file, symbol)
+        found = await to_thread.run_sync(_search, self._file, symbol)
         if failure is None:
             return found
         days = round((age_s or 0) / 86400)
@@ -102,7 +102,7 @@ class ClojureDocsExport:
         )
 
     async def _refresh(self, url: str) -> str | None:
-        """Download the export. Return the reason if that fails, otherwise None."""
+        """Download the export. Return the reason if that fails, or None."""
         if url == NO_DOWNLOAD_URL:
             return "the setting clojuredocsUrl is none"
         if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < RETRY_DELAY_S:
@@ -122,10 +122,10 @@ class ClojureDocsExport:
 
 
 def download_export(url: str, file: Path) -> None:
-    """Download the export and replace `file` with it.
+    """Download the export and store it in `file`.
 
     Raises:
-        FetchError: the export could not be downloaded, is malformed, or cannot be written.
+        FetchError: the export cannot be downloaded, is malformed, or cannot be written.
     """
     import http.client  # noqa: PLC0415  # with the next two, a third of a megabyte for one download a week
     import urllib.error  # noqa: PLC0415
@@ -151,11 +151,11 @@ def download_export(url: str, file: Path) -> None:
         raise FetchError(str(error.reason)) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise FetchError(str(error) or type(error).__name__) from error
-    _write(file, url, _entries(bytes(data)))
+    _write_cache(file, url, _parse_export(bytes(data)))
 
 
-def _entries(data: bytes) -> list[tuple[str, str]]:
-    """Return the vars of an export as pairs of the qualified name and the entry as one line of JSON."""
+def _parse_export(data: bytes) -> list[tuple[str, str]]:
+    """Parse an export. Return pairs of a qualified name and the entry as one line of JSON."""
     try:
         listed = json.loads(data)["vars"]
         entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry_json(var), ensure_ascii=False)) for var in listed]
@@ -167,7 +167,7 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
 
 
 def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
-    """Return the parts of a var that are used in answers."""
+    """Return the fields of a var that answers contain."""
     also = [item["to-var"] for item in mappings_or_empty(var.get("see-alsos"))]
     return {
         "ns": var["ns"],
@@ -180,9 +180,9 @@ def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
-    """Replace `file` atomically, because other servers may be reading it."""
-    lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
+def _write_cache(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
+    """Write the cached file. It is replaced atomically, because other servers may be reading it."""
+    lines = [_cache_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
     try:
         data = "".join(lines).encode("utf-8", "replace")
         files.replace(file, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
@@ -190,13 +190,13 @@ def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
         raise FetchError(f"the export cannot be written to {file.parent}: {error.strerror}") from error
 
 
-def _header(url: str) -> str:
-    """Return the first line of the cached file, with its format and the address that it was downloaded from."""
+def _cache_header(url: str) -> str:
+    """Return the first line of the cached file, which contains its format and the URL of the export."""
     return f"{FORMAT_ID}\t{json.dumps(url)}\n"
 
 
-def _age_s(file: Path, url: str) -> float | None:
-    """Return the age in seconds of the cached export from this address, or None if there is no usable one."""
+def _cache_age_s(file: Path, url: str) -> float | None:
+    """Return the age in seconds of the export cached from a URL, or None if it is not cached."""
     try:
         with _opened(file) as lines:
             header = lines.readline(MAX_HEADER_CHARACTERS)
@@ -205,7 +205,7 @@ def _age_s(file: Path, url: str) -> float | None:
         return None
     if url == NO_DOWNLOAD_URL:
         return 0.0 if header.startswith(f"{FORMAT_ID}\t") else None
-    return max(0.0, time.time() - fetched_at) if header == _header(url) else None
+    return max(0.0, time.time() - fetched_at) if header == _cache_header(url) else None
 
 
 def _opened(file: Path) -> TextIO:
@@ -213,8 +213,8 @@ def _opened(file: Path) -> TextIO:
         return os.fdopen(entry.open(FileRules(Links.OF_USER, 0)), encoding="utf-8")
 
 
-def _scan(file: Path, symbol: str) -> SearchResult:
-    """Search the file for a symbol line by line."""
+def _search(file: Path, symbol: str) -> SearchResult:
+    """Search the cached file for a symbol line by line."""
     name = symbol.rpartition("/")[2] or "/"
     others: list[str] = []
     with _opened(file) as lines:

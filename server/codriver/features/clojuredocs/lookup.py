@@ -28,16 +28,16 @@ SECONDS_PER_DAY: Final = 86_400
 
 
 async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """Return the entry for `symbol` as fields of an answer.
+    """Return the entry for a symbol as fields of an answer.
 
-    A symbol without a namespace, or with an alias, is first resolved in the session `key`. If `key` is None, the only
-    session is used, if there is exactly one.
+    A symbol without a namespace, or with a namespace alias, is first resolved in the session `key`, or in the only
+    session if `key` is None.
 
     Raises:
-        RefusedError: there is no entry, or the export is not available.
+        RefusedError: there is no entry, or the export cannot be downloaded.
     """
-    target = _session(services, key)
-    qualified = clojuredocs_name(await _qualified(services, target, symbol))
+    target = _find_session(services, key)
+    qualified = clojuredocs_name(await _qualify(services, target, symbol))
     settings = services.live.settings
     if target is not None and CLOJUREDOCS_CAPABILITY.name in _capabilities(target):
         with suppress(CodriverError):  # the export may have an entry that the operation lacks
@@ -64,7 +64,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
 
 
 def clojuredocs_name(qualified: str) -> str:
-    """Return the name on ClojureDocs of a symbol that a dialect of Clojure qualifies."""
+    """Return the name that ClojureDocs uses for a symbol qualified by a dialect of Clojure."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
         return f"{CORE_NAMESPACE}/{qualified}"
@@ -79,7 +79,7 @@ def clojuredocs_name(qualified: str) -> str:
 
 
 def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
-    """Return an entry as fields of an answer. Parts beyond `max_bytes` are left out and counted."""
+    """Return an entry as fields of an answer. Texts beyond `max_bytes` are omitted and counted."""
     left = max_bytes
     fitting: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0
@@ -105,8 +105,11 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
     return {**fields, "omitted": omitted} if omitted else fields
 
 
-def _session(services: Services, key: str | None) -> Target | None:
-    """Return the session with this key. Without a key, return the only session, or None if there is not exactly one."""
+def _find_session(services: Services, key: str | None) -> Target | None:
+    """Return the session with this key.
+
+    Without a key, return the only session, or None if there is not exactly one.
+    """
     if key is not None:
         return resolve_session(services.core.state, key)
     with suppress(RefusedError):
@@ -114,8 +117,8 @@ def _session(services: Services, key: str | None) -> Target | None:
     return None
 
 
-async def _qualified(services: Services, target: Target | None, symbol: str) -> str:
-    """Return the qualified name of a symbol according to the session, or the symbol if it cannot be resolved."""
+async def _qualify(services: Services, target: Target | None, symbol: str) -> str:
+    """Return the name of a symbol as qualified by the session, or the symbol itself if it cannot be resolved."""
     if target is None or Lookup.capability not in _capabilities(target) or target.repl.dialect == "python":
         return symbol
     with suppress(CodriverError):

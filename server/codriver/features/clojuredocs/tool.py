@@ -27,7 +27,7 @@ class ClojureDocsArguments(Arguments):
 
 
 async def clojuredocs_info(call: Call, arguments: ClojureDocsArguments) -> Answer:
-    """Answer the tool call: return the examples, related vars and notes for a var."""
+    """Return the examples, related vars and notes for a var."""
     key = arguments.repl_session_key
     with suppress(RefusedError):
         key = session_in_use(call, key, call.who(arguments.who)).key

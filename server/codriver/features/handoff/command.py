@@ -47,28 +47,28 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
         echo("codriver: no server is running, so this summary is from the records of earlier ones", err=True)
-        text = _from_logs(workspace, who) or NO_LOG_MESSAGE
+        text = _read_from_logs(workspace, who) or NO_LOG_MESSAGE
     if as_json:
         echo_json({"handoff": text})
     else:
         echo(escape_controls(text), hang=2)
 
 
-def _from_logs(workspace: Path, who: str) -> str:
-    """Return the handoff for the caller `who`, from the logs of earlier servers."""
+def _read_from_logs(workspace: Path, who: str) -> str:
+    """Return the handoff for the caller `who`, created from the logs of earlier servers."""
     from codriver.features.handoff.defined_names import names_on_disk  # noqa: PLC0415  # only without a server
     from codriver.features.handoff.report import LiveState, render_handoff  # noqa: PLC0415  # as above
     from codriver.features.handoff.work_story import read_story  # noqa: PLC0415  # as above
     from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
 
-    story = read_story(_entries(workspace), {})
+    story = read_story(_log_entries(workspace), {})
     defined = {name for step in story.steps for name in step.names}
     on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_TIMEOUT_S)
     return render_handoff(story, LiveState(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
 
 
-def _entries(workspace: Path) -> tuple[Entry, ...]:
-    """Return the entries that earlier runs of the server recorded: see `merge_earlier_runs`."""
+def _log_entries(workspace: Path) -> tuple[Entry, ...]:
+    """Return the entries in the logs of earlier servers. See `merge_earlier_runs`."""
     from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
     from codriver.log.log_entries import Entry  # noqa: PLC0415  # as above
     from codriver.log.output_log import merge_earlier_runs  # noqa: PLC0415  # as above

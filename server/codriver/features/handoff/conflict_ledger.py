@@ -48,7 +48,7 @@ NS_FORM_NAME: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """Code that a caller sent to a REPL or wrote to a file."""
+    """Code that a caller evaluated in a REPL or wrote to a file."""
 
     evaluation: str
     number: int
@@ -69,20 +69,20 @@ class Submission:
     """Whether an answer has already reported the conflicts of this code."""
 
     def definitions(self) -> tuple[NameDefinition, ...]:
-        """Return the definitions in the code. The first call parses it."""
+        """Return the definitions in the code, which is parsed at the first call."""
         if self.found is None:
             self.found = code_names.definitions_in(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:
-        """Return the names that the code may define, found without parsing."""
+        """Return the names that the code probably defines, found without parsing it."""
         pattern = DEFINED_NAME_PATTERNS[self.language]
         return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
 
 
 @dataclass(slots=True)
 class ReplHistory:
-    """The code sent to a REPL during one connection, in order."""
+    """The code that callers sent over one connection to a REPL, in order."""
 
     generation: int
     submissions: deque[Submission] = field(default_factory=deque)
@@ -99,7 +99,7 @@ class ReplHistory:
     """The Python modules that were loaded as files, named by their paths in the workspace."""
 
     def module(self, name: str) -> str:
-        """Return the loaded module whose workspace path ends in `name`, or `name` itself."""
+        """Return the full name of the loaded module whose name ends with `name`, or `name` itself."""
         for module in self.modules:
             if module.endswith(f".{name}"):
                 return module
@@ -111,7 +111,7 @@ class ReplHistory:
     """The first submission of each namespace, or None once its original code is known."""
 
     def add_original(self, base: Submission) -> None:
-        """Record the code that a namespace had on disk before any caller sent code for it."""
+        """Add the code that a namespace had on disk before any caller sent code for it."""
         self.index_new_names()
         self.submissions.appendleft(base)
         self.characters += len(base.code)
@@ -121,7 +121,7 @@ class ReplHistory:
             self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-MAX_NAMESPACE_HEADER_CHARACTERS:]
 
     def add(self, submission: Submission) -> None:
-        """Store a submission and drop the oldest ones beyond the limits."""
+        """Add a submission. Drop the oldest ones if there are too many or they are too long."""
         self.submissions.append(submission)
         if len(self.callers) <= 2:
             self.callers.add((submission.client, submission.who))
@@ -133,7 +133,7 @@ class ReplHistory:
                 self.by_name[name] = [other for other in self.by_name.get(name, ()) if other is not oldest]
 
     def index_new_names(self) -> None:
-        """Extract the names from all code sent since the last call."""
+        """Index the names in the submissions added since the last call."""
         unread = [*takewhile(lambda other: other.number > self.glanced, reversed(self.submissions))]
         for submission in reversed(unread):
             self.glanced = submission.number
@@ -149,14 +149,14 @@ class ReplHistory:
 
 @dataclass(slots=True)
 class Conflicts:
-    """The code that callers sent to each REPL of a server, and the conflicts that callers were already notified of."""
+    """The code that callers sent to each REPL, and the conflicts of which callers were notified."""
 
     histories: dict[str, ReplHistory] = field(default_factory=dict)
     reported: DeliveredNotes = field(default_factory=DeliveredNotes)
     """The conflicts that each caller has been notified of, by their keys."""
 
     def history(self, repl: Repl) -> ReplHistory:
-        """Return the history of the REPL's current connection, or of the coming one while it is connecting."""
+        """Return the history of the current connection to a REPL, or of the next one while it is connecting."""
         generation = repl.generation + (repl.profile is None)
         known = self.histories.get(repl.id)
         if known is None or known.generation != generation:
@@ -166,9 +166,10 @@ class Conflicts:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A definition by another caller that the caller of a submission uses, or replaces by `text`.
+    """A conflict between a submission and a definition by another caller.
 
-    `before` is the text that the definition itself replaced.
+    The caller of the submission uses this definition, or replaces it with `text`. `before` is the text that the
+    definition itself had replaced.
     """
 
     evaluation: str
@@ -183,7 +184,10 @@ class Conflict:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return a key for notifying each caller once. Replacing a name after only using it results in a new key."""
+        """Return a key that identifies the conflict for notifications.
+
+        The key changes when a caller first uses a name and later replaces it, so that it is notified of both.
+        """
         return self.evaluation or self.at_ms, self.location, self.name, self.text is not None
 
     def description(self, now: int) -> str:
@@ -199,7 +203,7 @@ class Conflict:
 
 
 def find_conflicts(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
-    """Return the conflicts of a submission with earlier code by other callers, newest first."""
+    """Return the conflicts of a submission with earlier submissions of other callers, newest first."""
     history.index_new_names()
     met: list[Conflict] = []
     for name in code_names.possible_names(submission.code, submission.language) & history.by_name.keys():
@@ -212,7 +216,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
             continue
         chains: dict[str, list[tuple[Submission, NameDefinition]]] = {}
         for other in earlier:
-            for making in other.definitions() if _counts(state, other) else ():
+            for making in other.definitions() if _is_effective(state, other) else ():
                 if making.name == name:
                     chains.setdefault(making.space, []).append((other, making))
         for chain in chains.values():
@@ -223,7 +227,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
 def _conflicts_about_name(
     state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, NameDefinition]]
 ) -> Iterator[Conflict]:
-    """Yield the conflicts about one name, given its definitions in order."""
+    """Yield the conflicts about one name. `chain` contains its definitions in order."""
     last, made = chain[-1]
     theirs = [*takewhile(lambda other: not is_same_caller(state, submission, other[0]), reversed(chain))]
     if not theirs:
@@ -234,7 +238,7 @@ def _conflicts_about_name(
     first = max(position - 1, 0)
     before = chain[first][1] if first < len(chain) - 1 else None
     is_changed = before is not None and before.form != made.form
-    common = (last.evaluation, last.who, last.at_ms, _qualified(submission, made), made.text)
+    common = (last.evaluation, last.who, last.at_ms, _qualified_name(submission, made), made.text)
     conflict = partial(Conflict, *common, location=last.location)
     mine = next(
         (
@@ -252,7 +256,7 @@ def _conflicts_about_name(
         return
     if before is None and made.is_dotted:
         return  # the object whose attribute is assigned is unknown
-    if before is None and (last.is_file or not _used_before(state, history, submission, last, made)):
+    if before is None and (last.is_file or not _has_used_before(state, history, submission, last, made)):
         return
     client = state.clients.get(submission.client or "")
     if client is not None and client.since >= last.number:
@@ -261,12 +265,17 @@ def _conflicts_about_name(
         yield conflict(before.text if before else "")
 
 
-def _used_before(
+def _has_used_before(
     state: State, history: ReplHistory, submission: Submission, last: Submission, made: NameDefinition
 ) -> bool:
-    """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
+    """Return whether the caller used a name before another caller first defined it.
+
+    In this case, the name already existed, so the other caller has replaced it.
+    """
     earlier = (other for other in history.submissions if other.number < last.number and made.name in other.code)
-    same_caller = (other for other in earlier if is_same_caller(state, submission, other) and _counts(state, other))
+    same_caller = (
+        other for other in earlier if is_same_caller(state, submission, other) and _is_effective(state, other)
+    )
     return any(_uses_definition(history, other, made) for other in islice(same_caller, MAX_SUBMISSIONS_PER_NAME))
 
 
@@ -276,18 +285,18 @@ def _uses_definition(history: ReplHistory, submission: Submission, made: NameDef
 
 
 def is_same_caller(state: State, submission: Submission, other: Submission) -> bool:
-    """Return whether two submissions come from the same caller, even if it has reconnected in between."""
+    """Return whether two submissions are from the same caller, even if the caller has reconnected since."""
     is_back = other.who == submission.who and other.client not in state.clients
     return is_back or caller_names.is_by_caller(state, submission.client, submission.who, (other.client, other.who))
 
 
-def _counts(state: State, submission: Submission) -> bool:
-    """Return whether the code's definitions took effect: it has run or is running."""
+def _is_effective(state: State, submission: Submission) -> bool:
+    """Return whether the code of a submission has run or is running, so that its definitions took effect."""
     evaluation = state.evaluations.get(submission.evaluation)
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 
 
-def _qualified(submission: Submission, made: NameDefinition) -> str:
+def _qualified_name(submission: Submission, made: NameDefinition) -> str:
     """Return the qualified name of a definition."""
     if submission.language == "lisp":
         return f"{made.space}/{made.name}"
@@ -295,7 +304,7 @@ def _qualified(submission: Submission, made: NameDefinition) -> str:
 
 
 def format_elapsed(ms: int) -> str:
-    """Return the elapsed time as text, such as "3 min"."""
+    """Format a duration in milliseconds as text, such as "3 min"."""
     seconds = max(0, ms) // 1000
     if seconds < 120:
         return f"{seconds} s"

@@ -56,7 +56,7 @@ OTHER_LANGUAGE: Final[Language] = "lisp"
 
 
 def record_sent_code(call: Call, repl: Repl, session: Session, request: Request) -> None:
-    """Store code that was sent to a REPL, so that other callers can be notified of it."""
+    """Record code that was sent to a REPL, so that other callers can be notified of conflicts with it."""
     language = LANGUAGES_BY_DIALECT.get(repl.dialect, OTHER_LANGUAGE)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
     evaluation = call.services.core.state.evaluations.get(request.id)
@@ -70,7 +70,7 @@ def record_sent_code(call: Call, repl: Repl, session: Session, request: Request)
     if language == "python":
         space = history.module(request.namespace or "__main__")
         if request.kind == "load-file" and request.file:
-            space = _module(request.file, str(call.services.workspace))
+            space = _module_name(request.file, str(call.services.workspace))
             history.modules.add(space)
     elif language == "hy":
         space = "Hy"
@@ -82,7 +82,10 @@ def record_sent_code(call: Call, repl: Repl, session: Session, request: Request)
 
 
 async def conflict_notes(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return notes for the first answer about an evaluation, on names in it that others redefined."""
+    """Return notes about names in an evaluation that other callers have redefined.
+
+    The notes are included only in the first answer about the evaluation.
+    """
     history = call.services.part(Conflicts).histories.get(evaluation.repl)
     if history is None or len(history.callers) < 2 or history.generation != evaluation.generation:
         return []
@@ -91,11 +94,11 @@ async def conflict_notes(call: Call, evaluation: Evaluation) -> list[str]:
         return []
     submission.is_compared = True
     await record_original_code(call, history)
-    return await _notes(call, history, submission)
+    return await _submission_notes(call, history, submission)
 
 
-async def _notes(call: Call, history: ReplHistory, submission: Submission) -> list[str]:
-    """Find the conflicts of a submission, in a worker thread if its code is long, and return notes on new ones."""
+async def _submission_notes(call: Call, history: ReplHistory, submission: Submission) -> list[str]:
+    """Find the conflicts of a submission, in a worker thread if its code is long. Return notes about new ones."""
     unread = sum(
         len(conflict.code)
         for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))
@@ -109,7 +112,7 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
 
 
 def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
-    """Return notes on the conflicts that the caller has not been notified of yet."""
+    """Return notes about the conflicts of which the caller has not been notified yet."""
     reported = [
         conflict for conflict in met if call.services.part(Conflicts).reported.claim((call.client, who), conflict.key)
     ]
@@ -119,7 +122,10 @@ def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str
 
 
 async def edit_notes(call: Call, edited: EditedFile) -> list[str]:
-    """Return the notes on an edit: changes by others to the same file, and to names that the new definitions use."""
+    """Return notes about an edit.
+
+    They describe edits of the same file by others, and changes of others to names that the edited definitions use.
+    """
     if edited.edit.after is None:
         note = _recent_edit_note(call, edited)
         return [note] if note else []
@@ -140,7 +146,7 @@ async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
     language = _language_of_file(path)
     if language is None or not (is_shared or is_repl_shared):
         return []
-    space = _module(str(path), str(services.workspace)) if language == "python" else "user"
+    space = _module_name(str(path), str(services.workspace)) if language == "python" else "user"
     edits = FileEditHistory(language, space, file_name, (*earlier, edit) if is_shared else (edit,))
     find = partial(_find_edit_conflicts, state, edits, history if is_repl_shared else None)
     met = await services.work.editing.run(call.client, find)
@@ -150,7 +156,10 @@ async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
 
 
 def _recent_edit_note(call: Call, edited: EditedFile) -> str:
-    """Return a note, once per edit, if somebody else made the previous edit of this file within the last hour."""
+    """Return a note if another caller made the previous edit of the file within the last hour.
+
+    Each of these edits is reported once.
+    """
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
     if last is None or is_edit_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_EDIT_MS:
         return ""
@@ -166,7 +175,7 @@ def _recent_edit_note(call: Call, edited: EditedFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileEditHistory:
-    """The edits of one file, newest last, with the language and namespace of its code."""
+    """The edits of a file, newest last, with the language and the namespace of its code."""
 
     language: Language
     space: str
@@ -175,12 +184,12 @@ class FileEditHistory:
 
 
 def _find_edit_conflicts(state: State, of: FileEditHistory, history: ReplHistory | None) -> list[Conflict]:
-    """Return the conflicts of the newest edit with earlier edits of the file and with code sent to a REPL. Blocks."""
+    """Return the conflicts of the newest edit of a file with earlier edits and with code sent to a REPL. Blocks."""
     base = of.edits[0].before or ""
     file_history = ReplHistory(0)
     file_history.add(Submission("", 1, "", None, 0, base, of.language, of.space, is_file=True))
     for number, edit in enumerate(of.edits, 2):
-        submission = _changed(of, edit, number)
+        submission = _edit_submission(of, edit, number)
         file_history.add(submission)
     # An earlier definition that has since been reverted or overwritten is not a conflict.
     now = _without_whitespace(of.edits[-1].before or "")
@@ -200,12 +209,12 @@ def _find_edit_conflicts(state: State, of: FileEditHistory, history: ReplHistory
 
 
 def _without_whitespace(text: str) -> str:
-    """Return the text without whitespace. Evaluated code may be indented differently from its file."""
+    """Remove all whitespace from a text, because evaluated code may be indented differently from its file."""
     return "".join(text.split())
 
 
-def _changed(of: FileEditHistory, edit: Edit, number: int) -> Submission:
-    """Return an edit as a submission: the definitions that it changed, added or removed."""
+def _edit_submission(of: FileEditHistory, edit: Edit, number: int) -> Submission:
+    """Convert an edit to a submission that consists of the definitions that it changed, added or removed."""
     before = code_names.definitions_in(edit.before or "", of.language, of.space)
     after = code_names.definitions_in(edit.after or "", of.language, of.space)
     old, names = (
@@ -232,8 +241,8 @@ def _language_of_file(path: Path) -> Language | None:
     return LANGUAGES_BY_DIALECT.get(dialects[0], OTHER_LANGUAGE) if dialects else None
 
 
-def _module(file: str, workspace: str) -> str:
-    """Return the name of the Python module in a file, from its path in the workspace."""
+def _module_name(file: str, workspace: str) -> str:
+    """Return the name of the Python module in a file, derived from its path in the workspace."""
     return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")
 
 
@@ -251,7 +260,7 @@ FILE_CALLER: Final = "a file"
 
 
 async def record_original_code(call: Call, history: ReplHistory) -> None:
-    """Record the original code of the namespaces in which code was sent, if their files can be found."""
+    """Add the original code of namespaces to a history, as far as their files can be found."""
     for submission in history.submissions:
         if submission.number > history.based:
             history.based = submission.number
@@ -263,7 +272,9 @@ async def record_original_code(call: Call, history: ReplHistory) -> None:
                 }
     requested = {space: submission for space, submission in history.bases.items() if submission is not None}
     if requested:
-        work = partial(_read, call.services.workspace, requested, dict(call.services.ledger.file_edits.by_file))
+        work = partial(
+            _read_originals, call.services.workspace, requested, dict(call.services.ledger.file_edits.by_file)
+        )
         for space, base in (await call.services.work.files.run(call.client, work)).items():
             if history.bases.get(space) is not None:
                 history.bases[space] = None
@@ -271,32 +282,29 @@ async def record_original_code(call: Call, history: ReplHistory) -> None:
                     history.add_original(base)
 
 
-def _read(
+def _read_originals(
     workspace: Path, requested: Mapping[str, Submission], edits: Mapping[Path, tuple[Edit, ...]]
 ) -> dict[str, Submission | None]:
-    """Return the original code in the file of each namespace, as a submission that precedes all others, or None.
+    """Return the original code of each namespace as a submission, or None if it has no file. Blocks.
 
-    Blocks.
-
-    None means that there is no file. If the first submission was the whole file and no edit of it is known, the file on
-    disk already has the new code. Such a namespace is omitted, because an edit that becomes known later may reveal the
-    original.
+    A namespace is omitted if its first submission was the whole file and no edit of the file is known. In this case,
+    the file on disk already contains the new code, and an edit that becomes known later may reveal the original.
     """
     found: dict[str, Submission | None] = {}
     for space, submission in requested.items():
         path = next((path for path in _candidate_paths(workspace, space, submission.language) if path.is_file()), None)
         befores = [edit.before for edit in edits.get(path, ()) if edit.before is not None] if path is not None else []
         if path is None or befores or not submission.is_file:
-            found[space] = _base(workspace, space, submission, path, befores)
+            found[space] = _original_submission(workspace, space, submission, path, befores)
     return found
 
 
-def _base(
+def _original_submission(
     workspace: Path, space: str, submission: Submission, path: Path | None, befores: list[str]
 ) -> Submission | None:
     """Return the original code of a namespace, or None if its file cannot be read.
 
-    `befores` are the texts before the known edits of the file, oldest first.
+    `befores` are the contents of the file before each known edit, oldest first.
     """
     if path is None:
         return None
@@ -308,7 +316,7 @@ def _base(
 
 
 def _candidate_paths(workspace: Path, space: str, language: str) -> Iterator[Path]:
-    """Yield the paths at which a module or namespace may be located."""
+    """Yield the paths at which the file of a module or namespace may be located."""
     parts = space.split(".") if language == "python" else space.replace("-", "_").split(".")
     for root in SOURCE_ROOTS:
         location = workspace.joinpath(root, *parts)

@@ -28,21 +28,21 @@ PYTHON_ASSIGNMENT: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(
 
 
 def assigned_names(code: str) -> tuple[str, ...]:
-    """Return the names that Python code assigns at the top level, in order, without private ones (`_x`)."""
+    """Return the public names that Python code assigns at the top level, in order."""
     names = [name.strip() for found in PYTHON_ASSIGNMENT.findall(code) for name in found.split(",")]
     return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
 
 def defined_names(code: str, *, is_lisp: bool) -> tuple[str, ...]:
-    """Return the names of the Python functions and classes, or of the Lisp `def…` forms, in code, in order."""
+    """Return the names of the functions and classes, or of the Lisp definitions, in code, in order."""
     return tuple(dict.fromkeys((LISP_DEFINITION if is_lisp else PYTHON_DEFINITION).findall(code)))
 
 
 def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
-    """Return the subset of `names` that a source file in the workspace defines. Blocks.
+    """Return those of `names` that source files in the workspace define. Blocks.
 
-    `suffixes` are the file name extensions of source files. If the time or size limit stops the search early, all names
-    are returned, so that no name is wrongly reported as missing from the files.
+    `suffixes` are the suffixes of source files. If the search exceeds its time or size limit, return all names, so that
+    no name is wrongly reported as missing from the files.
     """
     searched, found = frozenset(names), set[str]()
     ends_at, left = time.monotonic() + search_s, MAX_SEARCHED_BYTES

@@ -31,10 +31,11 @@ Source: Claude Code 2.1.330, `SessionStart`.
 NOTHING_EVALUATED_TEXT: Final = "Codriver: nothing has been evaluated in this workspace yet, and there is no REPL."
 
 
-async def _for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
+async def _handoff_for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
     """Return the handoff for a client.
 
-    The query field `who` names its reader. By default, the reader is the client's own caller, or nobody for a command.
+    The query field `who` names its reader. By default, this is the caller of the client, or nobody if the client is a
+    command.
     """
     who = given.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
@@ -47,11 +48,11 @@ async def _for_client(services: Services, client: ClientSession, given: Mapping[
 
 async def _read(services: Services, client: ClientSession, parts: Sequence[str], query: Mapping[str, str]) -> str:
     del parts
-    return await _for_client(services, client, query)
+    return await _handoff_for_client(services, client, query)
 
 
 async def _introduce(call: Call, start: ClientStart) -> str:
-    """Return the full handoff for an agent that has lost its context, and a short one for a new agent."""
+    """Return the full handoff for an agent that has lost its context, or a short one for a new agent."""
     return await write_handoff(
         call.services,
         start.who,
@@ -101,7 +102,7 @@ SERVER: Final = ServerHooks(
             f"\n\n{REPORT}\n\nStart with the first item: check it in the REPL and in the files, then report what "
             'you found and what you plan to do. When something works, evaluate with description "checkpoint: NAME".',
             (("who", "The caller whose work it is.", ""),),
-            _for_client,
+            _handoff_for_client,
         ),
     ),
 )

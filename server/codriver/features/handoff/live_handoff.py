@@ -41,9 +41,10 @@ async def write_handoff(
     wait_s: float,
     most_bytes: int = MAX_HANDOFF_BYTES,
 ) -> str:
-    """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
+    """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
-    If `is_for_another`, the client is a command or a hook, so one of the other clients may be the reader's own.
+    `client` is the client that requests it. If `is_for_another` is true, this is a command or a hook, so another client
+    may belong to the reader.
     """
     story, on_disk = await services.work.files.run(
         client, partial(_read_story, services, SEARCH_TIME_FRACTION * wait_s)
@@ -52,12 +53,12 @@ async def write_handoff(
     drift: list[str] = []
     with anyio.move_on_after(DRIFT_TIME_FRACTION * wait_s):
         for repl in state.repls.values():
-            drift += await _drift(ServerReplUser(services, client), repl)
+            drift += await _describe_drift(ServerReplUser(services, client), repl)
     present = LiveState(
         now=services.now(),
-        repls=tuple(map(_repl, state.repls.values())),
-        running=tuple([_running(evaluation, services.now()) for evaluation in state.unfinished()]),
-        others=_others(services, reader, client, is_for_another=is_for_another),
+        repls=tuple(map(_describe_repl, state.repls.values())),
+        running=tuple([_describe_running(evaluation, services.now()) for evaluation in state.unfinished()]),
+        others=_other_callers(services, reader, client, is_for_another=is_for_another),
         on_disk=on_disk,
         drift=tuple(drift),
     )
@@ -65,20 +66,20 @@ async def write_handoff(
 
 
 def _read_story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """Return the story of the work, and the names it defined that exist in a file. Blocks."""
+    """Return the story of the work, and the names defined in it that exist in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [
         evaluation for evaluation in services.core.state.evaluations.values() if evaluation.status in ("done", "failed")
     ]
     entries = (*services.remembered(), *services.log.entries())[-MAX_ENTITIES:]
-    story = read_story(entries, {finished.id: _failed(finished) for finished in over})
+    story = read_story(entries, {finished.id: _error_line(finished) for finished in over})
     defined = {name for step in story.steps for name in step.names}
     left_s = ends_at - time.monotonic()
     return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)
 
 
-async def _drift(asker: ServerReplUser, repl: Repl) -> list[str]:
-    """Return the differences between a REPL's loaded code and the files, if the REPL reports them."""
+async def _describe_drift(asker: ServerReplUser, repl: Repl) -> list[str]:
+    """Return the differences between the code loaded in a REPL and its files, if the REPL reports them."""
     if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
         return []
     with suppress(CodriverError):
@@ -86,26 +87,26 @@ async def _drift(asker: ServerReplUser, repl: Repl) -> list[str]:
     return []
 
 
-def _failed(evaluation: Evaluation) -> str | None:
-    """Return the error of an evaluation in one line, or None."""
+def _error_line(evaluation: Evaluation) -> str | None:
+    """Return the error of an evaluation as one line, or None if it did not fail."""
     failure = evaluation.failure
     return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}" if failure else None
 
 
-def _repl(repl: Repl) -> str:
-    """Describe a REPL: its key, dialect, phase and generation."""
+def _describe_repl(repl: Repl) -> str:
+    """Describe a REPL by its key, dialect, phase and generation."""
     generation = f", generation {repl.generation}" if repl.generation else ""
     return f"{repl.key} ({repl.dialect}, {repl.phase}{generation})"
 
 
-def _running(evaluation: Evaluation, now: int) -> str:
-    """Describe a running evaluation: its id, caller, status, duration and the beginning of its code."""
+def _describe_running(evaluation: Evaluation, now: int) -> str:
+    """Describe a running evaluation by its id, caller, status, duration and the start of its code."""
     since = f" for {max(0, now - evaluation.started_at) // 1000} s" if evaluation.started_at else ""
     return f"{evaluation.id} of {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
 
 
-def _others(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
-    """Return the caller names of the other clients, without duplicates and without `codriver` commands."""
+def _other_callers(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
+    """Return the names of the other callers, without duplicates and without `codriver` commands."""
     rows = services.client_counters()
     names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
     found = [client_slug(name) for name in names if not name.startswith(COMMAND_NAME_PREFIX)]

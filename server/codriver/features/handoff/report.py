@@ -42,9 +42,9 @@ MIN_SIMILARITY: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """The current state of the server, which is not in the log.
+    """The current state of the server, which cannot be read from its log.
 
-    `now` is in epoch milliseconds; `on_disk` are the names that source files define.
+    `now` is in epoch milliseconds. `on_disk` are the names that source files define.
     """
 
     now: int
@@ -61,13 +61,13 @@ class LiveState:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One line of the report, with its parts in order of importance."""
+    """A line of the report, with its parts in order of importance."""
 
     title: str
     parts: tuple[str, ...]
 
     def text(self, count: int) -> str:
-        """Return the line with the first `count` parts, and the number of parts omitted."""
+        """Return the line with its first `count` parts, followed by the number of omitted parts."""
         left = len(self.parts) - count
         more = f"; {left} more" if left else ""
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
@@ -76,7 +76,7 @@ class Section:
 def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_HANDOFF_BYTES) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
-    If the reader has made a call before, the report includes what others did since.
+    If the reader has made calls before, the report includes what other callers have done since then.
     """
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
@@ -86,9 +86,9 @@ def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes:
 
 
 def fit_sections(head: str, sections: Sequence[Section], most_bytes: int) -> str:
-    """Return the head and the sections below it, shortened to `most_bytes` of UTF-8.
+    """Return a text with a head and sections, shortened to `most_bytes` of UTF-8.
 
-    The longest section drops its last part first. Each section states how many parts it dropped.
+    Parts are dropped from the end of the longest section first. Each section states how many parts were dropped.
     """
     counts = [min(len(section.parts), MAX_SECTION_PARTS) for section in sections]
     while True:
@@ -103,50 +103,54 @@ def fit_sections(head: str, sections: Sequence[Section], most_bytes: int) -> str
 
 
 def _sections(story: Story, present: LiveState, reader: str) -> Iterator[Section]:
-    """Yield the sections of the report, the most important ones first."""
-    unsaved = [(name, step) for name, step in _defined(story.steps) if name not in present.on_disk]
-    current = tuple([_located(name, step) for name, step in unsaved if _is_still_connected(step, story)])
-    previous = tuple([_located(name, step) for name, step in unsaved if not _is_still_connected(step, story)])
-    failed = list(_failures(story.steps))
-    failing, passing = _tests(story.runs)
-    yield Section("Start here", tuple(_first(present, failed, list(failing), current, previous)))
-    yield Section("Goals", _goals(story.steps, reader))
+    """Yield the sections of the report, most important first."""
+    unsaved = [(name, step) for name, step in _defined_names(story.steps) if name not in present.on_disk]
+    current = tuple([_describe_name(name, step) for name, step in unsaved if _is_still_connected(step, story)])
+    previous = tuple([_describe_name(name, step) for name, step in unsaved if not _is_still_connected(step, story)])
+    failed = list(_last_failures(story.steps))
+    failing, passing = _summarize_tests(story.runs)
+    yield Section("Start here", tuple(_urgent_items(present, failed, list(failing), current, previous)))
+    yield Section("Goals", _list_goals(story.steps, reader))
     marks = reversed(story.checkpoints)
-    yield Section("Checkpoints", tuple([_short(f"{mark.text}, {_age(mark.timestamp, present.now)}") for mark in marks]))
+    yield Section(
+        "Checkpoints", tuple([_shorten(f"{mark.text}, {_age(mark.timestamp, present.now)}") for mark in marks])
+    )
     yield from _others_section(story.steps, present, reader)
     yield Section(
-        "Failing tests", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in failing.items()])
+        "Failing tests", tuple([_shorten(f"{name} ({run.who} {run.evaluation})") for name, run in failing.items()])
     )
-    yield Section("Loaded code that differs from its files", tuple(map(_short, present.drift)))
-    yield Section("Passing tests", tuple(map(_short, passing)))
-    yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
+    yield Section("Loaded code that differs from its files", tuple(map(_shorten, present.drift)))
+    yield Section("Passing tests", tuple(map(_shorten, passing)))
+    yield Section(
+        "Failed", tuple([_shorten(f"{_describe_step(step)}: {step.error}; {end}") for step, _, end in failed])
+    )
     yield Section("Defined but not in any file", current)
     yield Section("Defined before the REPL reconnected and not in any file", previous)
-    yield Section("Data", tuple(_data(story)))
-    yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
-    yield Section("Running", tuple(map(_short, present.running)))
-    yield Section("REPLs", tuple(map(_short, present.repls)))
+    yield Section("Data", tuple(_describe_variables(story)))
+    yield Section("Edited", tuple([_shorten(f"{path} ({who})") for who, path in reversed(story.edits)]))
+    yield Section("Running", tuple(map(_shorten, present.running)))
+    yield Section("REPLs", tuple(map(_shorten, present.repls)))
     yield Section("Other clients", present.others)
     yield Section("Evaluated", _caller_lines(story.steps, present.now))
 
 
-def _first(
+def _urgent_items(
     present: LiveState,
     failed: Sequence[Failed],
     failing: Sequence[str],
     current: Sequence[str],
     previous: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the most urgent items in this order, each with the tool to call."""
+    """Yield the most urgent items, each with the tool to call."""
     if present.running:
         yield f"a running evaluation: get_evaluation {present.running[0].partition(' ')[0]}"
     if failing:
-        yield _short(f"the failing test {failing[0]}: run_tests")
+        yield _shorten(f"the failing test {failing[0]}: run_tests")
     if present.drift:
         yield "loaded code that differs from its files: what_changed"
     still = next((step for step, is_open, _ in failed if is_open), None)
     if still is not None:
-        yield f"a failure that nobody resolved: {_named(still)}"
+        yield f"a failure that nobody resolved: {_describe_step(still)}"
     if current:
         yield "definitions that are lost when their REPL stops: save them to a file"
     elif previous:
@@ -154,7 +158,7 @@ def _first(
 
 
 def _others_section(steps: Sequence[EvaluationStep], present: LiveState, reader: str) -> Iterator[Section]:
-    """Yield a section on what others evaluated since the reader's last call, if it made one."""
+    """Yield a section about the evaluations of other callers since the reader's last call, if there was one."""
     reader_steps = [step for step in steps if step.who == reader]
     if reader_steps:
         last = reader_steps[-1]
@@ -164,11 +168,11 @@ def _others_section(steps: Sequence[EvaluationStep], present: LiveState, reader:
 
 
 def _caller_lines(steps: Iterable[EvaluationStep], now: int) -> tuple[str, ...]:
-    """Return a line for each caller with counts and names of its evaluations, the most recent caller first."""
+    """Return a line about the evaluations of each caller, most recent caller first."""
     by_who: dict[str, list[EvaluationStep]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
-    return tuple([_short(_caller_line(who, found, now)) for who, found in reversed(by_who.items())])
+    return tuple([_shorten(_caller_line(who, found, now)) for who, found in reversed(by_who.items())])
 
 
 def _caller_line(who: str, steps: Sequence[EvaluationStep], now: int) -> str:
@@ -179,18 +183,19 @@ def _caller_line(who: str, steps: Sequence[EvaluationStep], now: int) -> str:
     return f"{', '.join(words)}, the last {_age(steps[-1].timestamp, now)}"
 
 
-def _goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]:
-    """Return the distinct descriptions: the reader's earliest (or the earliest of all), then the others, newest first.
+def _list_goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]:
+    """Return the different descriptions of evaluations, starting with the reader's earliest or the earliest of all.
 
-    The earliest usually states the goal of the whole work, and later ones describe steps towards it.
+    The earliest description usually states the goal of the work. The others follow, newest first, and describe steps
+    towards it.
     """
     goals = [(step.goal, step.who) for step in steps if step.goal]
     first = [candidate for candidate in goals if candidate[1] == reader][:1] or goals[:1]
     found = dict.fromkeys([*first, *reversed(goals)])
-    return tuple([_short(f"{goal} ({who})") for goal, who in found])
+    return tuple([_shorten(f"{goal} ({who})") for goal, who in found])
 
 
-def _defined(steps: Sequence[EvaluationStep]) -> list[tuple[str, EvaluationStep]]:
+def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, EvaluationStep]]:
     """Return each defined name with the step that last defined it, newest first."""
     found: dict[tuple[str, str, str], EvaluationStep] = {}
     for step in steps:
@@ -201,33 +206,35 @@ def _defined(steps: Sequence[EvaluationStep]) -> list[tuple[str, EvaluationStep]
 
 
 def _is_still_connected(step: EvaluationStep, story: Story) -> bool:
-    """Return whether the step's REPL is still on the same connection, according to the log."""
+    """Return whether the REPL has not reconnected since a step, according to the log."""
     return bool(step.connection_line) and story.connection_lines.get(step.key.partition("/")[0]) == step.connection_line
 
 
-def _located(name: str, step: EvaluationStep) -> str:
-    """Describe a defined name with its namespace and the evaluation that defined it."""
-    return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
+def _describe_name(name: str, step: EvaluationStep) -> str:
+    """Describe a defined name by its namespace and the evaluation that defined it."""
+    return _shorten(
+        f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_describe_step(step)})"
+    )
 
 
-def _data(story: Story) -> Iterator[str]:
-    """Yield the data that connected REPLs hold: the assigned names, grouped by the step that last assigned them."""
+def _describe_variables(story: Story) -> Iterator[str]:
+    """Yield lines about the variables in connected REPLs, grouped by the step that last assigned them."""
     reported: set[tuple[str, str, str]] = set()
     for step in reversed(story.steps):
         names = [name for name in step.data if (step.key, step.namespace, name) not in reported]
         if names and _is_still_connected(step, story):
             reported.update((step.key, step.namespace, name) for name in names)
             home = f"{step.namespace}/" if step.namespace else ""
-            yield _short(f"{home}{', '.join(names)} ({step.who} {step.id})")
+            yield _shorten(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
 
-def _named(step: EvaluationStep) -> str:
+def _describe_step(step: EvaluationStep) -> str:
     """Describe an evaluation by its id, caller and session."""
     return f"{step.id} of {step.who} in {step.key}" if step.key else f"{step.id} of {step.who}"
 
 
-def _failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
-    """Return the last failure of each distinct code with its outcome, unresolved ones first."""
+def _last_failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
+    """Return the last failure of each piece of code with its outcome. Unresolved failures come first."""
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_SEARCHED_FAILURES:]:
         step = steps[index]
@@ -240,7 +247,10 @@ def _failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
 
 
 def _repeats(failed: EvaluationStep, later: EvaluationStep) -> bool:
-    """Return whether `later` repeats a failed step: the same code or file in the same REPL, or one of its names."""
+    """Return whether a step repeats or fixes a failed one.
+
+    It must be in the same REPL, and have the same code or file, or define one of the same names.
+    """
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
@@ -248,7 +258,7 @@ def _repeats(failed: EvaluationStep, later: EvaluationStep) -> bool:
 
 
 def _is_correction(failed: EvaluationStep, later: EvaluationStep) -> bool:
-    """Return whether `later` is the same caller's correction of a typing mistake."""
+    """Return whether a step is the same caller's correction of a typing mistake."""
     if later.who != failed.who or not TYPO_ERROR.match(failed.error):
         return False
     import difflib  # noqa: PLC0415  # keeps the startup of `codriver watch` fast
@@ -257,10 +267,10 @@ def _is_correction(failed: EvaluationStep, later: EvaluationStep) -> bool:
     return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= MIN_SIMILARITY
 
 
-def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
-    """Return the failed tests, each with its newest run, and the selections that passed, newest first.
+def _summarize_tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
+    """Return the failed tests with their newest runs, and the selections of tests that passed, newest first.
 
-    The newest outcome of a test counts, no matter who ran it.
+    The newest outcome of each test counts, whoever ran it.
     """
     failed: dict[str, TestsRun] = {}
     passed: dict[str, TestsRun] = {}
@@ -285,8 +295,8 @@ def _age(then: int, now: int) -> str:
     return f"{seconds} s ago"
 
 
-def _short(text: str) -> str:
-    """Return the text on one line, cut to `MAX_PART_CHARACTERS`."""
+def _shorten(text: str) -> str:
+    """Return a text on one line, shortened to `MAX_PART_CHARACTERS`."""
     return truncate(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 

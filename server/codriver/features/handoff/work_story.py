@@ -40,10 +40,10 @@ OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpa
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStep:
-    """One evaluation, assembled from its log entries.
+    """An evaluation, reconstructed from its entries in the log.
 
-    `error` is the error as one line, empty on success. `file` is the file that was loaded, if any. `goal` is the
-    description that the caller gave.
+    `error` is one line, or empty if the evaluation succeeded. `file` is the loaded file, if any. `goal` is the
+    description given by the caller.
     """
 
     id: str
@@ -64,7 +64,7 @@ class EvaluationStep:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that the code defined; empty if it failed."""
+        """Return the names that the code defined, which are none if it failed."""
         return () if self.error else self.definitions
 
 
@@ -89,22 +89,22 @@ class TestsRun:
     """Whether only some tests of `paths` ran to completion."""
 
     def covers(self, name: str) -> bool:
-        """Return whether the named test is within the selected `paths`."""
-        parts = _parts(name)
+        """Return whether a test is among the selected ones."""
+        parts = _split_name(name)
         for path in self.paths:
-            selected = _parts(path)
+            selected = _split_name(path)
             if any(parts[start : start + len(selected)] == selected for start in range(len(parts))):
                 return True
         return not self.paths
 
     def supersedes(self, name: str) -> bool:
-        """Return whether this run supersedes all earlier outcomes of the named test."""
+        """Return whether the outcome of a test in this run replaces earlier ones."""
         return name in self.passed_again or name in self.failed or (not self.is_partial and self.covers(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A named point in time. A caller creates it to refer to it later."""
+    """A point in time that a caller has named, to refer to it later."""
 
     name: str
     timestamp: int
@@ -114,17 +114,14 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        """Return the checkpoint's name, who created it, and in which session."""
+        """Return the name of the checkpoint, its caller and its session."""
         by = f"by {self.who} in {self.session} ({self.evaluation})" if self.who else ""
         return ": ".join(filter(None, (self.name, by)))
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The work reconstructed from the log, in the order of its lines.
-
-    `checkpoints` and `edits` are ordered by time, newest last.
-    """
+    """The work in a workspace, reconstructed from the log in order."""
 
     steps: tuple[EvaluationStep, ...] = ()
     runs: tuple[TestsRun, ...] = ()
@@ -139,7 +136,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """A connection of a REPL: its log line, the dialect, and the server run (None for the current one)."""
+    """A connection to a REPL, as recorded in the log. `run` is the run of the server, or None for the current one."""
 
     line: int = 0
     dialect: str = ""
@@ -147,7 +144,10 @@ class _Connection:
 
 
 def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
-    """Build the story from log entries. `known` maps ids of finished evaluations to their error, or None."""
+    """Reconstruct the work from entries of the log.
+
+    `known` maps the ids of finished evaluations to their error, or to None if they succeeded.
+    """
     steps: dict[str, list[Entry]] = {}
     connections: dict[str, _Connection] = {}
     started: dict[str, _Connection] = {}
@@ -162,7 +162,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         elif entry.kind == CONNECTED_KIND:
             connections[str(facts.get("repl"))] = _Connection(entry.line, str(facts.get("dialect")), entry.run)
         elif entry.kind == TESTS_KIND:
-            if (ran := _run(entry)) is not None:
+            if (ran := _create_test_run(entry)) is not None:
                 runs[ran.evaluation] = ran
         elif entry.kind == UNDO_KIND:
             runs.pop(str(facts.get("job")), None)  # the edit whose tests these were has been undone
@@ -174,7 +174,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         elif entry.evaluation:
             steps.setdefault(entry.evaluation, []).append(entry)
             started.setdefault(entry.evaluation, connections.get(_repl_key(entry), _Connection()))
-    found = (_step(evaluation, of, known, started[evaluation]) for evaluation, of in steps.items())
+    found = (_create_step(evaluation, of, known, started[evaluation]) for evaluation, of in steps.items())
     lines = [entry.line for entry in ordered if entry.category != CHECKPOINT_PREFIX]
     return Story(
         tuple([step for step in found if step is not None]),
@@ -197,11 +197,8 @@ def _checkpoint(entry: Entry) -> Checkpoint:
     return Checkpoint(str(facts.get("name", entry.text)), entry.timestamp, *by)
 
 
-def _run(entry: Entry) -> TestsRun | None:
-    """Return the test run that an entry records.
-
-    Return None if no test ran or the run did not test the files as they were.
-    """
+def _create_test_run(entry: Entry) -> TestsRun | None:
+    """Create a test run from an entry. Return None if no tests ran, or if they ran on changed contents of files."""
     facts = decode_facts(entry)
     stopped = facts.get("stopped")
     counts = [int(facts.get(name, 0)) for name in OUTCOME_NAMES]
@@ -220,16 +217,16 @@ def _run(entry: Entry) -> TestsRun | None:
     )
 
 
-def _step(
+def _create_step(
     identity: str, entries: list[Entry], known: Mapping[str, str | None], connection: _Connection
 ) -> EvaluationStep | None:
-    """Return the evaluation assembled from its entries; None if it has no code, such as tests that stopped early."""
+    """Create an evaluation from its entries. Return None if it has no code."""
     code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
     if code is None:
         return None
     purpose = next((entry.text for entry in entries if entry.kind == PURPOSE_KIND), "")
     loaded = next((str(decode_facts(entry).get("file", "")) for entry in entries if entry.kind == LOAD_KIND), "")
-    error = known[identity] or "" if identity in known else _error_in(entries)
+    error = known[identity] or "" if identity in known else _evaluation_error(entries)
     is_lisp = connection.dialect not in NON_LISP_DIALECTS if connection.dialect else code.text.lstrip().startswith("(")
     return EvaluationStep(
         identity,
@@ -249,8 +246,8 @@ def _step(
     )
 
 
-def _error_in(entries: list[Entry]) -> str:
-    """Return the error of an evaluation as one line according to the log; empty if there is none."""
+def _evaluation_error(entries: list[Entry]) -> str:
+    """Return the error of an evaluation as one line according to the log, or an empty string."""
     ends = [str(decode_facts(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED_KIND]
     if ends:
         return ends[-1] or "it was interrupted"
@@ -259,6 +256,6 @@ def _error_in(entries: list[Entry]) -> str:
     return error_line("".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput"))
 
 
-def _parts(name: str) -> list[str]:
-    """Return the parts of a test's name, without the suffix `py`."""
+def _split_name(name: str) -> list[str]:
+    """Split the name of a test into its parts, without the suffix `py`."""
     return [part for part in SELECTION_PART.findall(name) if part != "py"]

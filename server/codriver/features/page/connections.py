@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class TooManyConnectionsError(Exception):
-    """The maximum number of connections is in use, and none is idle."""
+    """Raised when the maximum number of connections is open and none of them is idle."""
 
 
 class Connection:
-    """One open connection."""
+    """An open connection to the page."""
 
     def __init__(self) -> None:
         self.has_been_used = False
@@ -27,7 +27,7 @@ class Connection:
         """The scope of the wait for a request, during which the connection may be closed."""
 
     async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Await `request` and return its result, or None if this connection was closed to make way for another one."""
+        """Call `request` and return its result. Return None if the connection is closed to make room for another."""
         with anyio.CancelScope() as scope:
             self.waiting = scope
             try:
@@ -38,7 +38,7 @@ class Connection:
 
 
 class Connections:
-    """The open connections of one page."""
+    """The open connections to the page, limited in number."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -47,10 +47,12 @@ class Connections:
 
     @contextmanager
     def admit(self) -> Iterator[Connection]:
-        """Count a new connection while the context is open, closing the oldest idle one if there are too many.
+        """Count a connection as open while the context is active.
+
+        If there are too many connections, close the oldest idle one.
 
         Raises:
-            TooManyConnectionsError: there are too many, and none is idle.
+            TooManyConnectionsError: there are too many connections, and none is idle.
         """
         if len(self._open) >= self._limit:
             self._close_oldest_idle()

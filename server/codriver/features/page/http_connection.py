@@ -32,7 +32,7 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `headers` are keyed by lower-case name; repeated headers are joined with commas."""
+    """An HTTP request. Header names are in lower case, and repeated headers are joined with commas."""
 
     method: str
     target: str
@@ -41,27 +41,27 @@ class Request:
 
 
 class HttpConnection:
-    """The server side of one connection. Requests are handled one after the other."""
+    """The server side of an HTTP/1.1 connection. Requests are handled one after another."""
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def request(self) -> Request | None:
-        """Return the next request, or None if it does not arrive in time or is not supported."""
+        """Return the next request. Return None if it is not received in time or is not supported."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._http.our_state is not h11.IDLE:
             return None
         try:
             with anyio.move_on_after(IDLE_TIMEOUT_S) as patience:
-                return await self._read(patience)
+                return await self._read_request(patience)
         except (h11.RemoteProtocolError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return None
         return None
 
-    async def _read(self, patience: anyio.CancelScope) -> Request | None:
-        """Read a request. `patience` is the scope whose deadline moves when the request starts to arrive."""
+    async def _read_request(self, patience: anyio.CancelScope) -> Request | None:
+        """Read a request. The deadline of `patience` is moved when the first bytes are received."""
         head: h11.Request | None = None
         body = b""
         while True:
@@ -92,19 +92,19 @@ class HttpConnection:
         await self.finish_response()
 
     async def start_response(self, status: int, headers: Headers) -> None:
-        """Start a response. Send its body with `send`, and finish it with `finish_response`."""
+        """Send the head of a response, whose body is sent with `send` and ended with `finish_response`."""
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
-        """Send a chunk of the body."""
+        """Send a part of the response's body."""
         await self._write(h11.Data(data=data))
 
     async def finish_response(self) -> None:
-        """Finish the body."""
+        """End the body of the response."""
         await self._write(h11.EndOfMessage())
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the peer closes its side, or sends data after the request that is being answered."""
+        """Wait until the client closes the connection or sends more data."""
         try:
             await self._stream.receive(1)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -34,7 +34,7 @@ ABSENT_ADDRESS_ERRORS: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAI
 
 
 class NoPortError(StartError):
-    """No port is free on both addresses."""
+    """Raised when no port is free on both loopback addresses."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -44,13 +44,14 @@ class NoPortError(StartError):
 
 
 async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) -> tuple[list[SocketListener], int]:
-    """Listen on 127.0.0.1 and [::1] at the same port, and return the listeners and the port.
+    """Listen on 127.0.0.1 and [::1] at the same port. Return the listeners and the port.
 
-    `ports` are tried in turn; 0 requests any free port. Without IPv6, there is only a listener on 127.0.0.1.
+    `ports` are tried in order. The port 0 stands for any free port. If the machine has no IPv6, listen on 127.0.0.1
+    only.
 
     Raises:
-        NoPortError: each port is in use on one of the addresses.
-        OSError: listening failed for another reason.
+        NoPortError: every port is in use on one of the addresses.
+        OSError: listening fails for another reason.
     """
     for number, port in enumerate(ports):
         # The system chooses a port for the first address. Alternating the addresses prevents others from blocking both.
@@ -69,7 +70,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) 
 
 
 def _bind_all(addresses: Iterable[Address], port: int) -> list[socket.socket]:
-    """Bind sockets at this port to all addresses that this machine has, and return them."""
+    """Bind a socket to each of the addresses at the same port, except addresses that this machine does not have."""
     sockets: list[socket.socket] = []
     with contextlib.ExitStack() as opened:
         for address in addresses:

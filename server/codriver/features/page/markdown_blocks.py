@@ -45,7 +45,7 @@ _TABLE_RULE: Final = re.compile(r"[\s|:-]+")
 
 
 def parse_markdown_blocks(text: str) -> list[Block]:
-    """Return the blocks of a Markdown text."""
+    """Convert a Markdown text to blocks."""
     lines = text.splitlines()[:MAX_CONVERTED_LINES]
     found: list[Block] = []
     at = 0
@@ -62,7 +62,7 @@ def parse_markdown_blocks(text: str) -> list[Block]:
 
 
 def parse_markdown_spans(text: str) -> list[Span]:
-    """Return the spans of a line. A link becomes its text followed by its address in brackets."""
+    """Convert a line of Markdown to spans. A link becomes its text followed by its URL in parentheses."""
     return list(_spans(text))
 
 
@@ -81,18 +81,18 @@ def _spans(text: str) -> Iterator[Span]:
 
 
 def _continues_block(first: str, line: str) -> bool:
-    """Return whether a line continues the block that `first` started: rows of a table, or items of a list."""
+    """Return whether a line belongs to the table or list that starts with the line `first`."""
     return any(kind.fullmatch(first) and kind.fullmatch(line) for kind in (_TABLE_ROW, _LIST_ITEM))
 
 
 def _fenced_block(lines: list[str], at: int) -> tuple[Block | None, int]:
-    """Return the code block whose fence starts at line `at`, and the index of the line after it."""
+    """Return the code block whose fence is the line `at`, and the index of the line after it."""
     end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("```")), len(lines))
     return {"tag": "pre", "text": "\n".join(lines[at + 1 : end])}, end + 1
 
 
 def _block(lines: list[str]) -> Block | None:
-    """Return the block with these lines, or None if there is nothing to display."""
+    """Create a block from its lines. Return None if there is nothing to display."""
     first = lines[0]
     if _TABLE_ROW.fullmatch(first):
         rows = [

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Page:
-    """The page of one server. It opens when it is requested and closes when nobody has viewed it for a while."""
+    """The page of a server. It is opened on request, and closed when nobody has viewed it for a while."""
 
     def __init__(self, services: Services, tasks: TaskGroup) -> None:
         self._live = services.live
@@ -39,7 +39,7 @@ class Page:
         """The scope in which the page is served, while it is open."""
 
     async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
-        """Open the page if necessary. Return a new address under this host, or the reason why there is none."""
+        """Open the page unless it is open. Return a new address at this host, or the reason why it cannot be opened."""
         settings = self._live.settings
         if not settings.value_of(ENABLE_PAGE_SETTING):
             policy = settings.policy_path(ENABLE_PAGE_SETTING.name)
@@ -59,7 +59,7 @@ class Page:
             return {"problem": f"the page cannot be opened: {error}"}
 
     async def watch_settings(self) -> None:
-        """Close the page when the settings disable it. Runs until cancelled."""
+        """Close the page whenever the settings disable it. Runs until cancelled."""
         while True:
             await self._live.changed.wait()
             if not self._live.settings.value_of(ENABLE_PAGE_SETTING):
@@ -79,7 +79,7 @@ class Page:
         return page
 
     async def _serve(self, page: PageServer, listeners: Sequence[SocketListener]) -> None:
-        """Serve the page until it is closed. A failure closes only the page."""
+        """Serve the page until it is closed. An error closes the page, but does not affect the server."""
         self._scope = anyio.CancelScope()
         with self._scope:
             try:
@@ -93,5 +93,5 @@ class Page:
 
 
 async def open_page(server: RunningServer, host: str) -> Mapping[str, object]:
-    """Open the page of a server and return an address for it under this host."""
+    """Open the page of a server, and return a new address at this host."""
     return await server.services.part(Page).open(server, host)

@@ -39,14 +39,17 @@ Spent = Literal["used", "expired", "replaced", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """A one-time code: the host for which it was issued, and when it expires."""
+    """A one-time code, with its host and the time at which it was issued."""
 
     host: str
     issued_at: float
 
 
 class PageAccess:
-    """The keys to the page, valid from when it is opened until it is closed."""
+    """Controls access to the page with a random host name, a token and one-time codes.
+
+    A new instance is created each time the page is opened.
+    """
 
     def __init__(self) -> None:
         self.random_host = f"{secrets.token_hex(HOST_BYTES)}.localhost"
@@ -59,12 +62,12 @@ class PageAccess:
     def serves(self, host: str) -> bool:
         """Return whether the page is served at this host.
 
-        The loopback address is served only after an address with it was requested.
+        The loopback address is served only after it was requested for an address of the page.
         """
         return host == self.random_host or (self._serves_loopback and host == LOOPBACK_HOST)
 
     def issue_code(self, host: str, now: float) -> str:
-        """Issue a one-time code for the page under this host."""
+        """Issue a one-time code that gives access to the page at this host."""
         self._expire_codes(now)
         self._serves_loopback |= host == LOOPBACK_HOST
         while len(self._codes) >= MAX_CODES:
@@ -74,7 +77,7 @@ class PageAccess:
         return code
 
     def exchange(self, code: str, host: str, now: float) -> tuple[str | None, Spent | None]:
-        """Exchange a code for the token. Return the token, or None and the reason why the code is invalid."""
+        """Exchange a one-time code for the token. Return None and the reason if the code is invalid."""
         self._expire_codes(now)
         found = self._codes.get(code)
         if found is None or found.host != host:
@@ -83,19 +86,19 @@ class PageAccess:
         return self.token, None
 
     def prove_token_knowledge(self, nonce: str) -> str | None:
-        """Return a proof that this server knows the token, or None if the nonce is malformed."""
+        """Return a proof that this server knows the token, computed from a nonce. Return None for a malformed nonce."""
         if not NONCE_PATTERN.fullmatch(nonce):
             return None
         return hmac.new(self.token.encode(), f"{PROOF_PREFIX}{nonce}".encode(), "sha256").hexdigest()
 
     def _expire_codes(self, now: float) -> None:
-        """Invalidate the codes whose time is over."""
+        """Invalidate the codes that have expired."""
         for code, found in [*self._codes.items()]:
             if now - found.issued_at >= CODE_LIFETIME_S:
                 self._invalidate_code(code, "expired")
 
     def _invalidate_code(self, code: str, reason: Spent) -> None:
-        """Invalidate a code, and remember the reason."""
+        """Invalidate a code and remember the reason."""
         del self._codes[code]
         self._spent[code] = reason
         while len(self._spent) > MAX_INVALID_CODES:

@@ -46,13 +46,13 @@ HOST_HEADER: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 
 
 def request_host(request: Request) -> str:
-    """Return the host name in the `Host` header without the port, or an empty string if it is malformed."""
+    """Return the host name in the `Host` header, without the port. Return an empty string for a malformed header."""
     found = HOST_HEADER.fullmatch(request.headers.get("host", ""))
     return found[1] if found else ""
 
 
 def classify_request(request: Request, access: PageAccess) -> Kind:
-    """Return the kind of a request. A request of kind `refuse` gets no answer."""
+    """Return the kind of a request. Requests of the kind `refuse` must not be answered."""
     given = request.headers
     host = request_host(request)
     if not access.serves(host) or any(name in given for name in FORBIDDEN_HEADERS):
@@ -63,7 +63,7 @@ def classify_request(request: Request, access: PageAccess) -> Kind:
     if request.target.startswith(CALL_PATH_PREFIX):
         is_authorized = _is_same_origin_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
         return "call" if is_authorized else "refuse"
-    if request.method != "GET" or given.get("origin", _origin_of(request)) != _origin_of(request):
+    if request.method != "GET" or given.get("origin", _page_origin(request)) != _page_origin(request):
         return "refuse"
     if request.target.startswith(FRAME_PATH_PREFIX):
         is_page_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
@@ -75,8 +75,8 @@ def classify_request(request: Request, access: PageAccess) -> Kind:
     )
 
 
-def _origin_of(request: Request) -> str:
-    """Return the value that the `Origin` header has if the request comes from the page."""
+def _page_origin(request: Request) -> str:
+    """Return the `Origin` header of requests that the page itself makes."""
     return f"http://{request.headers.get('host')}"
 
 
@@ -85,22 +85,22 @@ def _is_same_origin_post(request: Request) -> bool:
     return (
         request.method == "POST"
         and given.get("sec-fetch-site") == "same-origin"
-        and given.get("origin") == _origin_of(request)
+        and given.get("origin") == _page_origin(request)
         and given.get("content-type") == JSON_TYPE
     )
 
 
 def _is_page_resource(request: Request) -> bool:
-    """Return whether the page requests one of its own files, such as a script."""
+    """Return whether the page requests one of its files, such as a script."""
     given = request.headers
     return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PAGE_FILE_DESTINATIONS
 
 
 def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
-    """Return whether a browser opens the page in a tab.
+    """Return whether a browser requests the page for a tab.
 
-    With `by_link`, links from other sites count, such as the one in the redirect file. Only someone who knows the
-    page's random name can create such a link.
+    With `by_link`, this may be by a link from another site, such as the redirect file. Only someone who knows the
+    page's random host name can create such a link.
     """
     given = request.headers
     is_tab = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")

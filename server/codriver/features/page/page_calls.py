@@ -79,11 +79,11 @@ FRAME_HEAD: Final = (
 
 
 class UnknownCallError(Exception):
-    """The page made a call that does not exist."""
+    """Raised when the page makes a call that does not exist."""
 
 
 class PageCalls:
-    """The calls of all pages of one server, for as long as the page is served."""
+    """Answers the calls that pages make while the page of a server is open."""
 
     def __init__(self, services: Services, caller: ToolRunner) -> None:
         self._services = services
@@ -92,21 +92,21 @@ class PageCalls:
         """Tables by address, with the time at which the address was created. Each can be displayed once."""
 
     async def answer(self, name: str, given: RequestBody, client: ClientSession) -> str:
-        """Answer a call with JSON.
+        """Return the answer to a call as JSON.
 
         Raises:
             UnknownCallError: there is no such call.
             BadBodyError: an argument has the wrong type.
         """
         if name in READING_TOOLS or name in ACTING_TOOLS:
-            return await self._tool(name, dict(given.members), client)
-        fields = await self._data(name, given, client)
+            return await self._call_tool(name, dict(given.members), client)
+        fields = await self._answer_data(name, given, client)
         if fields is None:
             raise UnknownCallError(name)
         return self._caller.encode_redacted(fields)
 
-    async def _data(self, name: str, given: RequestBody, client: ClientSession) -> Mapping[str, object] | None:
-        """Return the fields of an answer that no tool provides, or None for an unknown call."""
+    async def _answer_data(self, name: str, given: RequestBody, client: ClientSession) -> Mapping[str, object] | None:
+        """Return data for the page that no tool provides, or None if there is no such call."""
         services = self._services
         match name:
             case "code":
@@ -139,12 +139,12 @@ class PageCalls:
         return None
 
     def frame(self, path: str) -> bytes | None:
-        """Return the document at the address of a table and invalidate the address; None if the address is unknown."""
+        """Return the document at an address and invalidate the address. Return None for an unknown address."""
         given_at, text = self._frames.pop(path, (0.0, ""))
         return text.encode("utf-8", "replace") if text and time.monotonic() - given_at < FRAME_LIFETIME_S else None
 
-    async def _tool(self, name: str, arguments: dict[str, Any], client: ClientSession) -> str:
-        """Call a tool for the page, and return its answer as JSON with the images.
+    async def _call_tool(self, name: str, arguments: dict[str, Any], client: ClientSession) -> str:
+        """Call a tool for the page, and return its answer with the images as JSON.
 
         Raises:
             UnknownCallError: the page may not call this tool.
@@ -173,10 +173,9 @@ class PageCalls:
         }
 
     async def _rich_formats(self, evaluation: str, client: ClientSession) -> dict[str, object]:
-        """Return the value of an evaluation in its formats other than text and images.
+        """Return the value of an evaluation in formats other than text and images.
 
-        A table is returned as an address that works once, with its number of rows. Markdown and LaTeX are returned as
-        text.
+        A table is represented by a one-time address and its number of rows. Markdown and LaTeX are returned as text.
         """
         found: dict[str, object] = {}
         with anyio.move_on_after(DISPLAY_TIMEOUT_S):
@@ -186,24 +185,24 @@ class PageCalls:
     async def _add_rich_formats(self, found: dict[str, object], evaluation: str, client: ClientSession) -> None:
         for kind, name in DISPLAY_FIELDS.items():
             arguments = {"evaluationId": evaluation, "path": [kind], "length": MAX_DISPLAY_CHARACTERS}
-            answer = json.loads(await self._tool("get_evaluation", arguments, client))["answer"]
+            answer = json.loads(await self._call_tool("get_evaluation", arguments, client))["answer"]
             text = answer.get("result") if answer.get("ok") else None
             if not isinstance(text, str) or not text.strip():
                 continue
             if kind == HTML_TYPE:
                 found["lines"] = text.count("<tr")
-                found["address"] = self._framed(text)
+                found["address"] = self._store_frame(text)
             else:
                 found[name] = parse_markdown_blocks(text) if kind == MARKDOWN_TYPE else text
 
-    def _framed(self, html: str) -> str:
-        """Return an address at which this document can be displayed once."""
+    def _store_frame(self, html: str) -> str:
+        """Store a document, and return an address at which it can be displayed once."""
         address = f"{FRAME_PATH_PREFIX}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + remove_external_references(html)
         return address
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:
-        """Return the handoff: its text, its first line, and the title and parts of each further line."""
+        """Return the text of the handoff, its first line, and the title and the parts of the other lines."""
         text = await write_handoff(
             self._services,
             HUMAN_CALLER,
@@ -222,4 +221,4 @@ HUMAN_CALLER: Final = "human"
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
-    """Ignore progress, because the page does not request it."""
+    """Ignore progress, which the page does not display."""

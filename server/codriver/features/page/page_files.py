@@ -53,14 +53,14 @@ FRAME_POLICY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the page, with its headers."""
+    """A file of the page with its response headers."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 def page_files() -> Mapping[str, PageFile]:
-    """Read all files of the page from disk, and return them by the path at which they are served."""
+    """Read the files of the page. Return them by the path at which they are served."""
     found = {}
     for path in sorted(ASSETS_DIRECTORY.iterdir()):
         if path.suffix in CONTENT_TYPES:

@@ -120,38 +120,44 @@ EVALUATION_ID: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
 async def _query(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
-    """Return the rows of a query with these inputs."""
+    """Run a Datalog query with these inputs and return its rows."""
     query = partial(services.query, LogQuery(text, inputs, MAX_MATCHING_ROWS))
     return (await services.work.queries.run(client.id, query)).rows
 
 
 async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
+    """Return the code in the workspace's history that contains a text, newest first.
+
+    Each row has the time, the caller, the session and the code.
+    """
     rows = sorted(await _query(services, client, HISTORY_CODE_QUERY, part), reverse=True)
     newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_LIST_ROWS]]
     return {"rows": newest, "count": len(rows)}
 
 
 async def matching_row_ids(services: Services, client: ClientSession, part: str) -> list[str]:
-    """Return the ids of the rows whose text contains this part, ignoring case."""
+    """Return the ids of the rows whose text contains `part`. Case is ignored."""
     entries = await _query(services, client, ENTRIES_WITH_PART_QUERY, part.lower())
     events = await _query(services, client, EVENTS_WITH_PART_QUERY, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
 
 
 async def list_runs(services: Services, client: ClientSession) -> dict[str, object]:
-    """Return the earlier runs, newest first: name, start, end, number of entries."""
+    """Return the earlier runs of the server, newest first, with their name, start, end and number of entries."""
     return {"rows": sorted(await _query(services, client, RUNS_QUERY), key=lambda row: row[1], reverse=True)}
 
 
 async def read_run_entries(services: Services, client: ClientSession, name: str) -> dict[str, object]:
-    """Return the entries of an earlier run in order: time, category, who, text."""
+    """Return the entries of an earlier run in order, with their time, category, caller and text."""
     rows = sorted(await _query(services, client, RUN_ENTRIES_QUERY, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 
 
 def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
-    """Return the evaluation that a row of a query's answer refers to by an id, a line or a text, or None."""
+    """Return the id of the evaluation to which a result of a query refers, or None.
+
+    The result may contain the id, a line number of the log, or a text.
+    """
     values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()
     for candidate in values:

@@ -27,12 +27,12 @@ REDIRECT_TEMPLATE: Final = """<!doctype html>
 
 
 def redirect_file(workspace: Path) -> Path:
-    """Return the path of the file that redirects to the page of a workspace's server."""
+    """Return the path of the file that redirects a browser to the page of a workspace."""
     return workspace_state_directory(workspace) / "page.html"
 
 
 def write_redirect(file: Path, address: str) -> None:
-    """Write a file that redirects to an address and that only this user can read.
+    """Write a file that redirects a browser to an address. Only this user can read it.
 
     Raises:
         OSError: the file cannot be written.
@@ -45,6 +45,6 @@ def write_redirect(file: Path, address: str) -> None:
 
 
 def remove_redirect(file: Path) -> None:
-    """Remove the redirect file if it exists."""
+    """Remove the redirect file, if it exists."""
     with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as entry:
         entry.remove()

@@ -53,7 +53,7 @@ OUTCOME_CATEGORIES: Final = frozenset({"evaluationResults", "evaluationErrorOutp
 
 
 class RowReader:
-    """Reads the rows of one page, and remembers which ones were sent."""
+    """Reads the rows for one page, and remembers which rows were sent."""
 
     def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
         """Start where an earlier stream to the same page ended (`since`, `before`), or with 0 for a new page."""
@@ -71,21 +71,21 @@ class RowReader:
         """Number of entries that left the log before they could be sent."""
 
     def _last_line(self) -> int:
-        """Return the highest line of all logs."""
+        """Return the highest line number of all logs."""
         return max(log.last_line or 0 for log in self._logs())
 
     def _logs(self) -> Iterator[OutputLog | GrowingSource]:
-        """Yield the server's log, and the logs of features that grow with it."""
+        """Yield the server's log and the logs of features."""
         yield self._services.log
         yield from (store for _, store in self._services.log.sources.growing.values())
 
     def _events(self, *, since: int | None = None, until: int | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the newest entities of features' logs."""
+        """Yield the newest entries in the logs of features."""
         for _, store in self._services.log.sources.growing.values():
             yield from store.entries(since=since, until=until, limit=MAX_UPDATE_ROWS)
 
     def older_rows(self) -> list[Row]:
-        """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
+        """Return the newest of the earlier rows that have not been sent, or an empty list if all were sent."""
         if not self.before:
             return []
         log, state = self._services.log, self._services.core.state
@@ -97,20 +97,20 @@ class RowReader:
         self.before = _line_of(coming[0]) if len(coming) == MAX_UPDATE_ROWS else 0
         rows: dict[str, Row] = {}
         for item in coming:
-            self._add(rows, item, state)
+            self._add_to_row(rows, item, state)
         return [*rows.values()]
 
-    def _add(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
-        """Add an entry of the log, or an event of a feature's log, to its row."""
+    def _add_to_row(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
+        """Add an entry of a log to the row to which it belongs."""
         if isinstance(item, Entry):
             self._add_entry(rows, item, state)
         else:
             rows[f"a{_line_of(item)}"] = _event_row(item)
 
     def changes(self, tests: Mapping[str, Row]) -> list[Row]:
-        """Return the rows that changed, in the order of their changes.
+        """Return the rows that have changed since the last call, in the order of their changes.
 
-        `tests` has the progress of running tests by evaluation, as `running_test_progress` returns it.
+        `tests` is the result of `running_test_progress`.
         """
         services, state = self._services, self._services.core.state
         log = services.log
@@ -127,8 +127,8 @@ class RowReader:
                 self._seen = None  # checked again in any case
                 break
             self.since = _line_of(item)
-            self._add(rows, item, state)
-        self._standing(rows, state)
+            self._add_to_row(rows, item, state)
+        self._update_running(rows, state)
         for name, row in tests.items():
             if self._tests.get(name) != row:
                 rows.setdefault(name, {"id": name}).update(row)
@@ -136,21 +136,21 @@ class RowReader:
         return [*rows.values()]
 
     def _add_entry(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
-        """Add an entry of the log to its row."""
+        """Add an entry of the server's log to the row to which it belongs."""
         if entry.evaluation is None:
             rows[f"s{entry.line}"] = self._server_row(entry)
             return
         row = rows.setdefault(entry.evaluation, {"id": entry.evaluation})
         if "line" not in row:
-            row |= {"line": entry.line, "at": entry.timestamp, **_whose(entry)}
+            row |= {"line": entry.line, "at": entry.timestamp, **_caller_fields(entry)}
             row |= _evaluation_status(state.evaluations.get(entry.evaluation))
             if row["status"] == PAST_STATUS and (error := self._past_error(entry.evaluation)):
                 row |= {"status": "failed", "error": error}
         match entry.category:
             case "evaluatedCode":
-                row |= {"text": _head(entry.text, MAX_TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
+                row |= {"text": _shorten(entry.text, MAX_TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
                 if entry.notebook:
-                    row["notebook"] = _head(entry.notebook, MAX_NAME_BYTES)
+                    row["notebook"] = _shorten(entry.notebook, MAX_NAME_BYTES)
             case "evaluationResults":
                 _add_result(row, entry.text)
             case "evaluationOutput" | "evaluationErrorOutput":
@@ -160,10 +160,10 @@ class RowReader:
                 _add_report(row, entry)
 
     def _past_error(self, evaluation: str) -> str:
-        """Return the error of an evaluation that the server no longer knows, or an empty string.
+        """Return the error of an evaluation that is no longer in the server's state, or an empty string.
 
-        The log does not store outcomes, so the result depends on what the REPL printed last: an error without a value,
-        or a traceback after the last value. Error output next to a value does not count.
+        The log does not contain outcomes, so the error is derived from the last output: error output without a value,
+        or a traceback after the last value.
         """
         found = [
             entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOME_CATEGORIES
@@ -172,13 +172,13 @@ class RowReader:
             return ""
         text = "".join(line.text for line in found if line.category == "evaluationErrorOutput")
         has_value = any(line.category == "evaluationResults" for line in found)
-        return "" if has_value and TRACEBACK_START not in text else _head(error_line(text), MAX_ERROR_BYTES)
+        return "" if has_value and TRACEBACK_START not in text else _shorten(error_line(text), MAX_ERROR_BYTES)
 
     def _server_row(self, entry: Entry) -> Row:
-        """Return the row of a log entry that belongs to no evaluation."""
+        """Create a row for a log entry that belongs to no evaluation."""
         row = {
-            "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_whose(entry), "kind": "said",
-            "text": _head(entry.text, MAX_TEXT_BYTES),
+            "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_caller_fields(entry), "kind": "said",
+            "text": _shorten(entry.text, MAX_TEXT_BYTES),
         }  # fmt: skip
         if entry.category == "otherErrorOutput":
             row["status"] = "failed"
@@ -186,8 +186,8 @@ class RowReader:
             row |= {"kind": "edit", "files": len(files)}
         return row
 
-    def _standing(self, rows: dict[str, Row], state: State) -> None:
-        """Update the status of evaluations that are running, or that were running at the last update."""
+    def _update_running(self, rows: dict[str, Row], state: State) -> None:
+        """Update the status in the rows of evaluations that are running, or were at the last update."""
         live = {evaluation.id: evaluation.status for evaluation in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
@@ -195,20 +195,21 @@ class RowReader:
         for row, evaluation in ((rows[name], state.evaluations[name]) for name in live if name in rows):
             row.setdefault("where", state.evaluation_session_key(evaluation))
             if "who" not in row:
-                row |= {"who": evaluation.who, "text": row.get("text", self._words_of(evaluation))}
+                row |= {"who": evaluation.who, "text": row.get("text", self._code_start(evaluation))}
                 row.setdefault("at", self._services.now())
         self._live = live
 
-    def _words_of(self, evaluation: Evaluation) -> str:
-        """Return the beginning of an evaluation's code."""
+    def _code_start(self, evaluation: Evaluation) -> str:
+        """Return the start of an evaluation's code."""
         transcript = self._services.transcripts.get(evaluation.id)
         return transcript.head if transcript is not None else ""
 
 
 async def running_test_progress(services: Services) -> Mapping[str, Row]:
-    """Return the progress of each running test run by evaluation: `done` of `of`, and the number of failures.
+    """Return the progress of each running test run, by evaluation.
 
-    `of` is None if the REPL does not report how many tests it runs.
+    The fields are `done`, the number of finished tests, `of`, the total number or None if it is not known, and `red`,
+    the number of failures.
     """
     found: dict[str, Row] = {}
     for evaluation in services.core.state.unfinished():
@@ -231,54 +232,58 @@ def _line_of(item: Entry | Mapping[str, Any]) -> int:
     return item.line if isinstance(item, Entry) else int(item["line"])
 
 
-def _head(text: str, most: int) -> str:
-    """Return the beginning of a text with at most `most` bytes, and an ellipsis if it was cut."""
+def _shorten(text: str, most: int) -> str:
+    """Return at most `most` bytes from the start of a text, followed by an ellipsis if it was shortened."""
     cut = cut_to_head(text, most)
     return f"{cut.text}…" if cut.omitted else text
 
 
-def _whose(entry: Entry) -> Row:
-    """Return the fields of a row that identify the caller, the session and the namespace of an entry."""
+def _caller_fields(entry: Entry) -> Row:
+    """Return the fields of a row with the caller, the session and the namespace of an entry."""
     row = {}
     for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
         if value:
-            row[name] = _head(value, MAX_NAME_BYTES)
+            row[name] = _shorten(value, MAX_NAME_BYTES)
     return row
 
 
 def _add_result(row: Row, text: str) -> None:
-    """Add a value to its row. Its images are counted and left out."""
+    """Add a value to its row. Images are counted and omitted."""
     row["drawn"] = 0  # only the images of the last value are counted
     if IMAGE_PREFIX in text:
         row["drawn"] = len(images.DATA_URL_PATTERN.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
         text = images.replace_image_data(text, lambda _image: "").strip()
     if text or "result" not in row:
-        row["result"] = _head(text, MAX_RESULT_BYTES)
+        row["result"] = _shorten(text, MAX_RESULT_BYTES)
 
 
 def _add_report(row: Row, entry: Entry) -> None:
-    """Add a report of the server on an evaluation: the result of a test run, the loaded file, or its description."""
+    """Add a report about an evaluation to its row, such as the result of a test run or the loaded file."""
     facts = decode_facts(entry)
     if entry.kind == TESTS_KIND:
         names = ", ".join(map(str, facts.get("failures", ())))
         row |= {
-            "kind": "tests", "text": _head(str(facts.get("tests", "")), MAX_TEXT_BYTES),
+            "kind": "tests", "text": _shorten(str(facts.get("tests", "")), MAX_TEXT_BYTES),
             "tests": sum(int(facts.get(name, 0)) for name in TEST_OUTCOME_NAMES),
-            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, MAX_NAME_BYTES * 4),
+            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)),
+            "names": _shorten(names, MAX_NAME_BYTES * 4),
         }  # fmt: skip
     elif entry.kind == LOAD_KIND:
-        row |= {"kind": "load", "file": _head(str(facts.get("file", "")), MAX_NAME_BYTES * 4)}
+        row |= {"kind": "load", "file": _shorten(str(facts.get("file", "")), MAX_NAME_BYTES * 4)}
     elif entry.kind == FINISHED_KIND:
-        row["error"] = _head(str(facts.get("cause", "")), MAX_ERROR_BYTES)
+        row["error"] = _shorten(str(facts.get("cause", "")), MAX_ERROR_BYTES)
     elif entry.category == "otherErrorOutput":
-        row["error"] = _head(entry.text.strip(), MAX_ERROR_BYTES)
+        row["error"] = _shorten(entry.text.strip(), MAX_ERROR_BYTES)
     else:
-        row["goal"] = _head(entry.text.strip(), MAX_NAME_BYTES * 4)
+        row["goal"] = _shorten(entry.text.strip(), MAX_NAME_BYTES * 4)
 
 
 def _evaluation_status(evaluation: Evaluation | None) -> Row:
-    """Return the status of an evaluation. If it is None because the server no longer knows it, the status is `past`."""
+    """Return the fields of a row with the status of an evaluation.
+
+    The status is `past` if the evaluation is no longer in the server's state.
+    """
     if evaluation is None:
         return {"status": PAST_STATUS}
     row: Row = {"status": evaluation.status}
@@ -293,9 +298,9 @@ def _evaluation_status(evaluation: Evaluation | None) -> Row:
     failure = evaluation.failure
     if failure is not None:
         kind = failure.type.rpartition(".")[2]
-        row["error"] = _head(f"{kind}: {failure.message}" if kind else failure.message, MAX_ERROR_BYTES)
+        row["error"] = _shorten(f"{kind}: {failure.message}" if kind else failure.message, MAX_ERROR_BYTES)
     elif evaluation.status == "interrupted":
-        row["error"] = _head(evaluation.stop_requested or "; ".join(evaluation.notes), MAX_ERROR_BYTES)
+        row["error"] = _shorten(evaluation.stop_requested or "; ".join(evaluation.notes), MAX_ERROR_BYTES)
     if evaluation.notes:
         row["notes"] = len(evaluation.notes)
     return row
@@ -304,11 +309,11 @@ def _evaluation_status(evaluation: Evaluation | None) -> Row:
 def _event_row(event: Mapping[str, Any]) -> Row:
     row: Row = {
         "id": f"a{event['line']}", "line": event["line"], "at": event["timestamp"], "kind": "app",
-        "text": _head(str(event["text"]), MAX_TEXT_BYTES),
+        "text": _shorten(str(event["text"]), MAX_TEXT_BYTES),
     }  # fmt: skip
     for name, key in (("who", "who"), ("repl-session-key", "where"), ("op", "op")):
         if event.get(name):
-            row[key] = _head(str(event[name]), MAX_NAME_BYTES)
+            row[key] = _shorten(str(event[name]), MAX_NAME_BYTES)
     if event.get("op") == "error":
         row["status"] = "failed"
     return row
@@ -321,20 +326,20 @@ PHASE_DESCRIPTIONS: Final = MappingProxyType(
 
 
 def server_header(services: Services) -> dict[str, object]:
-    """Return the state of the server: its clients, its REPLs, and what keeps each of them busy."""
+    """Return the state of the server for the header of the page: its clients, its REPLs, and what they are doing."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {
         "repls": [_repl(state, repl) for repl in state.repls.values()],
-        "clients": [_head(name, MAX_NAME_BYTES) for name in clients if not name.startswith("codriver-")][:32],
+        "clients": [_shorten(name, MAX_NAME_BYTES) for name in clients if not name.startswith("codriver-")][:32],
         "isSearching": state.lifecycle.is_searching,
         "evicted": services.log.evicted_count,
-        "problems": [_head(latch.text, MAX_NAME_BYTES * 3) for latch in state.latches.values()][:4],
+        "problems": [_shorten(latch.text, MAX_NAME_BYTES * 3) for latch in state.latches.values()][:4],
     }
 
 
 def _repl(state: State, repl: Repl) -> Row:
-    """Return a REPL's `state` as a word and as text, since when, and the evaluation it is about, if any."""
+    """Return the state of a REPL as a word and as text, its start, and the evaluation that keeps it busy."""
     live = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl.id]
     busy = [evaluation for evaluation in live if evaluation.status != "queued"]
     about: Row = {"state": "idle", "words": "idle"}
@@ -347,5 +352,5 @@ def _repl(state: State, repl: Repl) -> Row:
         about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASE_DESCRIPTIONS[repl.phase]}
         if repl.starts and repl.phase != "stopped":
             about["since"] = repl.starts[-1]
-    title = _head(repl.note or f"{repl.dialect}, {repl.phase}", MAX_NAME_BYTES * 2)
+    title = _shorten(repl.note or f"{repl.dialect}, {repl.phase}", MAX_NAME_BYTES * 2)
     return {"key": repl.key, "dialect": repl.dialect, "title": title, "queue": len(live) - len(busy), **about}

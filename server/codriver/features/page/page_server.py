@@ -69,7 +69,7 @@ HEARTBEAT_INTERVAL_S: Final = 10.0
 
 
 class PageServer:
-    """The page of one server, from when it is opened until it is closed."""
+    """Serves the page of a server from when it is opened until it is closed."""
 
     def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, redirect: Path) -> None:
         """Create the page.
@@ -96,10 +96,11 @@ class PageServer:
         self._users = 0
 
     async def open(self) -> Sequence[SocketListener]:
-        """Start listening and return the listeners.
+        """Start listening, and return the listeners.
 
         Raises:
-            StartError, OSError: the server cannot listen, or the page's files cannot be read.
+            StartError: no port is free on both loopback addresses.
+            OSError: listening fails, or the page's files cannot be read.
         """
         self._files = await anyio.to_thread.run_sync(page_files)
         listeners, self._port = await listen_on_loopback()
@@ -107,12 +108,12 @@ class PageServer:
         return listeners
 
     def new_address(self, host: str) -> str:
-        """Return an address that opens the page once. The host is loopback or the page's random name."""
+        """Return an address that opens the page once. Its host is the loopback address or the page's random name."""
         host = LOOPBACK_HOST if host == LOOPBACK_HOST else self._access.random_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def restart_idle_timer(self) -> None:
-        """Restart the countdown after which an unused page is closed."""
+        """Restart the countdown after which the page is closed if nobody views it."""
         self._last_viewed = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
@@ -126,13 +127,13 @@ class PageServer:
             tasks.cancel_scope.cancel()
 
     async def _serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection. A failure closes only this connection."""
+        """Serve a connection. An error closes only this connection."""
         try:
             async with stream:
                 if not await is_from_user(stream, self._threads, self._refusals):
                     return
                 with self._connections.admit() as connection:
-                    await self._converse(stream, connection)
+                    await self._answer_requests(stream, connection)
         except* TooManyConnectionsError:
             self._refusals.log_refusal(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -140,7 +141,7 @@ class PageServer:
         except* Exception:
             logger.exception("a connection to the page ended by a fault")
 
-    async def _converse(self, stream: SocketStream, connection: Connection) -> None:
+    async def _answer_requests(self, stream: SocketStream, connection: Connection) -> None:
         """Answer the requests on a connection until it is closed or a request is refused."""
         http = HttpConnection(stream)
         while (request := await connection.wait_for(http.request)) is not None:
@@ -185,7 +186,7 @@ class PageServer:
                 await self._stream_events(http, given)
                 return
             else:
-                with self._human() as client:
+                with self._register_viewer() as client:
                     text = await self._calls.answer(request.target.removeprefix(CALL_PATH_PREFIX), given, client)
                     await http.respond(
                         200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, text.encode("utf-8", "replace")
@@ -199,7 +200,7 @@ class PageServer:
             await http.respond(200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, json.dumps(answer).encode())
 
     async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
-        """Exchange a code for the token, and remove the file that contains the code."""
+        """Exchange a one-time code for the token, and remove the redirect file, which contains the code."""
         token, reason = self._access.exchange(given.text("code"), host, anyio.current_time())
         if token is None:
             return {"refused": reason}
@@ -210,7 +211,7 @@ class PageServer:
         """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
         await http.start_response(200, {**SECURITY_HEADERS, "content-type": "text/event-stream"})
-        with self._human() as client, self._count_view():
+        with self._register_viewer() as client, self._count_view():
             async with anyio.create_task_group() as tasks:
 
                 async def leave() -> None:
@@ -222,7 +223,7 @@ class PageServer:
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
-        """Send the state of the server and all rows, and then their changes, until the page disconnects."""
+        """Send the state of the server and all rows to a page, and then their changes, until the page disconnects."""
         lifecycle = self._services.core.state.lifecycle
         about = {
             "workspace": lifecycle.workspace,
@@ -263,7 +264,7 @@ class PageServer:
         await self._send_event(http, "rows", {**about, "rows": rows})
 
     async def _await_log_growth(self) -> None:
-        """Wait until the log has new entries, or until the next check for changes that are not in the log."""
+        """Wait until the log has new entries, or until it is time to check for other changes."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:
@@ -277,7 +278,7 @@ class PageServer:
 
     @contextlib.contextmanager
     def _count_view(self) -> Iterator[None]:
-        """Count a viewer of the page while the context is open."""
+        """Count a viewer of the page while the context is active."""
         self._looking += 1
         try:
             yield
@@ -286,8 +287,8 @@ class PageServer:
             self.restart_idle_timer()
 
     @contextlib.contextmanager
-    def _human(self) -> Iterator[ClientSession]:
-        """Register the client that represents all pages while any page is open."""
+    def _register_viewer(self) -> Iterator[ClientSession]:
+        """Register a client that represents the viewers of all open pages while the context is active."""
         if self._client is None:
             self._client = self._clients.add(Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
             self._client.part = self._close

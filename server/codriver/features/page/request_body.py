@@ -15,12 +15,12 @@ MAX_INTEGER: Final = 2**53
 
 
 class BadBodyError(Exception):
-    """The body is not a JSON object, or a member has the wrong type."""
+    """Raised when a request body is not a JSON object, or one of its members has the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """The JSON object in a request body."""
+    """The JSON object in the body of a request."""
 
     members: Mapping[str, Any]
 
@@ -47,7 +47,7 @@ class RequestBody:
 
 
 def parse_body(data: bytes) -> RequestBody:
-    """Parse the JSON object in a body. An empty body is an empty object.
+    """Parse the JSON object in a request body. An empty body is parsed as an empty object.
 
     Raises:
         BadBodyError: the body is not a JSON object, or contains numbers or strings that JSON does not allow.

@@ -54,7 +54,7 @@ REMOTE_STYLE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@im
 
 
 def remove_external_references(markup: str) -> str:
-    """Return the markup with only known elements and attributes, and without external addresses."""
+    """Remove everything from HTML except known elements and attributes that refer to no external address."""
     writer = _Writer()
     writer.feed(markup)
     writer.close()
@@ -62,7 +62,7 @@ def remove_external_references(markup: str) -> str:
 
 
 class _Writer(HTMLParser):
-    """Parser that writes the elements and attributes that are allowed, and drops everything else."""
+    """An HTML parser that writes the allowed elements and attributes, and omits all others."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +77,7 @@ class _Writer(HTMLParser):
         elif tag == "style" and not self._hidden:
             self._style = []
         elif tag in ALLOWED_ELEMENTS and not self._hidden and _is_allowed(tag, dict(attrs)):
-            given = "".join(f' {name}="{html.escape(value)}"' for name, value in _known_attributes(tag, attrs))
+            given = "".join(f' {name}="{html.escape(value)}"' for name, value in _allowed_attributes(tag, attrs))
             self.written.append(f"<{tag}{given}>")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -103,17 +103,14 @@ class _Writer(HTMLParser):
 
 
 def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
-    """Return whether an element with these attributes is allowed.
-
-    Images and inputs are allowed only with certain ones.
-    """
+    """Return whether an element with these attributes is allowed. Images and inputs require certain attributes."""
     if tag == "img":
         return bool(INLINE_IMAGE_ADDRESS.fullmatch((given.get("src") or "").strip()))
     return tag != "input" or (given.get("type") or "").lower() in SWITCH_INPUT_TYPES
 
 
-def _known_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
-    """Return the known attributes, without duplicates."""
+def _allowed_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
+    """Return the allowed attributes of an element, without duplicates."""
     found: dict[str, str] = {}
     for name, value in attrs:
         text = value or ""

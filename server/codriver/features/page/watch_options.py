@@ -43,7 +43,7 @@ OPTIONS = (
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver watch` with the options that open the page, listed before `--workspace`."""
+    """Return a copy of `codriver watch` with the options of the page before `--workspace`."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # a decorated function always has one
     at = [parameter.name for parameter in command.params].index("workspace")
@@ -55,7 +55,7 @@ def extend_command(command: click.Command) -> click.Command:
 def _watch(
     watch: Callable[..., Any], /, *, web: bool, opens: bool, address: str | None, workspace: Path | None, **given: Any
 ) -> None:
-    """Run `codriver watch`, or print the page's address with `--web`."""
+    """Run `codriver watch`, or print an address of the page if `--web` is given."""
     if not web:
         if opens or address:
             raise click.UsageError("--open and --address require --web")
@@ -72,16 +72,16 @@ def _watch(
 
 
 class NoPageError(CodriverError):
-    """The server cannot open its page."""
+    """Raised when the server cannot open its page."""
 
 
 def page_address(workspace: Path, host: str = "") -> str:
     """Return an address that opens the page of the workspace's server once.
 
-    `host` is the host in the address; if empty, the page's random name is used.
+    `host` is the host in the address. By default, it is the page's random name.
 
     Raises:
-        NoServerError: there is no server.
+        NoServerError: no server is running.
         NoPageError: the server cannot open its page.
     """
     try:
