@@ -19,7 +19,7 @@ from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.gate import check_switched_off
-from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
+from codriver.tools.calls.hooks import collect_edit_notes, notify_of_failures
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
@@ -205,7 +205,7 @@ async def _describe(
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)
     found = call.services.ledger.tests.pop_differences(who)
-    of_features = await notes_of_edits(call, edited_files(call, who, outcome.files))
+    of_features = await collect_edit_notes(call, edited_files(call, who, outcome.files))
     if notes := [*call.services.editor.pop_recovery_notes(), *found, *of_features]:
         fields["notes"] = notes
     return rows, fields

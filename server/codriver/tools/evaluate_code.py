@@ -27,8 +27,8 @@ from codriver.tools.calls.session_choice import (
     caller_lane,
     check_working_tree,
     choose_session,
+    describe_choice,
     isolated_session,
-    notes_of_choice,
 )
 from codriver.tools.calls.syntax_check import check_with_repl, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
@@ -121,7 +121,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if lisp:
         await record_loaded_code(call, repl, arguments.code)
     key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
-    notes = notes_of_choice(call, current, target)
+    notes = describe_choice(call, current, target)
     images = arguments.max_images
     answer = await describe_evaluation(
         call, current, arguments, max_images=images, notes=notes, default_session=key_in_use

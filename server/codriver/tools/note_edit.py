@@ -28,7 +28,7 @@ from codriver.tools.answers.file_editors import record_written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.call import ClientStart
-from codriver.tools.calls.hooks import introduction_for_agent, notes_of_edits, report_file_change
+from codriver.tools.calls.hooks import collect_edit_notes, collect_introductions, report_file_change
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     match arguments.event:
         case "started":
             start = ClientStart(call.who(arguments.who), arguments.source, arguments.wait_s)
-            context = await introduction_for_agent(call, start)
+            context = await collect_introductions(call, start)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
@@ -180,7 +180,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         report_file_change(call, who, path)
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.redact)
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT_KIND, data=facts))
-        messages += await notes_of_edits(call, [record_written_file(call, who, path, display_path)])
+        messages += await collect_edit_notes(call, [record_written_file(call, who, path, display_path)])
         messages.append(await _syntax_error(call, path, display_path))
     return "\n".join(filter(None, messages))[:MAX_ERROR_CHARACTERS]
 

@@ -22,7 +22,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a tool: JSON fields under camelCase keys. `ok` is false for failures and refusals."""
+    """The answer of a tool. `fields` is JSON with camelCase keys, and `ok` is false for errors and refusals."""
 
     fields: Json
     ok: bool = True
@@ -53,6 +53,9 @@ ANY_ANSWER_SCHEMA: Final[Schema] = {"type": "object", "required": ["ok"]}
 
 
 def answer_schema(**properties: Schema | str) -> Schema:
-    """Return the schema of a tool's answer. `properties` are schemas or JSON types, by name."""
+    """Return the JSON schema of a tool's answer.
+
+    `properties` maps the name of each field to its schema or to the name of its JSON type.
+    """
     typed_properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
     return {"type": "object", "properties": {"ok": {"type": "boolean"}, **typed_properties}, "required": ["ok"]}

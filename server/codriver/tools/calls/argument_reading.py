@@ -92,7 +92,7 @@ class ExpectedValues:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
-    """An argument of a model."""
+    """One argument of a model."""
 
     name: str
     """Name that callers use."""
@@ -105,28 +105,30 @@ class ArgumentField:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentError:
-    """An error that was found while reading arguments."""
+    """An error in the arguments of a call, found while they were read."""
 
     position: Position
     text: str
 
 
-def _expected(annotation: object, *, has_reader: bool = False) -> ExpectedValues:
-    """Return the values that an annotation accepts."""
+def _expected_values(annotation: object, *, has_reader: bool = False) -> ExpectedValues:
+    """Convert a type annotation to the values that it accepts."""
     if has_reader or annotation is Any:
         return ExpectedValues(accepts_anything=True)
     origin = get_origin(annotation)
     if hasattr(annotation, "__metadata__"):
         reads = any(isinstance(entry, BeforeValidator) for entry in annotation.__metadata__)
-        return _expected(annotation.__origin__, has_reader=reads)  # type: ignore[attr-defined]
+        return _expected_values(annotation.__origin__, has_reader=reads)  # type: ignore[attr-defined]
     if origin in (Union, types.UnionType):
-        return _any_of([_expected(argument) for argument in get_args(annotation) if argument is not type(None)])
+        return _merge_options(
+            [_expected_values(argument) for argument in get_args(annotation) if argument is not type(None)]
+        )
     if origin is Literal:
         kinds = {type(argument) for argument in get_args(annotation)}
         return ExpectedValues(accepts_text=str in kinds, scalars=tuple(kinds - {str}))
     if origin in (list, tuple, Sequence) or annotation in (list, tuple):
         items = [argument for argument in get_args(annotation) if argument is not Ellipsis]
-        return ExpectedValues(item=_any_of([_expected(item) for item in items]))
+        return ExpectedValues(item=_merge_options([_expected_values(item) for item in items]))
     if origin in (dict, Mapping) or annotation is dict:
         return ExpectedValues(is_object=True)
     if isinstance(annotation, type):
@@ -140,8 +142,8 @@ def _expected(annotation: object, *, has_reader: bool = False) -> ExpectedValues
     return ExpectedValues(accepts_anything=True)
 
 
-def _any_of(options: Sequence[ExpectedValues]) -> ExpectedValues:
-    """Return the values that at least one of these options accepts."""
+def _merge_options(options: Sequence[ExpectedValues]) -> ExpectedValues:
+    """Combine alternatives into one description that accepts the values of each."""
     if not options:
         return ExpectedValues(accepts_anything=True)
     return ExpectedValues(
@@ -158,9 +160,9 @@ def _any_of(options: Sequence[ExpectedValues]) -> ExpectedValues:
 def model_fields(model: type[Given]) -> Mapping[str, ArgumentField]:
     """Return the arguments of a model by the names that callers use, including unlisted ones.
 
-    Required arguments come first, and arguments of every tool last.
+    Required arguments come first. Arguments that every tool has come last.
     """
-    fields = [_field(model, python_name, info) for python_name, info in model.model_fields.items()]
+    fields = [_describe_field(model, python_name, info) for python_name, info in model.model_fields.items()]
     return types.MappingProxyType(
         {
             field.name: field
@@ -169,13 +171,13 @@ def model_fields(model: type[Given]) -> Mapping[str, ArgumentField]:
     )
 
 
-def _field(model: type[Given], python_name: str, info: FieldInfo) -> ArgumentField:
-    """Return the argument for a field of a model."""
+def _describe_field(model: type[Given], python_name: str, info: FieldInfo) -> ArgumentField:
+    """Describe the argument that a field of a model defines."""
     reads = any(isinstance(item, BeforeValidator) for item in info.metadata)
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     return ArgumentField(
         name=info.alias or to_camel(python_name),
-        expected=_expected(info.annotation, has_reader=reads),
+        expected=_expected_values(info.annotation, has_reader=reads),
         is_file=python_name in model.FILES,
         is_required=info.is_required(),
         distinguishes_null=type(None) in get_args(info.annotation) and default is not None,
@@ -185,7 +187,7 @@ def _field(model: type[Given], python_name: str, info: FieldInfo) -> ArgumentFie
 class Reader:
     """Reads the arguments of one call.
 
-    `path_of` reads the text of a file argument. `errors` is complete after `read`.
+    `path_of` converts a file argument as written by the caller to a path. `errors` collects the errors found by `read`.
     """
 
     def __init__(self, path_of: Callable[[str], str]) -> None:
@@ -193,11 +195,14 @@ class Reader:
         self._path_of = path_of
 
     def read(self, model: type[Given], given: Mapping[str, object], position: Position = ()) -> dict[str, object]:
-        """Return the arguments under the names of the model, in forms that it accepts, where their meaning is clear."""
+        """Convert arguments to the names and values that the model accepts.
+
+        Values whose meaning is unclear are returned unchanged, so that the model rejects them.
+        """
         fields = model_fields(model)
         found: dict[str, object] = {}
         written_as: dict[str, str] = {}
-        for written, value in _with_items(model, given).items():
+        for written, value in _move_into_items(model, given).items():
             name = resolve_argument_name(model, written)
             field = fields.get(name)
             if value is None and (field is None or not field.distinguishes_null):
@@ -207,19 +212,19 @@ class Reader:
             if name in found:
                 self._add_duplicate_error(name, written, written_as[name], position)
                 continue
-            found[name] = value if field is None else self._value(field, value, (*position, name))
+            found[name] = value if field is None else self._convert_value(field, value, (*position, name))
             written_as[name] = written
         return found
 
     def _add_duplicate_error(self, name: str, written: str, first: str, position: Position) -> None:
-        """Add an error about an argument that was passed under two names."""
+        """Record that an argument was passed under two names."""
         other, given = (first, written) if written == name else (written, first)
         also = "" if given == name else f" as {given}"
         self.errors.append(ArgumentError((*position, other), f"is another name of {name}, which is also given{also}"))
 
-    def _value(self, field: ArgumentField, value: object, position: Position) -> object:
-        """Return the value of an argument in the form that its field expects, with paths resolved."""
-        value = self._as_expected(field.expected, value, position)
+    def _convert_value(self, field: ArgumentField, value: object, position: Position) -> object:
+        """Convert the value of an argument to the form that its field expects, and resolve paths in it."""
+        value = self._convert(field.expected, value, position)
         if field.is_file:
             if isinstance(value, str):
                 return self._path_of(value)
@@ -227,31 +232,31 @@ class Reader:
                 return [self._path_of(item) if isinstance(item, str) else item for item in value]
         return value
 
-    def _as_expected(self, expected: ExpectedValues, value: object, position: Position) -> object:
-        """Return a value in the expected form if its meaning is clear, or else unchanged."""
+    def _convert(self, expected: ExpectedValues, value: object, position: Position) -> object:
+        """Convert a value to the expected form if its meaning is clear, and return other values unchanged."""
         if expected.accepts_anything:
             return value
         if isinstance(value, str) and not expected.accepts_text:
-            value = _from_json(expected, value)
+            value = _parse_json(expected, value)
             if _has_half_character(value):
                 self.errors.append(ArgumentError(position, HALF_CHARACTER_MESSAGE))
                 return None
         if expected.item is None and isinstance(value, list) and len(value) == 1:
-            value = value[0] if _is_scalar_of(expected, value[0]) else value
+            value = value[0] if _accepts_unlisted(expected, value[0]) else value
         if expected.model is not None and isinstance(value, dict):
             return self.read(expected.model, value, position)
-        if expected.item is None or _is_scalar_of(expected, value):
+        if expected.item is None or _accepts_unlisted(expected, value):
             return value
         if not isinstance(value, list | tuple):
             value = [value]
-        return [self._as_expected(expected.item, item, (*position, index)) for index, item in enumerate(value)]
+        return [self._convert(expected.item, item, (*position, index)) for index, item in enumerate(value)]
 
 
-def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str, object]:
-    """Move arguments that only the items of a list have into these items, or into a single new item.
+def _move_into_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str, object]:
+    """Move arguments into the items of a list if only these items accept them.
 
-    This applies to `{"filePath": …, "oldText": …}` and `{"filePath": …, "edits": [{"oldText": …}]}`, with which other
-    editing tools are called.
+    If there is no list, a list with one new item is created. For example, some callers pass `{"filePath": …, "oldText":
+    …}` or `{"filePath": …, "edits": [{"oldText": …}]}`, as other editing tools expect.
     """
     of_items = _item_field(model)
     if of_items is None:
@@ -268,7 +273,7 @@ def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str,
     written_as = next((argument for argument in given if resolve_argument_name(model, argument) == name), name)
     field, listed = fields[name], given.get(written_as)
     if isinstance(listed, str):
-        listed = _from_json(field.expected, listed)
+        listed = _parse_json(field.expected, listed)
     items = [{}] if listed is None else listed if isinstance(listed, list) else [listed]
     names = {resolve_argument_name(inner, written) for written in moved}
     objects = [item for item in items if isinstance(item, dict)]
@@ -282,7 +287,10 @@ def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str,
 
 @lru_cache(maxsize=256)
 def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
-    """Return the name of the required argument that is a list of objects, and the model of these objects."""
+    """Return the name of the only required argument that is a list of objects, and the model of these objects.
+
+    Returns None if there is no such argument, or more than one.
+    """
     found = [
         (field.name, field.expected.item.model)
         for field in model_fields(model).values()
@@ -292,7 +300,7 @@ def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
 
 
 def _has_half_character(value: object) -> bool:
-    """Return whether text within a value has half of a surrogate pair, which no file or program can receive."""
+    """Return whether a value contains text with a lone surrogate, which cannot be encoded as UTF-8."""
     if isinstance(value, str):
         return any("\ud800" <= character <= "\udfff" for character in value) if not value.isascii() else False
     if isinstance(value, dict):
@@ -301,7 +309,7 @@ def _has_half_character(value: object) -> bool:
 
 
 def _is_null_text(field: ArgumentField, value: object) -> bool:
-    """Return whether a value is the text `null` for an argument that accepts neither text nor a list of texts."""
+    """Return whether a value is the text `null`, passed for an argument that does not accept text."""
     expected = field.expected
     if not isinstance(value, str) or value.strip() != "null" or field.distinguishes_null:
         return False
@@ -309,8 +317,8 @@ def _is_null_text(field: ArgumentField, value: object) -> bool:
     return not any(option.accepts_text or option.accepts_anything for option in options)
 
 
-def _is_scalar_of(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value that is not a list is accepted where a list is only one of several options."""
+def _accepts_unlisted(expected: ExpectedValues, value: object) -> bool:
+    """Return whether a value is accepted as it is, without being an item of a list."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):
@@ -318,8 +326,8 @@ def _is_scalar_of(expected: ExpectedValues, value: object) -> bool:
     return not isinstance(value, list | tuple) and isinstance(value, expected.scalars)
 
 
-def _from_json(expected: ExpectedValues, text: str) -> object:
-    """Return the value of JSON text if it fits the expected values, or else the text itself."""
+def _parse_json(expected: ExpectedValues, text: str) -> object:
+    """Parse JSON text, or return the text unchanged if it is not JSON or its value is not expected."""
     if find_exceeded_limit(text.encode("utf-8", "surrogatepass")) is not None:
         return text
     try:
@@ -330,7 +338,7 @@ def _from_json(expected: ExpectedValues, text: str) -> object:
 
 
 def _expects_non_text(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a list, object, number or boolean is expected, by itself or as a single item."""
+    """Return whether a value that is not text is expected, by itself or as a single item of a list."""
     if isinstance(value, list):
         return expected.item is not None
     if isinstance(value, dict) and expected.is_object:
@@ -344,13 +352,13 @@ def _expects_non_text(expected: ExpectedValues, value: object) -> bool:
 
 
 def _refuse_constant(name: str) -> float:
-    """Raise `ValueError` for a constant such as `NaN`, which is not JSON."""
+    """Reject a constant such as `NaN`, which is not JSON, with a `ValueError`."""
     raise ValueError(f"{name} is not JSON")
 
 
 @lru_cache(maxsize=4096)
 def resolve_argument_name(model: type[Given], written: str) -> str:
-    """Return the argument that a name refers to, or the name itself if it refers to none."""
+    """Return the name of the argument that `written` refers to, or `written` itself if there is no such argument."""
     fields = model_fields(model)
     if written in fields:
         return written
@@ -365,9 +373,9 @@ def resolve_argument_name(model: type[Given], written: str) -> str:
 
 
 def suggest_argument(model: type[Given], written: str, missing: str | None = None) -> str | None:
-    """Return the argument that a name probably means, if any is similar enough.
+    """Suggest the argument that a caller probably meant by an unknown name, or return None if no name is similar.
 
-    `missing` is the only missing argument, if this is the only unknown name.
+    `missing` is the only missing argument, if the unknown name is also the only one.
     """
     by_small = {name.lower(): name for name in model_fields(model)}
     small = written.lower().replace("_", "").replace("-", "")
@@ -381,7 +389,7 @@ def suggest_argument(model: type[Given], written: str, missing: str | None = Non
 
 
 def find_model(model: type[Given], position: Position) -> tuple[type[Given], Position]:
-    """Return the model of the object that contains an argument, and the position of that object."""
+    """Return the model of the object that contains an argument, and the position of this object."""
     found: tuple[type[Given], Position] = model, ()
     for index, step in enumerate(position[:-1]):
         if isinstance(step, int):
@@ -397,14 +405,14 @@ def find_model(model: type[Given], position: Position) -> tuple[type[Given], Pos
 
 @lru_cache(maxsize=256)
 def _names_files(model: type[Given]) -> bool:
-    """Return whether an argument of the model, or of a model within it, is a file."""
+    """Return whether a model, or a model nested in it, has an argument that names files."""
     inner = [field.expected.item or field.expected for field in model_fields(model).values()]
     within = [shape.model for shape in inner if shape.model is not None]
     return any(field.is_file for field in model_fields(model).values()) or any(map(_names_files, within))
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
-    """Return whether `convert_written_path` might read a file among the arguments as a different path."""
+    """Return whether a file argument may have to be converted by `convert_written_path`."""
     if not _names_files(model):
         return False
     found = False
@@ -419,5 +427,8 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
 
 
 def make_path_reader(root: Path) -> Callable[[str], str]:
-    """Return a function that reads file arguments of a workspace. It blocks only for an unusual path."""
+    """Return a function that converts file arguments to paths in a workspace.
+
+    The function blocks only for unusual paths, which it has to look up in the file system.
+    """
     return lambda given: convert_written_path(given, root) if may_need_conversion(given) else given

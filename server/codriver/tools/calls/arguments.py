@@ -22,9 +22,10 @@ UNLISTED_KEY: Final = "unlisted"
 
 
 class Given(BaseModel):
-    """A model of an object that a caller passes.
+    """Base of models for objects that callers pass.
 
-    Fields are camelCase for callers and snake_case in code. Unknown fields are rejected, and objects are immutable.
+    Field names are camelCase for callers and snake_case in code. Unknown fields are rejected, and instances are
+    immutable.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
@@ -36,7 +37,7 @@ class Given(BaseModel):
 
 
 class Arguments(Given):
-    """The arguments of a tool."""
+    """Base of models for the arguments of a tool."""
 
     who: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The caller, for `Call.who`. Every tool accepts it, but only `evaluate_code` lists it."""
@@ -46,18 +47,18 @@ class Arguments(Given):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether the session of this call is chosen by the rules, and not by the caller."""
+        """Return whether the server chooses the session for this call, because the caller did not name one."""
         return self.CHOOSES_SESSION and getattr(self, "repl_session_key", None) is None
 
     @property
     def session_files(self) -> tuple[str, ...]:
-        """Return the files whose language the session has to support, or nothing if any session will do."""
+        """Return the files that determine the language of the session. If empty, any session will do."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class AddedArguments:
-    """Arguments that a feature adds to tools of the base. A model of the feature validates them."""
+    """Arguments that a feature adds to tools of the base, and the feature's model that validates them."""
 
     tools: tuple[str, ...]
     model: type[Given]
@@ -69,5 +70,8 @@ class AddedArguments:
 
 
 def remove_default(schema: Schema) -> None:
-    """Remove the default from an argument's schema. Used as `json_schema_extra` for obvious defaults."""
+    """Remove the default value from an argument's schema, for use as `json_schema_extra`.
+
+    This keeps the listed schema short if the default is obvious.
+    """
     schema.pop("default", None)

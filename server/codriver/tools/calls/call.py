@@ -54,7 +54,7 @@ AddRows = Callable[[list[dict[str, object]]], list[dict[str, object]]]
 
 
 class LiveSettings(Protocol):
-    """The current settings, which can change while the server runs."""
+    """The settings of a running server, which can change at any time."""
 
     settings: Settings
     """The current settings."""
@@ -66,7 +66,7 @@ class LiveSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Hooks of all features into calls of the base's tools."""
+    """Functions of features that take part in the calls of the base's tools."""
 
     before: tuple[Callable[[Call, Arguments], Awaitable[None]], ...] = ()
     """Called before a tool that uses a REPL, to connect to REPLs that the call may refer to.
@@ -120,7 +120,7 @@ NO_HOOKS = CallHooks()
 
 @dataclass(frozen=True, slots=True)
 class AnswerAddition:
-    """What a feature adds to the answer about an evaluation. The notes are about its outcome."""
+    """Fields and notes that a feature adds to the answer about an evaluation."""
 
     fields: Mapping[str, object]
     notes: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class AnswerAddition:
 
 @dataclass(frozen=True, slots=True)
 class StatusSubject:
-    """A subject of `status` that a feature adds."""
+    """A value of the argument `about` of `status` that a feature adds."""
 
     summary: str
     """The subject as the description of `status` lists it."""
@@ -140,7 +140,7 @@ class StatusSubject:
 
 @dataclass(frozen=True, slots=True)
 class ClientStart:
-    """The start of a client, as reported by its hook."""
+    """The start of a client's session, as reported by the client's hook."""
 
     who: str
     source: str
@@ -151,7 +151,7 @@ class ClientStart:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything that tools share, for the lifetime of one server."""
+    """The services that all tools of a server share, for the lifetime of the server."""
 
     core: Core
     live: LiveSettings
@@ -202,42 +202,46 @@ class Services:
     """State of each feature, by its type."""
 
     def part(self, kind: type[T]) -> T:
-        """Return the state that a feature stores for the lifetime of this server."""
+        """Return the state that a feature stored under its type.
+
+        Raises:
+            KeyError: no feature stored such a state.
+        """
         found: T = self.parts[kind]
         return found
 
 
 class ReplUser(Protocol):
-    """Something that uses REPLs on behalf of a client: a call, or the server itself."""
+    """An object that uses REPLs on behalf of a client: a call, or the server itself."""
 
     @property
     def services(self) -> Services:
-        """Return the services that all tools share."""
+        """Return the services shared by all tools."""
 
     @property
     def client(self) -> str:
-        """Return the id of the client that the work is accounted to."""
+        """Return the id of the client on whose behalf the work is done."""
 
     @property
     def state(self) -> State:
-        """Return the current state."""
+        """Return the current state of the server."""
 
 
 @dataclass(frozen=True)
 class ServerReplUser:
-    """The server itself, inspecting REPLs on behalf of a client."""
+    """The server itself, when it inspects REPLs on behalf of a client."""
 
     services: Services
     client: str
 
     @property
     def state(self) -> State:
-        """Return the current state."""
+        """Return the current state of the server."""
         return self.services.core.state
 
 
 class Lasting(Protocol):
-    """Tracks a call whose answer the client fetches later, so that its evaluation may take as long as it needs."""
+    """Follows a call whose answer the client fetches later, so that its evaluation may take as long as necessary."""
 
     accepts_input: bool
     """Whether the client can be asked for input while the call waits."""
@@ -245,12 +249,12 @@ class Lasting(Protocol):
     """Whether nothing waits for the call any more, so that its end does not stop the evaluation."""
 
     def follow_evaluation(self, evaluation: Evaluation) -> None:
-        """Record that the call now waits for this evaluation."""
+        """Record the evaluation for which the call now waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a tool by one client."""
+    """A call of a tool by a client."""
 
     services: Services
     client: str
@@ -272,19 +276,22 @@ class Call:
 
     @property
     def state(self) -> State:
-        """Return the current state.
+        """Return the current state of the server.
 
-        Code that runs for every evaluation reads it from `services.core`, which is faster.
+        Code that runs for every evaluation accesses `services.core.state` directly, which is faster.
         """
         return self.services.core.state
 
     def dispatch(self, *actions: Action, who: str | None = None) -> None:
-        """Dispatch actions for this client. `who` is the caller, for actions with that field."""
+        """Dispatch actions on behalf of this client, and of the caller `who` if one is given."""
         context: dict[str, object] = {"client": self.client}
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def wait_ms(self, given: int | None = None) -> int:
-        """Return how long this call waits: as passed, or else by the setting, or else as long as the client does."""
+        """Return how long this call waits for an evaluation, in milliseconds.
+
+        This is the time passed by the caller, or else the one in the settings, or else the default for the client.
+        """
         if given is not None:
             return given
         settings = self.services.live.settings
@@ -292,12 +299,13 @@ class Call:
         return settings.evaluate_timeout_ms if is_set else find_traits(self.client_name).wait_ms
 
     def who(self, given: str | None) -> str:
-        """Return the redacted slug of the caller.
+        """Return the caller's name in kebab-case.
 
-        It is the name passed now or earlier, or one derived from the client's name.
+        This is the name passed as `given`, or else the last name passed in this conversation, or else one derived from
+        the client's name.
 
         Raises:
-            RefusedError: the given name is not a slug, or is reserved.
+            RefusedError: the given name is not in kebab-case, or it is reserved.
         """
         if given is None:
             known = caller_names.caller_name(self.state, self.client, self.conversation, self.client_name)
@@ -314,15 +322,15 @@ class Call:
         return self.services.log.redact(given)
 
     def with_added(self, added: Mapping[type, Any]) -> Call:
-        """Return this call with arguments that features added."""
+        """Return a copy of this call with arguments that features added."""
         return replace(self, added=added)
 
     def added_arguments(self, model: type[T]) -> T | None:
-        """Return the caller's arguments that belong to a feature's model, if any."""
+        """Return the arguments that belong to a feature's model, or None if the caller passed none."""
         return None if self.added is None else self.added.get(model)
 
     def remember_name(self, given: str) -> None:
-        """Remember the name of the caller for calls that pass none.
+        """Remember the caller's name for later calls that pass none.
 
         Raises:
             RefusedError: see `who`.
@@ -334,13 +342,13 @@ class Call:
     def belongs_to(self, evaluation: Evaluation, who: str) -> bool:
         """Return whether an evaluation belongs to the caller `who`.
 
-        That is an evaluation that came over this connection under that name or none.
+        It does if it was started over the same connection, under this name or without a name.
         """
         return caller_names.is_by_caller(self.state, self.client, who, (evaluation.client, evaluation.who))
 
 
 class LastingCall(Call):
-    """A call that may last longer than its client waits."""
+    """A call that may continue after its client has stopped waiting."""
 
     lasting: Lasting  # type: ignore[misc]  # an instance attribute, where other calls have a class attribute
 
@@ -359,7 +367,7 @@ class LastingCall(Call):
         object.__setattr__(self, "lasting", lasting)
 
     def with_added(self, added: Mapping[type, Any]) -> Call:
-        """Return this call with arguments that features added."""
+        """Return a copy of this call with arguments that features added."""
         call = LastingCall(self.lasting, self)
         object.__setattr__(call, "added", added)
         return call

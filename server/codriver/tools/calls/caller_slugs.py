@@ -16,11 +16,14 @@ _WORD_SEPARATOR_PATTERN = re.compile(r"[^a-z0-9]+")
 
 
 def to_slug(text: str) -> str:
-    """Convert text to kebab-case: lower-case letters and digits, separated by single hyphens."""
+    """Convert text to kebab-case: lower-case letters and digits, with single hyphens between words."""
     return _WORD_SEPARATOR_PATTERN.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
-    """Return the default name for a client's callers: a short one, or the client's name in kebab-case."""
+    """Return the default name of a client's callers.
+
+    This is the name in the client's traits, or else the client's name in kebab-case.
+    """
     return find_traits(client_name).who or to_slug(client_name)

@@ -30,7 +30,7 @@ MAX_COMMAND_CHARACTERS = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ClientTraits:
-    """How a known client differs from an unknown one."""
+    """Properties of a known client that affect answers. The defaults are for unknown clients."""
 
     answer_characters: int = 20_000
     """Longest JSON answer that reaches the model whole. Of longer ones it sees only a part, or a file name."""
@@ -125,14 +125,14 @@ _KNOWN_NAME_PREFIXES = tuple(TRAITS)
 
 @lru_cache(maxsize=64)
 def find_traits(client_name: str) -> ClientTraits:
-    """Return the traits of a client by its name."""
+    """Return the traits of the client with this name."""
     if not client_name.startswith(_KNOWN_NAME_PREFIXES):
         return _DEFAULT_TRAITS
     return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))
 
 
 def max_answer_bytes(client_name: str, tool: str = "") -> int:
-    """Return the maximum bytes of text in an answer of this tool that reach the model, however many are requested."""
+    """Return the maximum number of bytes of text in an answer that reach the client's model."""
     traits = find_traits(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
     return (MAX_LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

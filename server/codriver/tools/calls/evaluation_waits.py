@@ -25,10 +25,10 @@ MAX_PROGRESS_CHARACTERS = 200
 
 
 def find_evaluation(state: State, given: str) -> Evaluation:
-    """Return the evaluation with this id.
+    """Return the evaluation with the given id.
 
     Raises:
-        RefusedError: there is no such evaluation, or it is no longer known.
+        RefusedError: no evaluation with this id is known.
     """
     evaluation = state.evaluations.get(given)
     if evaluation is None:
@@ -44,11 +44,11 @@ def find_evaluation(state: State, given: str) -> Evaluation:
 async def wait_for_evaluation(
     call: Call, evaluation: str, timeout_s: float, *, owns: bool = True, may_last: bool = False
 ) -> Evaluation:
-    """Wait until an evaluation finishes, needs input, waits behind one that does, or `timeout_s` have passed.
+    """Wait for an evaluation, and return its current state.
 
-    Progress is reported at intervals. When a call that `owns` its evaluation is cancelled, the evaluation is stopped:
-    removed from the queue, or interrupted. A lasting call waits without limit if it `may_last`, also while its client
-    is asked for input.
+    Waiting ends when the evaluation finishes, needs input, or is queued behind one that needs input, and after
+    `timeout_s` seconds. Progress is reported at intervals. If the call is cancelled and `owns` is true, the evaluation
+    is stopped. If `may_last` is true, a call whose answer is fetched later waits without a time limit.
     """
     core, durations, lasting = call.services.core, call.services.durations, call.lasting if owns else None
     transcript = call.services.transcripts.get(evaluation)
@@ -72,18 +72,18 @@ async def wait_for_evaluation(
                 return current
             if now >= reported + durations.progress_s:
                 reported = now
-                await call.progress(now - started, _progress(call, evaluation))
+                await call.progress(now - started, _describe_progress(call, evaluation))
             until = min(deadline, reported + durations.progress_s)
-            await _changed(transcript, min(until, now + durations.behind_input_s) if is_blocked else until)
+            await _wait_for_change(transcript, min(until, now + durations.behind_input_s) if is_blocked else until)
     except anyio.get_cancelled_exc_class():
         if owns and not (lasting is not None and lasting.is_detached):
             with anyio.move_on_after(2 * durations.settle_s, shield=True):
-                await stop_evaluation(call, evaluation, _why_cancelled(call))
+                await stop_evaluation(call, evaluation, _describe_cancellation(call))
         raise
 
 
-async def _changed(transcript: Transcript, until: float) -> None:
-    """Wait until the evaluation changes or `until` is reached.
+async def _wait_for_change(transcript: Transcript, until: float) -> None:
+    """Wait until the evaluation changes or the time `until` is reached.
 
     Waking all waiting tasks is cheaper than a cancel scope.
     """
@@ -95,9 +95,9 @@ async def _changed(transcript: Transcript, until: float) -> None:
 
 
 def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
-    """Return whether an evaluation waits for another that waits for input, possibly forever.
+    """Return whether an evaluation is queued behind one that may wait for input forever.
 
-    An evaluation whose client has disconnected, or which is being stopped, does not wait for long.
+    An evaluation whose client has disconnected, or which is being stopped, does not wait much longer.
     """
     ahead = queue_occupant(call.state, evaluation)
     if ahead is None or ahead.status != "needs-input" or ahead.stop_requested:
@@ -105,8 +105,8 @@ def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
     return ahead.client is None or ahead.client in call.state.clients
 
 
-def _why_cancelled(call: Call) -> str:
-    """Return the reason why a call was cancelled."""
+def _describe_cancellation(call: Call) -> str:
+    """Explain why a call was cancelled."""
     client = f"its client {call.client_name}" if call.client_name else "its client"
     if call.state.lifecycle.phase != "started":
         return "the server stops"
@@ -114,13 +114,13 @@ def _why_cancelled(call: Call) -> str:
 
 
 async def send_line(call: Call, evaluation: Evaluation, text: str) -> None:
-    """Send a line to code that reads input.
+    """Send a line of input to an evaluation that waits for it.
 
-    The status changes before the line is sent, because the code may need the next line at once.
+    The status changes before the line is sent, because the code may request the next line immediately.
 
     Raises:
-        RefusedError: the REPL did not accept the line, and the evaluation needs input again.
-        ReplDisconnectedError: the connection was lost, which ends the evaluation.
+        RefusedError: the REPL did not accept the line, and the evaluation still needs input.
+        ReplDisconnectedError: the connection was lost, so the evaluation has ended.
     """
     _notify_follower(call, InputSent(evaluation.id))
     try:
@@ -131,16 +131,17 @@ async def send_line(call: Call, evaluation: Evaluation, text: str) -> None:
 
 
 def _notify_follower(call: Call, action: InputSent | InputRequested) -> None:
-    """Dispatch an action, and notify the call's follower before the evaluation changes again."""
+    """Dispatch an action, and report the changed evaluation to the call's follower immediately."""
     call.dispatch(action)
     if call.lasting is not None:
         call.lasting.follow_evaluation(find_evaluation(call.state, action.evaluation))
 
 
 async def stop_evaluation(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
-    """Stop an evaluation by any available means, and describe what was done.
+    """Stop an evaluation by any available means, and return sentences that describe what was done.
 
-    Nothing happens if it has already finished.
+    A finished evaluation is left alone. `why` is the reason that the log records. With `allow_restart`, the REPL may be
+    restarted.
     """
     current = find_evaluation(call.state, evaluation)
     if current.status == "queued":
@@ -154,8 +155,8 @@ async def stop_evaluation(call: Call, evaluation: str, why: str, *, allow_restar
     return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=settle_s)
 
 
-def _progress(call: Call, evaluation: str) -> str:
-    """Describe the progress of an evaluation: what it waits for, its finished tests, or its last line of output."""
+def _describe_progress(call: Call, evaluation: str) -> str:
+    """Describe the progress of an evaluation: why it is queued, its finished tests, or its last line of output."""
     current = find_evaluation(call.state, evaluation)
     if current.status == "queued":
         return "; ".join(describe_queue(call, current))
@@ -169,7 +170,7 @@ def _progress(call: Call, evaluation: str) -> str:
 
 
 def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
-    """Return how a running evaluation can be stopped, given the capabilities of its REPL."""
+    """Describe how the caller can stop a running evaluation, given the capabilities of its REPL."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
@@ -180,10 +181,10 @@ def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
 
 
 def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return the reasons why a queued evaluation does not run yet, and what the caller can do."""
+    """Explain why a queued evaluation is not running yet, and what the caller can do."""
     state = call.state
     if evaluation.is_test_job:
-        return _notes_of_waiting_job(call, evaluation)
+        return _describe_waiting_job(call, evaluation)
     repl = state.repls.get(evaluation.repl)
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
@@ -200,8 +201,8 @@ def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
     return [f"the session has been occupied by {occupant}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
-def _notes_of_waiting_job(call: Call, job: Evaluation) -> list[str]:
-    """Return which test run another one waits for, and its progress."""
+def _describe_waiting_job(call: Call, job: Evaluation) -> list[str]:
+    """Describe the test run that a queued test run waits for, and its progress."""
     ahead = queue_occupant(call.state, job)
     if ahead is None:
         return ["other test runs are ahead of it"]
@@ -221,7 +222,7 @@ def describe_test_progress(call: Call, job: Evaluation) -> str:
 
 
 def ways_to_free_session(call: Call, ahead: Evaluation) -> list[str]:
-    """Return what a caller can do while an evaluation occupies its session."""
+    """Return the ways in which a caller can deal with an evaluation that occupies its session."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"stop it with {describe_how_to_stop(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)

@@ -59,7 +59,7 @@ SEARCH_TIMEOUT_S = 10.0
 
 
 def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
-    """Return the refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
+    """Create the error for a tool that is switched off by the setting `name` or by a policy of the machine."""
     setting, policy = name_in_files(name), settings.policy_path(name)
     if policy is not None:
         return refused(
@@ -75,21 +75,30 @@ def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = 
 
 
 async def await_languages(core: Core) -> None:
-    """Wait until the workspace's files have been inspected, because the listed tools depend on them."""
+    """Wait until the workspace's files have been inspected.
+
+    Which tools are listed depends on the languages of the files.
+    """
     with anyio.move_on_after(SEARCH_TIMEOUT_S):
         while core.state.languages_of_files is None:
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_search(core: Core) -> None:
-    """Wait until the first search for REPLs has finished, because the usable tools depend on it."""
+    """Wait until the first search for REPLs has finished.
+
+    Which tools can be used depends on the REPLs that it finds.
+    """
     with anyio.move_on_after(SEARCH_TIMEOUT_S):
         while core.state.lifecycle.is_searching:
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
-    """Return the refusal of a tool that no connected REPL can serve after starting REPLs had `most_s` to connect."""
+    """Wait at most `most_s` seconds for a REPL that can serve a tool.
+
+    Returns the error for the call if no such REPL has connected, and None if the tool can be used.
+    """
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := why_unavailable(tool, core.state, settings), CapabilityMissingError):
             is_coming = any(repl.is_awaited and repl.phase != "waiting" for repl in core.state.repls.values())
@@ -100,17 +109,17 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
 
 
 async def await_candidates(call: Call, given: Arguments) -> None:
-    """Wait a moment for REPLs that connect for the first time, because an application among them may be chosen."""
+    """Wait briefly for REPLs that are connecting for the first time, because the call may use one of them."""
     with anyio.move_on_after(CONNECT_TIMEOUT_S):
         while is_choice_open(call.state, recent_repl_ids(call.state, call.client, call.who(given.who))):
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_session(call: Call, given: Arguments, key: str) -> None:
-    """Wait for the session that a call names if it may be found soon, for at most the time limit of the call.
+    """Wait for the session that a call names, if it may still be found.
 
-    That is the case while REPLs are searched for or connect for the first time, because the key of an application is
-    known only then, and shortly after the call, for applications that were just started.
+    The call's time limit also applies to this wait. The session may be found while REPLs are searched for or connect
+    for the first time, and shortly after the call, because an application may have just been started.
     """
     started = anyio.current_time()
     with anyio.move_on_after(call.wait_ms(getattr(given, "timeout_ms", None)) / 1000):
@@ -125,15 +134,15 @@ async def await_session(call: Call, given: Arguments, key: str) -> None:
 
 
 async def prepare_repl(call: Call, given: Arguments) -> None:
-    """Let features find or connect the REPL that a call needs."""
+    """Call the hooks with which features find or connect the REPL that a call needs."""
     for hook in call.services.hooks.before:
         await hook(call, given)
 
 
 def is_choice_open(state: State, used: Sequence[str]) -> bool:
-    """Return whether a REPL that connects for the first time may be chosen instead of others.
+    """Return whether a REPL that is connecting for the first time may still be chosen.
 
-    `used` has the ids of the REPLs that the caller used.
+    `used` has the ids of the REPLs that the caller used before.
     """
     able = [repl for repl in state.repls.values() if repl.phase != "stopped" and not repl.origin.is_discovered_only]
     is_coming = any(repl.is_awaited and not repl.is_owned for repl in able)
@@ -141,21 +150,21 @@ def is_choice_open(state: State, used: Sequence[str]) -> bool:
 
 
 def why_unavailable(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
-    """Return the reason why `tool` cannot be used now, or None if it can."""
+    """Return the error for calling a tool that is currently unavailable, or None if it can be used."""
     if obstacle := check_switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
         capability = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
-        return CapabilityMissingError(capability, _provider(tool, state, settings), message=message)
+        return CapabilityMissingError(capability, _describe_provider(tool, state, settings), message=message)
     return None
 
 
 def check_switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
-    """Return the refusal of a tool that is switched off.
+    """Return the error for calling a tool that is switched off, or None if it is not.
 
-    `by` names another call that would have had the same effect.
+    `by` is the name of the call to mention in the message, if it is not a call of this tool.
     """
     if tool.setting is None or getattr(settings, tool.setting):
         return None
@@ -166,7 +175,7 @@ def require_editing_allowed(act: str, settings: Settings) -> None:
     """Check that files of the workspace may be edited.
 
     Raises:
-        RefusedError: edits are switched off.
+        RefusedError: editing is switched off.
     """
     if not settings.enable_edits:
         raise switched_off_error(act, "enable_edits", settings)
@@ -175,12 +184,12 @@ def require_editing_allowed(act: str, settings: Settings) -> None:
 def tools_to_list(
     tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_again: bool = True
 ) -> tuple[Tool, ...]:
-    """Return the tools to list now, in the given order: the usable ones, for the workspace's languages.
+    """Return the tools that a client should list now, in the given order.
 
-    Tools of a REPL that is restarting remain listed. A client that does not list again also gets the tools that a REPL
-    would make usable, while none is connected or one is starting, because it would never see them otherwise. Calling
-    one of them is refused until then. Tools of another language still answer calls, which may create the first file of
-    that language.
+    These are the usable tools for the workspace's languages, and those of a REPL that is restarting. If `lists_again`
+    is false, the client never sees later changes of the list. It then also gets the tools that become usable when a
+    REPL connects. Calls of such a tool are refused until then. Tools for other languages are not listed, but can be
+    called.
     """
     languages, promised = state.languages(), state.expected_capabilities()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
@@ -197,7 +206,7 @@ def tools_to_list(
     return tuple(filter(may_be_listed, spoken))
 
 
-def _provider(tool: Tool, state: State, settings: Settings) -> str:
+def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
     """Describe how to get the capability that a tool needs and no connected REPL has."""
     capability, source = tool.needs[0], tool.source
     ways = {
@@ -234,7 +243,7 @@ def _provider(tool: Tool, state: State, settings: Settings) -> str:
 
 
 def describe_repl_setup(state: State) -> str:
-    """Describe how to configure a REPL: the one suggested by the files, or else Python's."""
+    """Describe how to configure a REPL for the language of the workspace's files."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
     is_known = f", or have the user run `codriver init`, which configures {repl}" if state.repl_of_files else ""
@@ -245,10 +254,10 @@ logger = logging.getLogger(__name__)
 
 
 async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """Return the answer of the tool. Any tool refuses an invalid name of the caller.
+    """Validate the arguments of a call, run the tool, and return its answer.
 
     Raises:
-        RefusedError: the tool cannot be used now, or refuses the call.
+        RefusedError: the tool cannot be used now, or it refuses the call.
     """
     core = call.services.core
     if tool.needs and core.state.lifecycle.is_searching:
@@ -283,12 +292,12 @@ async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
 
 
 async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """Return the tool's answer with the usual fields, even for errors. Only a cancelled call has no answer."""
+    """Run a tool and return its answer with the common fields. Errors become answers, too."""
     try:
         given = await run_tool(tool, call, arguments)
         if given.is_bare:
             return given
-        fields = {"ok": given.ok, **given.fields, **await _unrecorded(call)}
+        fields = {"ok": given.ok, **given.fields, **await _unrecorded_field(call)}
         return Answer(
             fields,
             given.ok,
@@ -299,7 +308,7 @@ async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
         )
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
-        fields |= await _unrecorded(call)
+        fields |= await _unrecorded_field(call)
     except ReplDisconnectedError as error:
         hint = (
             "Codriver reconnects automatically. See list_sessions, and check what was done before you repeat the call."
@@ -313,8 +322,8 @@ async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
     return Answer({"ok": False, **fields}, ok=False)
 
 
-async def _unrecorded(call: Call) -> dict[str, object]:
-    """Return the field saying that code of this call is not in the history file, or nothing if it is."""
+async def _unrecorded_field(call: Call) -> dict[str, object]:
+    """Return an answer field if code of this call could not be written to the history file."""
     history = call.services.history
     if history.is_recorded(call.evaluations) or await history.await_recorded(call.evaluations):
         return {}
@@ -322,7 +331,9 @@ async def _unrecorded(call: Call) -> dict[str, object]:
 
 
 def with_added_arguments(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
-    """Return the call with validated arguments that features added, and the remaining arguments of the tool.
+    """Separate the arguments that features added from the tool's other arguments.
+
+    Returns the call with the validated arguments of features, and the remaining arguments.
 
     Raises:
         RefusedError: an added argument is invalid.
@@ -342,7 +353,7 @@ def with_added_arguments(tool: Tool, call: Call, arguments: Json) -> tuple[Call,
 
 
 async def parse_tool_arguments(tool: Tool, call: Call, arguments: Json) -> Arguments:
-    """Return the arguments as the tool's own type, with file arguments resolved in the workspace.
+    """Convert arguments to the tool's model, and resolve file arguments relative to the workspace.
 
     Raises:
         RefusedError: see `parse_arguments`.
@@ -354,19 +365,19 @@ async def parse_tool_arguments(tool: Tool, call: Call, arguments: Json) -> Argum
 
 
 def parse_arguments(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> Arguments:
-    """Return the arguments as the tool's own type.
+    """Convert arguments to the tool's model.
 
     Raises:
-        RefusedError: an argument is invalid. Every error is reported by argument.
+        RefusedError: an argument is invalid. The message describes all errors.
     """
     return _validate_arguments(tool, tool.arguments, arguments, path_of)
 
 
 def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[str], str]) -> G:
-    """Return validated arguments.
+    """Convert arguments to a model.
 
     Raises:
-        RefusedError: an argument is invalid. Every error is reported by argument.
+        RefusedError: an argument is invalid. The message describes all errors.
     """
     reader = Reader(path_of)
     read = reader.read(model, arguments)
@@ -380,12 +391,15 @@ def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Ca
         unknown = [item["loc"] for item in found if item["type"] == "extra_forbidden"]
         is_renamed = len(missing) == len(unknown) == 1 and missing[0][:-1] == unknown[0][:-1]
         required = str(missing[0][-1]) if is_renamed else None
-        errors = [_error(tool, item["loc"], item["type"], item["msg"], required) for item in found]
+        errors = [_to_argument_error(tool, item["loc"], item["type"], item["msg"], required) for item in found]
         raise _bad_arguments_error(tool, errors) from error
 
 
-def _error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
-    """Return an error of pydantic at a position in a form that helps the caller."""
+def _to_argument_error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
+    """Convert an error of pydantic to one that helps the caller, such as by suggesting a similar name.
+
+    `missing` is the only missing argument, if any.
+    """
     if kind == "extra_forbidden":
         model, _ = find_model(tool.arguments, position)
         models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
@@ -399,7 +413,7 @@ def _error(tool: Tool, position: Position, kind: str, message: str, missing: str
 
 
 def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
-    """Return the refusal that describes each error, and lists the possible arguments for unknown ones."""
+    """Create the error for invalid arguments. It lists the valid ones if a name is unknown."""
     known: dict[str, list[str]] = {}
     for error in errors:
         model, position = find_model(tool.arguments, error.position)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
-    """Combine the hooks of several features, in their order."""
+    """Combine the hooks of several features into one object, in the order of the features."""
     return CallHooks(
         before=tuple(hook for hooks in every for hook in hooks.before),
         sessions=tuple(session for hooks in every for session in hooks.sessions),
@@ -41,10 +41,10 @@ def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
 
 
 def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
-    """Return what features add to a request of this call. Most calls add nothing.
+    """Return the additions of features to a request. Most calls have none.
 
     Raises:
-        RefusedError: the REPL does not support an added argument.
+        RefusedError: the REPL does not support an argument that a feature added.
     """
     if not call.added:
         return ()
@@ -53,7 +53,7 @@ def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
 
 
 async def complete_answer(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """Return an answer about an evaluation with the additions of all features."""
+    """Pass an answer about an evaluation through the features that may add to it."""
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)
     return answer
@@ -65,18 +65,18 @@ def report_file_change(call: Call, who: str, file: Path) -> None:
         changed(call, who, file)
 
 
-async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:
-    """Return the notes of features about edits of files."""
+async def collect_edit_notes(call: Call, edited: Iterable[EditedFile]) -> list[str]:
+    """Return the notes of features about edited files."""
     return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
 
 
-async def introduction_for_agent(call: Call, start: ClientStart) -> str:
-    """Return what features report to the agent of a client that has started."""
+async def collect_introductions(call: Call, start: ClientStart) -> str:
+    """Return the text that features send to the agent of a client when it starts."""
     return "\n".join(filter(None, [await hook(call, start) for hook in call.services.hooks.started]))
 
 
 def notify_of_failures(call: Call, job: str, handed_out: Callable[[], None] | None) -> None:
-    """Call `handed_out`, and notify features that an answer about this run's failed tests is being sent."""
+    """Call `handed_out`, and notify features that the failed tests of a run are being reported to the caller."""
     if handed_out is not None:
         handed_out()
     for failed in call.services.hooks.failed:

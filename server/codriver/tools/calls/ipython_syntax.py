@@ -37,7 +37,7 @@ _LOOKUP_PATTERN = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
 
 
 def python_equivalent(line: str) -> str | None:
-    """Return Python's equivalent of a line with IPython's syntax, or None for any other line."""
+    """Suggest a Python equivalent for a line with IPython syntax. Return None for any other line."""
     text = line.strip()
     capture_arguments = ""
     if lookup := _LOOKUP_PATTERN.fullmatch(text):

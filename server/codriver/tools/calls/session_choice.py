@@ -33,7 +33,7 @@ MAX_BACKGROUND_EVALUATIONS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A session and its REPL."""
+    """A session chosen for a call, and its REPL."""
 
     repl: Repl
     session: Session
@@ -48,12 +48,12 @@ class Target:
 
     @property
     def key(self) -> str:
-        """Return the key by which clients know the session."""
+        """Return the key by which clients identify the session."""
         return self.repl.session_key(self.session.name)
 
 
 def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
-    """Return the refusal of a call when there is no REPL."""
+    """Create the error for a call when no REPL can be chosen."""
     found = [repl.key for repl in repls if repl.origin.is_discovered_only and repl.phase == "connected"]
     waiting = [repl for repl in repls if repl.key not in found]
     tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
@@ -68,7 +68,7 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
 
 
 def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
-    """Return the refusal of a call that could refer to several sessions."""
+    """Create the error for a call that could refer to several sessions."""
     keys = [repl.key for repl in repls]
     descriptions = [f"{repl.key} (of another working tree)" if repl.other_working_tree else repl.key for repl in repls]
     return refused(
@@ -80,7 +80,7 @@ def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
 
 
 def _unknown_session_error(given: str, keys: Sequence[str]) -> RefusedError:
-    """Return the refusal of a call that names a session that does not exist."""
+    """Create the error for a call that names a session that does not exist."""
     return refused(
         "unknown-session",
         f"there is no REPL session {given!r}",
@@ -90,7 +90,7 @@ def _unknown_session_error(given: str, keys: Sequence[str]) -> RefusedError:
 
 
 def repl_stopped_error(repl: Repl) -> RefusedError:
-    """Return the refusal of a call for a REPL that has failed to start."""
+    """Create the error for a call to a REPL that could not be started."""
     return refused(
         "repl-stopped",
         f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
@@ -99,7 +99,7 @@ def repl_stopped_error(repl: Repl) -> RefusedError:
 
 
 def _other_tree_error(target: Target, tree: str) -> RefusedError:
-    """Return the refusal to evaluate in a REPL of another working tree that was found by a port file."""
+    """Create the error for evaluating in a REPL that belongs to another working tree."""
     return refused(
         "other-worktree",
         f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
@@ -111,9 +111,10 @@ def _other_tree_error(target: Target, tree: str) -> RefusedError:
 
 
 def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """Return the session that `key` names, or else the one that `resolve_session` chooses for this caller.
+    """Choose the session for a call of `who`.
 
-    `file` is the path of a file to load or run. Sessions of other languages are not considered for it.
+    `key` names the session. Without it, `resolve_session` chooses one. If `file` is the path of a file to load or run,
+    only sessions for its language are considered.
 
     Raises:
         RefusedError: see `resolve_session`.
@@ -123,13 +124,19 @@ def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> 
 
 
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
-    """Return the ids of the REPLs in which the caller `who` has evaluated code, the most recent one last."""
+    """Return the ids of the REPLs in which a caller has evaluated code, most recent last.
+
+    The result is empty if there is only one REPL.
+    """
     state = call.services.core.state
     return recent_repls.recent_repl_ids(state, call.client, who) if len(state.repls) > 1 else ()
 
 
-def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """Return a note about the chosen session if the call could refer to several, once for each caller."""
+def describe_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
+    """Return a note about the chosen session, if the call did not determine it.
+
+    Each caller receives the same note only once.
+    """
     if not target.alternatives and not target.displaced:
         return ()
     others = f"replSessionKey selects another: {', '.join(target.alternatives)}"
@@ -142,16 +149,14 @@ def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
 
 
 def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:
-    """Return the REPLs that a call without a session key can refer to, and the reason.
+    """Return the REPLs that a call without a session key may refer to, and why.
 
-    If there are several, the call must name one. The first of these rules that applies decides:
-
+    If several REPLs remain, the caller has to name one. The first applicable rule decides:
         1. There is only one REPL.
-        2. The REPL that the caller used last. `used` has the ids of those it used, the most recent one last.
-        3. The running application. Several applications are distinguished only by name. The processes of one program
-           count as one application, represented by the first.
-        4. The REPLs of the project: those that were found, named or configured.
-        5. The REPL that Codriver started by itself.
+        2. The REPL that the caller used last. `used` has the ids of the REPLs that it used, most recent last.
+        3. The running application. The processes of one program count as one application, represented by the first.
+        4. The REPLs of the project, which were found, named or configured.
+        5. The REPL that Codriver started automatically.
     """
     if len(repls) == 1:
         return list(repls), "the only REPL"
@@ -167,7 +172,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 
 
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
-    """Return the REPLs, but for each program with several processes only the first one by key."""
+    """Return the REPLs, but only the first one, by key, of a program with several processes."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda candidate: candidate.key):
         first.setdefault(repl.origin.text if repl.origin.has_several_processes else repl.id, repl)
@@ -182,17 +187,17 @@ def resolve_session(
     used: Sequence[str] = (),
     dialects: Collection[str] = (),
 ) -> Target:
-    """Return the session that `key` names, or else the main session of the REPL that `preferred_repls` chooses.
+    """Return the session with the given key, or the main session of the REPL chosen by `preferred_repls`.
 
-    A key has priority over aliases of other sessions. A session that is closing counts only if it `may_leave`. `used`
-    has the ids of the REPLs that the caller used, the most recent one last. REPLs that speak one of the `dialects` are
+    A key takes precedence over aliases of other sessions. A session that is closing is only accepted if `may_leave` is
+    true. `used` has the ids of the REPLs that the caller used, most recent last. REPLs for one of the `dialects` are
     preferred.
 
-    REPLs that were never reached, such as one with a stale port file, are not considered. Neither are kernels that
-    somebody else started, which have to be named, nor stand-ins while the project's own REPL is connected.
+    Without a key, these REPLs are not considered: REPLs that were never reached, such as one with a stale port file,
+    kernels that somebody else started, and stand-ins while the project's own REPL is connected.
 
     Raises:
-        RefusedError: the session does not exist, there are several, or its REPL has failed.
+        RefusedError: the session does not exist, several sessions are possible, or the REPL has stopped.
     """
     if key is None:
         repls = state.repls.values()
@@ -227,7 +232,10 @@ def resolve_session(
 
 
 def _session_keys(state: State) -> list[str]:
-    """Return the keys of the sessions that a call can name: all but lanes and those of stopped REPLs."""
+    """Return the keys of the sessions that a call can name.
+
+    These are all sessions except lanes and sessions of stopped REPLs.
+    """
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     return [
         repl.session_key(session.name)
@@ -238,9 +246,10 @@ def _session_keys(state: State) -> list[str]:
 
 
 def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
-    """Return whether a connected REPL replaces this stand-in.
+    """Return whether a connected REPL replaces a stand-in.
 
-    Python in place of a Lisp is replaced by any other REPL, and other stand-ins by a REPL of their dialect.
+    Python as a stand-in for a Lisp is replaced by any REPL of the project. Other stand-ins are replaced by a REPL of
+    the same dialect.
     """
     return repl.is_stand_in and any(
         other.phase == "connected"
@@ -252,9 +261,9 @@ def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
 
 
 def session_in_use(call: Call, key: str | None, who: str) -> Target:
-    """Return the session that `key` names, or else the session that the caller uses.
+    """Return the session with the given key, or the one that the caller currently uses.
 
-    Without a key, that is the caller's lane in the only REPL if it is in use, or else the shared session.
+    This is the caller's own lane if code has run in it, and otherwise the shared session.
 
     Raises:
         RefusedError: see `resolve_session`.
@@ -262,26 +271,26 @@ def session_in_use(call: Call, key: str | None, who: str) -> Target:
     target = choose_session(call, key, who)
     if key is not None or not target.repl.supports_lanes:
         return target
-    lane = _lane(call, who)
+    lane = _lane_for_caller(call, who)
     found = lanes.find_lane(call.state, target.repl, lane, call.client) if lane else None
     return Target(target.repl, found) if found is not None and found.is_used else target
 
 
 def session_field(target: Target, key: str | None) -> dict[str, object]:
-    """Return the `sessionKey` of an answer, which is omitted for the caller's lane if the call passed no key."""
+    """Return the answer field `sessionKey`. It is omitted for a caller's lane if the call passed no key."""
     return {} if key is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
 def caller_lane(call: Call, target: Target, who: str) -> Target:
-    """Return the caller's lane in the REPL of `target`, creating it if necessary.
+    """Return the caller's lane in the REPL of `target`, and create it if necessary.
 
-    The result is `target` for a REPL without lanes or without a free one. A REPL that is starting provides the lane
-    when it is ready.
+    Returns `target` itself if the REPL has no lanes or no free one. A REPL that is starting provides the lane when it
+    is ready.
     """
     repl = target.repl
     if repl.profile is not None and not repl.supports_lanes:
         return target
-    lane = _lane(call, who)
+    lane = _lane_for_caller(call, who)
     if lane is None:
         return target
     if repl.profile is None:
@@ -295,18 +304,20 @@ def caller_lane(call: Call, target: Target, who: str) -> Target:
     return replace(target, repl=repl, session=session, lane=lane if found is None else None)
 
 
-def _lane(call: Call, who: str) -> Lane | None:
-    """Return the lane of a caller in any REPL, or None for a caller in the shared session."""
+def _lane_for_caller(call: Call, who: str) -> Lane | None:
+    """Return the lane of a caller, or None if the caller uses the shared session."""
     if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(COMMAND_NAME_PREFIX):
         return None
     return Lane(call.client_name, who, call.conversation)
 
 
 def check_working_tree(call: Call, target: Target, who: str, named: str | None) -> None:
-    """Refuse to evaluate in a REPL of another working tree unless this caller has named the REPL.
+    """Check that code is not evaluated in a REPL of another working tree by mistake.
+
+    `named` is the session key that the call passed, if any.
 
     Raises:
-        RefusedError: the REPL belongs to another working tree, and was not named since it connected.
+        RefusedError: the REPL belongs to another working tree, and the caller has not named it since it connected.
     """
     repl, tree = target.repl, target.repl.other_working_tree
     if tree is None or named is not None:
@@ -323,47 +334,48 @@ def check_working_tree(call: Call, target: Target, who: str, named: str | None) 
 def find_serving_repl(
     file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()
 ) -> Repl | str | None:
-    """Return the connected REPL that serves a file, None if there is none, or a sentence if the choice is ambiguous.
+    """Return the connected REPL that serves a file.
 
-    Among the REPLs of the file's most likely dialect, the one whose project is nearest to the file serves it, and among
-    equals the one that `preferred_repls` chooses. See there for `used`.
+    REPLs for the file's most likely dialect are considered first. Among these, the one whose project directory is
+    nearest to the file is chosen, then the one that `preferred_repls` chooses, with its argument `used`. Returns None
+    if there is no such REPL, and an explanation if several could serve the file.
     """
     repls = tuple(repls)
-    best = _servers_of(file, repls, workspace, used)
+    best = _best_serving_repls(file, repls, workspace, used)
     if len(best) == 1:
         return best[0]
     if not best:
-        in_other_tree = next((repl for repl in repls if _speaks_language_of(repl, file)), None)
+        in_other_tree = next((repl for repl in repls if _can_load(repl, file)), None)
         return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
     return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
 
 
 def check_serving_repl(call: Call, file: Path, who: str) -> None:
-    """Check that a file is not served by several sessions among which the caller has to choose.
+    """Check that at most one REPL serves a file.
 
     Raises:
-        RefusedError: there are several.
+        RefusedError: several could serve it, so the caller has to choose.
     """
-    best = _servers_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
+    best = _best_serving_repls(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
     if len(best) > 1:
         raise _ambiguous_session_error(best)
 
 
-def _speaks_language_of(repl: Repl, file: Path) -> bool:
-    """Return whether a connected REPL speaks the language of a file and may be used without being named."""
+def _can_load(repl: Repl, file: Path) -> bool:
+    """Return whether a REPL is connected, supports the language of a file, and may be used without being named."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     return repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_discovered_only
 
 
-def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
-    """Return the REPLs that serve a file equally well."""
+def _best_serving_repls(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
+    """Return the REPLs that are equally suitable for serving a file."""
     dialects = dialects_by_suffix().get(file.suffix, ())
-    able = [repl for repl in repls if _speaks_language_of(repl, file) and repl.other_working_tree is None]
+    able = [repl for repl in repls if _can_load(repl, file) and repl.other_working_tree is None]
     if not able:
         return []
 
     def distance(repl: Repl) -> tuple[int, int]:
-        home = _home(repl, workspace)
+        home = _project_directory(repl, workspace)
         inside = file.is_relative_to(home)
         return dialects.index(repl.dialect), -len(home.parts) if inside else 1
 
@@ -372,10 +384,13 @@ def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequen
 
 
 def repl_for_file(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
-    """Return the REPL that serves a file for a caller: the one that `key` names, or that of `find_serving_repl`.
+    """Return the REPL that serves a file for a caller.
+
+    If `key` is given, it is the REPL of this session. Otherwise `find_serving_repl` chooses it. The result is an
+    explanation if the REPL cannot load the file, and None if there is no REPL.
 
     Raises:
-        RefusedError: there is no session with that key, or its REPL has failed.
+        RefusedError: there is no session with this key, or its REPL has stopped.
     """
     if key is None:
         return find_serving_repl(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
@@ -386,7 +401,7 @@ def repl_for_file(call: Call, file: Path, who: str, key: str | None = None) -> R
 
 
 async def await_serving_repl(call: Call, file: Path, wait_s: float) -> None:
-    """Wait for a starting REPL that may serve a file, if no other REPL serves it."""
+    """Wait for a starting REPL that may serve a file, unless another REPL already serves it."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     with anyio.move_on_after(wait_s):
         while find_serving_repl(file, call.state.repls.values(), call.services.workspace) is None:
@@ -395,10 +410,10 @@ async def await_serving_repl(call: Call, file: Path, wait_s: float) -> None:
             await anyio.sleep(CHECK_INTERVAL_S)
 
 
-def _home(repl: Repl, workspace: Path) -> Path:
-    """Return the directory of the project in which a REPL was started, if known.
+def _project_directory(repl: Repl, workspace: Path) -> Path:
+    """Return the project directory of a REPL, or the workspace if it is unknown.
 
-    An application of this workspace may have been started from anywhere.
+    An application of this workspace may have been started in any directory.
     """
     if repl.profile is not None and repl.profile.project_root:
         root = Path(repl.profile.project_root)
@@ -410,7 +425,7 @@ def _home(repl: Repl, workspace: Path) -> Path:
 
 
 def find_target(state: State, evaluation: Evaluation) -> Target:
-    """Return the session of an evaluation.
+    """Return the session of an evaluation and its REPL.
 
     Raises:
         RefusedError: the session or its REPL no longer exists.
@@ -422,7 +437,7 @@ def find_target(state: State, evaluation: Evaluation) -> Target:
 
 
 async def isolated_session(call: Call, target: Target, who: str) -> Target:
-    """Return the isolated session of `who` and this client, opening it if necessary. It closes with the client.
+    """Return the isolated session of a caller, and open it if necessary. It closes when the client disconnects.
 
     Raises:
         CapabilityMissingError: this REPL cannot isolate code, or is not connected yet.
@@ -449,9 +464,9 @@ async def isolated_session(call: Call, target: Target, who: str) -> Target:
 
 
 async def background_session(call: Call, target: Target, who: str, wait_s: float) -> Target:
-    """Return a session for one evaluation of `who` in parallel with other code of `target`'s REPL.
+    """Return a session for one evaluation that runs in parallel with other code of the REPL of `target`.
 
-    A REPL that is starting is waited for.
+    If the REPL is starting, this function waits for it for at most `wait_s` seconds.
 
     Raises:
         CapabilityMissingError: this REPL runs one evaluation at a time, or is not connected yet.
@@ -485,7 +500,7 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
 
 
 def _check_connected(call: Call, repl: Repl) -> Repl:
-    """Return the current state of a REPL.
+    """Return the current state of a REPL that must be connected.
 
     Raises:
         ReplDisconnectedError: the connection was lost.

@@ -46,7 +46,7 @@ More would block it for 0.2 s. The REPL parses all code before running it.
 
 
 def _unbalanced_error(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
-    """Return the refusal of code with unbalanced brackets."""
+    """Create the error for code with unbalanced brackets."""
     details: dict[str, object] = {
         "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
     }
@@ -58,7 +58,7 @@ def _unbalanced_error(unbalanced: Unbalanced, proposal: str | None) -> RefusedEr
 
 
 def _too_many_forms_error(most: int, which: str) -> RefusedError:
-    """Return the refusal of code with too many forms."""
+    """Create the error for code with too many forms."""
     return refused(
         "too-many-forms",
         f"nothing was evaluated: this code has too many forms, and the limit is {most:,} {which}",
@@ -68,7 +68,7 @@ def _too_many_forms_error(most: int, which: str) -> RefusedError:
 
 
 def _invalid_python_error(error: SyntaxError, code: str) -> RefusedError:
-    """Return the refusal of code that is not Python."""
+    """Create the error for code that is not valid Python."""
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     text = "".join(code.splitlines()[line - 1 : line])
     error_fields = {
@@ -87,7 +87,7 @@ def _invalid_python_error(error: SyntaxError, code: str) -> RefusedError:
 
 
 def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
-    """Return the refusal of a file that is not in a language of the session."""
+    """Create the error for a file in another language than the session's."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
@@ -116,7 +116,10 @@ and PEP 765.
 
 
 def possible_repls(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
-    """Return the REPLs for which code with this session key may be intended: that of `target` if it is known."""
+    """Return the REPLs for which code may be intended.
+
+    This is the REPL of `target` if it is known, or else the REPLs to which the session key may refer.
+    """
     if target is not None:
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
@@ -127,7 +130,7 @@ def possible_repls(state: State, key: str | None, target: Target | None = None) 
 
 
 def speaks_lisp(repls: list[Repl]) -> bool:
-    """Return whether code is Lisp, judging by the REPLs that it may be intended for."""
+    """Return whether code is Lisp, judging by the REPLs for which it may be intended."""
     for repl in repls:
         if repl.dialect in NON_LISP_DIALECTS:
             return False
@@ -135,10 +138,10 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
-    """Refuse a file whose name shows that it is in another language than the REPL.
+    """Check that a file's name does not show that it is in another language than the REPL.
 
-    A file without a suffix may be in any language. A name that begins with a dot is a settings file (`.env`), unless
-    the first line names an interpreter.
+    A file without a suffix may be in any language. A file whose name starts with a dot, such as `.env`, is assumed to
+    be a settings file unless its first line names an interpreter.
 
     Raises:
         RefusedError: the file is in another language.
@@ -154,10 +157,10 @@ def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
 
 
 def check_brackets(code: str) -> ReadResult:
-    """Read Lisp code, and refuse code that cannot be read to its end.
+    """Read Lisp code to its end.
 
     Raises:
-        RefusedError: the code has a syntax error, described with its position and a suggestion, or too many forms.
+        RefusedError: the code has a syntax error or too many forms.
     """
     try:
         reading = read_forms(code, most_forms=MAX_FORMS)
@@ -172,9 +175,9 @@ def check_brackets(code: str) -> ReadResult:
 
 
 def check_python(repls: list[Repl], code: str) -> None:
-    """Refuse code that is not valid Python for any of the REPLs that it may be intended for.
+    """Check that code is valid Python for at least one of the REPLs for which it may be intended.
 
-    A REPL with a newer or unknown version of Python parses code itself.
+    A REPL with a newer or unknown version of Python parses the code itself.
 
     Raises:
         RefusedError: the code has a syntax error.
@@ -197,9 +200,9 @@ def check_python(repls: list[Repl], code: str) -> None:
 
 
 async def check_with_repl(call: Call, repl: Repl, code: str) -> None:
-    """Refuse code that a REPL with its own reader cannot read.
+    """Let a REPL with its own reader check the syntax of code.
 
-    If the REPL does not answer, the code is sent, and the error appears when it runs.
+    If the REPL does not answer, the check passes, and an error appears when the code runs.
 
     Raises:
         RefusedError: the code cannot be read.
@@ -222,7 +225,7 @@ async def check_with_repl(call: Call, repl: Repl, code: str) -> None:
 
 
 def _rejects_the_same_code(repl: Repl) -> bool:
-    """Return whether the REPL's parser also rejects code that the server's parser rejects."""
+    """Return whether a REPL rejects all code that the server's Python parser rejects."""
     profile = repl.profile
     if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
@@ -231,7 +234,7 @@ def _rejects_the_same_code(repl: Repl) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_not_newer(version: str) -> bool:
-    """Return whether a version of Python is the server's or an older one."""
+    """Return whether a version of Python is at most that of the server."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
@@ -244,7 +247,7 @@ MAX_INLINE_CHARACTERS = 2**15
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
-    """Return the forms of Lisp code, to be evaluated one by one, or none for Python, which is sent whole.
+    """Return the top-level forms of Lisp code, to be evaluated one by one. For Python the result is empty.
 
     Raises:
         RefusedError: the code cannot be read.

@@ -35,7 +35,7 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilitySource:
-    """The REPLs that can have a capability, for the hint of a tool that needs the capability."""
+    """Describes which REPLs can provide a capability, and how to get one of them."""
 
     may_have: Callable[[Repl], bool]
     """Return whether a REPL that is starting may have it."""
@@ -45,11 +45,11 @@ class CapabilitySource:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One entry of the manifest.
+    """The declaration of a tool: its name, its schemas, and the function that answers calls.
 
-    `needs` lists capabilities of which any one suffices, and `setting` names a setting that must be on. The tool is
-    listed in workspaces with one of its `languages`, or everywhere if there are none. `open_world` marks a tool that
-    can reach beyond the workspace, as the code that it runs can.
+    The tool can be used if a REPL has one of the capabilities in `needs`, and if the setting named by `setting` is on.
+    It is listed in workspaces with one of its `languages`, or everywhere if there are none. `open_world` is true if the
+    tool can reach beyond the workspace, for example by running code.
     """
 
     name: str
@@ -96,14 +96,14 @@ class Tool:
 
     @property
     def listed_output_schema(self) -> Schema:
-        """Return the schema of answers as listed.
+        """Return the schema of answers that is listed for the tool.
 
-        It has to fit every answer, because clients validate answers with it.
+        It must fit every answer, because clients validate answers with it.
         """
         return self.output if self.lists_output else ANY_ANSWER_SCHEMA
 
     def with_properties(self, properties: Mapping[str, Any]) -> Tool:
-        """Return a copy of the tool in whose schema these arguments replace those of the same names."""
+        """Return a copy of the tool whose schema has the given properties in place of those with the same names."""
         copied = replace(self)
         schema = {**self.schema, "properties": {**self.schema["properties"], **properties}}
         object.__setattr__(copied, "schema", schema)
@@ -121,7 +121,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The tools of a server in the order in which clients list them: those of the base and of features."""
+    """All tools of a server, in the order in which clients list them."""
 
     tools: tuple[Tool, ...]
     usual: tuple[Tool, ...]
@@ -147,7 +147,7 @@ class Manifest:
 
 
 def _first(values: object) -> list[object]:
-    """Return the first value of an enumeration, which is also its default, if there is one."""
+    """Return a list with the first of several values, or an empty list."""
     return values[:1] if isinstance(values, list) else []
 
 
