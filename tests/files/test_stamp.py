@@ -48,12 +48,12 @@ def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(
     path.write_text("one")
     status = path.stat()
     edited_ms = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
-    assert file_editors._is_written_by(path, edited_ms)
+    assert file_editors._is_unchanged_since(path, edited_ms)
     while time.time_ns() // 1_000_000 <= edited_ms + CLOCK_MS:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert path.stat().st_mtime_ns == status.st_mtime_ns
-    assert not file_editors._is_written_by(path, edited_ms)
+    assert not file_editors._is_unchanged_since(path, edited_ms)
 
 
 def test_the_relay_and_the_server_stamp_files_alike(tmp_path):

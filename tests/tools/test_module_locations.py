@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.tools.answers.missing_module_notes import importable_from
+from codriver.tools.answers.missing_module_notes import find_import_directories
 
 pytestmark = pytest.mark.served()
 
@@ -32,14 +32,14 @@ def add(workspace, *names):
 )
 def test_the_directory_of_a_module_is_found_by_file_names(tmp_path, files, module, folders):
     add(tmp_path, *files)
-    assert importable_from(tmp_path, module) == [str(tmp_path / folder) for folder in folders]
+    assert find_import_directories(tmp_path, module) == [str(tmp_path / folder) for folder in folders]
 
 
 def test_links_are_not_followed_when_looking_for_a_module(tmp_path):
     add(tmp_path / "outside", "prices.py")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "lib").symlink_to(tmp_path / "outside", target_is_directory=True)
-    assert importable_from(tmp_path / "workspace", "prices") == []
+    assert find_import_directories(tmp_path / "workspace", "prices") == []
 
 
 def test_the_suggested_line_makes_the_import_work(live, client):

@@ -20,7 +20,7 @@ from codriver.tools.acts.dependent_loads import (
 )
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.acts.submission import MAX_ELEMENTS, print_limits_for_client, submit
-from codriver.tools.answers.drift_notes import notes_of_load
+from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
@@ -91,7 +91,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
         followed = await prune_and_load_dependents(call, repl, loads.namespace, loads, **options)
     described = followed.unfinished or current
     is_noted = is_followed and is_python
-    stale = await notes_of_load(call, repl) if described.status == "done" and not is_noted else ()
+    stale = await load_notes(call, repl) if described.status == "done" and not is_noted else ()
     notes = (*followed.notes, *stale)
     return await describe_evaluation(call, described, arguments, notes=notes)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core import log_facts
 from codriver.core.profiles import LISP, PYTHON
-from codriver.tools.answers.drift_notes import notes_of_undo
+from codriver.tools.answers.drift_notes import undo_notes
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
@@ -33,7 +33,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
         fields["note"] = "that batch did not change anything"
-    elif notes := await notes_of_undo(call, outcome.files):
+    elif notes := await undo_notes(call, outcome.files):
         fields["note"] = "; ".join(notes)
     return Answer(fields)
 

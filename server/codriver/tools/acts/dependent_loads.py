@@ -15,7 +15,7 @@ from codriver.errors import join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Dependents
 from codriver.repls.dialects.removal import removal_code
-from codriver.tools.answers.drift_notes import find_drift, notes_of_load
+from codriver.tools.answers.drift_notes import find_drift, load_notes
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
@@ -79,7 +79,7 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
     Each module runs after the modules that it imports. The first one that does not finish stops the rest.
     """
     waiting = await call.services.repls.adapter(repl.id).query(Dependents(file))
-    notes = dict.fromkeys(await notes_of_load(call, repl))
+    notes = dict.fromkeys(await load_notes(call, repl))
     done: list[str] = []
     for number, (name, path) in enumerate(waiting):
         evaluation = await loads.file(Path(path))
@@ -90,7 +90,7 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
             notes.update(dict.fromkeys([f"not loaded: {join_first(left)}"] if left else []))
             return DependentLoads(tuple(notes), evaluation)
         done.append(name)
-        notes.update(dict.fromkeys(await notes_of_load(call, repl)))
+        notes.update(dict.fromkeys(await load_notes(call, repl)))
     return DependentLoads((*([f"loaded, too: {join_first(done, len(done))}"] if done else []), *notes))
 
 

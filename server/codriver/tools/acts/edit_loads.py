@@ -24,7 +24,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import submit
 from codriver.tools.answers.answer_budget import default_budget
-from codriver.tools.answers.drift_notes import notes_of_load
+from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import describe_evaluation
 from codriver.tools.calls.evaluation_waits import (
     describe_how_to_stop,
@@ -164,7 +164,7 @@ class EditLoads:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
-        stale = await notes_of_load(call, repl, is_edit=True) if current.status == "done" else ()
+        stale = await load_notes(call, repl, is_edit=True) if current.status == "done" else ()
         described = await describe_evaluation(
             call, current, self._arguments, max_bytes=default_budget(call) // 2, notes=stale
         )

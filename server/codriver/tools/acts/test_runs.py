@@ -30,12 +30,12 @@ from codriver.tools.acts.submission import submit
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
-from codriver.tools.answers.drift_notes import notes_of_tests
+from codriver.tools.answers.drift_notes import outdated_test_notes
 from codriver.tools.answers.evaluation_answers import describe_evaluation, second_failure_hint
 from codriver.tools.answers.lean_answers import (
     Evaluating,
+    make_reader,
     omit_known_fields,
-    reader_for,
     wants_detail,
     without_codriver_traceback,
     without_interruption,
@@ -295,7 +295,7 @@ async def _describe_repl_run(
     fields.update(delivery.start_fields())
     if not whole and repl is not None and repl.dialect != PYTHON:
         await _add_source(call, repl, evaluation, report, fields)
-    notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
+    notes = await outdated_test_notes(call, repl) if repl is not None and repl.dialect != PYTHON else ()
     fields = with_notes(with_outside_packages_note(fields, repl), notes)
     elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
     session = call.state.evaluation_session_key(evaluation)
@@ -306,7 +306,7 @@ async def _describe_repl_run(
         if "frames" not in stopped and transcript.user_stacks:
             fields["stacks"] = cut_to_tail(transcript.user_stacks, MAX_STACKS_BYTES).text
     if not wants_detail(call, arguments):
-        reader = reader_for(call, arguments, evaluation.who, evaluation, session)
+        reader = make_reader(call, arguments, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run_fields(omit_known_fields(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":

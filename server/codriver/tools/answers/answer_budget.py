@@ -41,35 +41,38 @@ FLOOD_FACTOR = 10
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a text, and the number of omitted characters."""
+    """A part of a text, and the number of characters left out of it."""
 
     text: str
     omitted: int = 0
 
 
 def default_budget(call: Call) -> int:
-    """Return the maximum bytes of text in an answer for this caller by default."""
+    """Return the default limit for the text in an answer to this client, in bytes."""
     traits = find_traits(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
     return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def requested_budget(call: Call, tool: str, requested: int | None = None) -> int:
-    """Return the maximum bytes in an answer of `tool` if more is requested, or everything."""
+    """Return the limit for the text in an answer to a caller that requests more text, in bytes.
+
+    `requested` is the requested number of bytes, or None for as much as possible.
+    """
     most = max_answer_bytes(call.client_name, tool)
     return most if requested is None else min(requested, most)
 
 
 def json_bytes(text: str) -> int:
-    """Return the size of a text in JSON, in bytes of UTF-8."""
+    """Return the size of a text in JSON, in bytes of UTF-8 and without quotes."""
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
 def cut_to_head(text: str, max_bytes: int) -> Cut:
-    """Return the longest beginning of `text` with at most `max_bytes` in JSON."""
+    """Return the longest beginning of `text` that has at most `max_bytes` bytes in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
-    raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
+    raw = _escape(text[: max_bytes + 1])  # a character has at least one byte
     if len(raw) <= max_bytes:
         return Cut(text)
     whole = TORN_ESCAPE_PATTERN.sub(r"\1", raw[:max_bytes].decode("utf-8", "ignore"))
@@ -78,7 +81,7 @@ def cut_to_head(text: str, max_bytes: int) -> Cut:
 
 
 def cut_to_tail(text: str, max_bytes: int) -> Cut:
-    """Return the longest end of `text` with at most `max_bytes` in JSON."""
+    """Return the longest end of `text` that has at most `max_bytes` bytes in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     # The size of a character in JSON does not depend on its position.
@@ -86,16 +89,17 @@ def cut_to_tail(text: str, max_bytes: int) -> Cut:
     return Cut(text[len(text) - length :], len(text) - length)
 
 
-def _escaped(text: str) -> bytes:
-    """Return a text escaped as in JSON, in UTF-8."""
+def _escape(text: str) -> bytes:
+    """Return a text escaped as in JSON, encoded in UTF-8."""
     return encode_basestring(text).encode("utf-8", "replace")[1:-1]
 
 
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
-    """Return the JSON value with its long text shortened, and a note if anything was omitted.
+    """Shorten the long strings in a JSON value, and return it with a note, or with None if nothing was shortened.
 
-    All strings longer than some length are truncated to the greatest length with which all together have at most
-    `max_bytes`, and floods to a fixed part of that. A mark in each says how much is missing.
+    The strings are cut to the greatest length at which all of them together have at most `max_bytes` bytes. A string
+    that is much longer than its share counts as a flood and is cut to a fixed part of it. Each cut string ends with a
+    mark that states how much is missing.
     """
     sizes = sorted(json_bytes(text) for text in _strings(value))
     left, cap = max_bytes, 0
@@ -106,30 +110,33 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
         left = max(0, left - size)
     else:
         return value, None
-    return _cut(value, cap, cap // floods, flood=(FLOOD_FACTOR + 1) * cap), _shortened(
+    return _cut_strings(value, cap, cap // floods, flood=(FLOOD_FACTOR + 1) * cap), _shortened_note(
         sum(size > cap for size in sizes), cap
     )
 
 
 def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Return rows for an overview: only the beginnings of floods, or with `is_of_all` of all long text, and a note."""
+    """Shorten very long strings of rows for an overview, or with `is_of_all` every long string.
+
+    Returns the rows and a note, or None instead of the note if nothing was shortened.
+    """
     cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOOD_FACTOR + 1) * ALWAYS_WHOLE_BYTES
     long = sum(json_bytes(text) > cap for text in _strings(rows))
-    shortened = _cut(list(rows), cap, MAX_OVERVIEW_BYTES, flood=(FLOOD_FACTOR + 1) * ALWAYS_WHOLE_BYTES)
+    shortened = _cut_strings(list(rows), cap, MAX_OVERVIEW_BYTES, flood=(FLOOD_FACTOR + 1) * ALWAYS_WHOLE_BYTES)
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
-    return shortened, _shortened(long, cap) if long else None
+    return shortened, _shortened_note(long, cap) if long else None
 
 
-def _shortened(count: int, cap: int) -> str:
-    """Return the note about shortened text."""
+def _shortened_note(count: int, cap: int) -> str:
+    """Return a note that strings were shortened."""
     strings = "1 text is" if count == 1 else f"{count} texts are"
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 
 
 def fit_rows(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
-    """Return the first rows, or the `newest` rows from the end, within `max_bytes` as JSON, but at least one.
+    """Return the first rows whose JSON fits in `max_bytes`, or the last ones with `newest`, but at least one row.
 
-    Long text in all rows is shortened before a row is omitted. Also returned are a note about shortened text, and the
+    Long strings are shortened before rows are omitted. Also returns a note about shortened strings, if any, and the
     number of omitted rows.
     """
     sizes = [json_size(row) for row in rows]
@@ -152,13 +159,13 @@ def fit_rows(rows: Sequence[object], max_bytes: int, *, newest: bool = False) ->
 
 
 def leading_rows(rows: Sequence[object], max_bytes: int) -> list[object]:
-    """Return the first rows that fit unchanged within `max_bytes` as JSON."""
+    """Return the first rows whose JSON fits in `max_bytes` without shortening them."""
     sizes = accumulate(map(json_size, rows))
     return [row for row, size in zip(rows, sizes, strict=True) if size <= max_bytes]
 
 
 def json_size(row: object) -> int:
-    """Return the size of a value in JSON with a separator, in bytes."""
+    """Return the size of a value in JSON, including one separator, in bytes."""
     return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
 
 
@@ -174,15 +181,18 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
-    """Return the value with its strings truncated to `cap`, and those of more than `flood` characters to `of_flood`."""
+def _cut_strings(value: object, cap: int, of_flood: int, *, flood: int) -> object:
+    """Return a JSON value with its strings cut to `cap` bytes.
+
+    Strings with more than `flood` characters are cut to `of_flood` bytes.
+    """
     if isinstance(value, str):
         cut = cut_to_head(value, of_flood if len(value) > flood else cap)
         if not cut.omitted:
             return value
         return f"{cut.text}… ({cut.omitted} more characters)"
     if isinstance(value, list | tuple):
-        return [_cut(item, cap, of_flood, flood=flood) for item in value]
+        return [_cut_strings(item, cap, of_flood, flood=flood) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(item, cap, of_flood, flood=flood) for key, item in value.items()}
+        return {key: _cut_strings(item, cap, of_flood, flood=flood) for key, item in value.items()}
     return value

@@ -28,9 +28,9 @@ MAX_IMAGE_BYTES = 12 * 2**20
 
 
 def image_collector(call: Call, requested: int, way: str) -> Images:
-    """Return a collector for the number of images that a caller requested and the setting `maxImages` allows.
+    """Return a collector for as many images as the caller requested and the setting `maxImages` allows.
 
-    See `Images` for `way`. Codriver's commands need none.
+    `way` describes how to get more images. The setting does not limit Codriver's commands.
     """
     if find_traits(call.client_name).wants_detail:
         return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
@@ -40,16 +40,16 @@ def image_collector(call: Call, requested: int, way: str) -> Images:
 
 
 def image_files(call: Call) -> Callable[[str, str], str | None] | None:
-    """Return a function that saves images as files, or None for a client that passes images to its model."""
+    """Return a function that saves an image as a file, or None if the client displays images to its model."""
     return None if find_traits(call.client_name).shows_images else call.services.image_files.save
 
 
 class Images:
-    """Removes the images from the text of one answer, and leaves a mark for each.
+    """Removes images from the text of an answer and leaves a mark in the place of each.
 
-    Up to `most` images, with at most `max_bytes` of base64 in total, are added to `images`, or only the one with the
-    given `number`. The mark of any other image describes it, and how to get it according to `way`, because base64 text
-    is useless to a reader. Without `way`, marks are those of `codriver.core.images`, for programs.
+    Up to `most` images, with at most `max_bytes` bytes of base64 in total, are collected in `images`. If `number` is
+    given, only the image with this number is collected. The marks of other images describe them, and how to get them
+    according to `way`. If `way` is None, the marks are those of `codriver.core.images`, for programs.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Images:
         self.images: list[Image] = []
 
     def remove_from_text(self, text: str) -> str:
-        """Return the text with a mark for each image, numbered across all text."""
+        """Return the text with a mark in place of each image. Images are numbered across all texts."""
         return DATA_URL_PATTERN.sub(self._mark, text) if "data:image/" in text else text
 
     def remove_from_json(self, value: object) -> object:
-        """Return the JSON value with all images removed from its strings."""
+        """Return the JSON value with the images in its strings replaced by marks."""
         if isinstance(value, str):
             return self.remove_from_text(value)
         if isinstance(value, list | tuple):
@@ -88,7 +88,7 @@ class Images:
         return value
 
     def _mark(self, match: re.Match[str]) -> str:
-        """Return the mark for an image. Equal images have the same mark."""
+        """Return the mark for a matched image. Equal images share a mark."""
         mime_type, data = match[1], match[2]
         if data not in self._marks:
             self.seen += 1
@@ -110,7 +110,7 @@ class Images:
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 
     def _save_as_file(self, mime_type: str, data: str) -> str:
-        """Save an image as a file, and return its mark."""
+        """Save an image as a file and return a mark with the path."""
         path = self._save(mime_type, data) if self._save is not None else None
         if path is None:
             return f"<<image-{self.seen}: {mime_type}, which could not be saved as a file>>"

@@ -48,7 +48,7 @@ MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them t
 
 @dataclass(slots=True)
 class AnswerInProgress:
-    """An answer that needs notes, and what has been determined for it so far."""
+    """An answer about an evaluation while its notes are collected."""
 
     call: Call
     evaluation: Evaluation
@@ -73,10 +73,10 @@ class AnswerInProgress:
     """Whether result and output equal the previous ones, so that no further query is expected."""
 
 
-def notes_of_others(answer: AnswerInProgress) -> list[str]:
-    """Return one line for each action of others since this caller's last call, newest last, and mark them as reported.
+def other_caller_notes(answer: AnswerInProgress) -> list[str]:
+    """Describe what other callers did since this caller's last call, and record it as reported.
 
-    The state of the session that the answer reports is recorded as well.
+    Returns one line for each action, newest last. The state of the session in this answer is recorded as well.
     """
     call, who, session, reported_state = answer.call, answer.who, answer.session, answer.reported_state
     state = call.services.core.state
@@ -87,13 +87,13 @@ def notes_of_others(answer: AnswerInProgress) -> list[str]:
     if not theirs:
         return []
     groups = [list(group) for _, group in groupby(theirs, _load_group)]
-    lines = [_line(call, group) for group in groups[-MAX_OTHER_CALLER_LINES:]]
+    lines = [_describe_group(call, group) for group in groups[-MAX_OTHER_CALLER_LINES:]]
     more = sum(len(group) for group in groups[:-MAX_OTHER_CALLER_LINES])
     return [*lines, f"and {more} earlier ones by others: see repl_output_log"] if more else lines
 
 
-def notes_of_background(answer: AnswerInProgress) -> list[str]:
-    """Return a line about output of background threads since this caller's last answer, and mark it as reported.
+def background_output_notes(answer: AnswerInProgress) -> list[str]:
+    """Describe output of background threads since the caller's last answer, and record it as reported.
 
     Output of the answer's own evaluation is left out, because the answer contains it.
     """
@@ -114,34 +114,37 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
 
 
 def _load_group(evaluation: Evaluation) -> tuple[object, ...]:
-    """Return a key that is equal for loads that one line describes, and unique for any other evaluation."""
+    """Return a key for grouping evaluations that are described in one line.
+
+    Successful loads by the same caller in the same session have equal keys.
+    """
     if evaluation.kind not in LOAD_KINDS or evaluation.status != "done":
         return (evaluation.id,)
     return evaluation.who, evaluation.repl, evaluation.session
 
 
-def _line(call: Call, group: Sequence[Evaluation]) -> str:
-    """Return the line about an evaluation, or about consecutive loads that succeeded. Long code is truncated."""
+def _describe_group(call: Call, group: Sequence[Evaluation]) -> str:
+    """Describe an evaluation, or consecutive successful loads, in one line."""
     evaluation = group[-1]
     how: str = evaluation.status
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
     where = f"meanwhile {evaluation.who} in {call.state.evaluation_session_key(evaluation)}"
     if evaluation.kind in LOAD_KINDS and evaluation.file:
-        files = [_from_workspace(record.file or "", call.services.workspace) for record in group]
+        files = [_relative_path(record.file or "", call.services.workspace) for record in group]
         return f"{where} loaded {join_first([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
     code = truncate(" ".join(evaluation.head[: 4 * MAX_CODE_CHARACTERS].split()), MAX_CODE_CHARACTERS)
     return f"{where}: {code} ({evaluation.id}, {how})"
 
 
-def _from_workspace(file: str, workspace: Path) -> str:
-    """Return a path as the agent knows it: relative to the workspace if it is inside."""
+def _relative_path(file: str, workspace: Path) -> str:
+    """Return a path relative to the workspace, or unchanged if it is outside."""
     path = Path(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
-def notes_of_first_use(answer: AnswerInProgress) -> list[str]:
-    """Return the notes for a caller's first evaluation in a REPL, which may be another REPL than it expects."""
+def first_use_notes(answer: AnswerInProgress) -> list[str]:
+    """Return notes for a caller's first evaluation in a REPL, which may differ from what the caller expects."""
     call, evaluation, repl, state = answer.call, answer.evaluation, answer.repl, answer.call.services.core.state
     if repl is None:
         return []
@@ -154,11 +157,10 @@ def notes_of_first_use(answer: AnswerInProgress) -> list[str]:
     return answer.delivery.new_notes(notes) if notes else notes
 
 
-def notes_of_generation(answer: AnswerInProgress) -> list[str]:
-    """Return a note for a caller's first answer after a restart of a REPL: its definitions are gone, and why.
+def restart_notes(answer: AnswerInProgress) -> list[str]:
+    """Return a note for a caller's first answer after a restart of the REPL, because its definitions are gone.
 
-    There is no note while the REPL is restarting, because the new generation and the cause are unknown until it is
-    ready.
+    There is no note until the REPL is ready, because the cause of the restart may still be unknown.
     """
     call, repl, repl_notes = answer.call, answer.repl, answer.call.services.delivered.repls
     if repl is None or repl.phase != "connected" or not repl_notes.record_generation(call.client, answer.who, repl):
@@ -175,7 +177,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
 
 
 def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """Return a note for the first evaluation in an isolated session about what it shares with others."""
+    """Return a note, for the first evaluation in an isolated session, about what the session shares with others."""
     if repl.profile is None or not repl.profile.shares or evaluation.is_background:
         return []
     session = repl.sessions.get(evaluation.session)
@@ -191,14 +193,17 @@ def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[s
 
 
 def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """Return a note for a caller's first evaluation in a REPL without a free lane, because it shares a session."""
+    """Return a note if a caller's first evaluation in a REPL uses the shared session for lack of a free lane."""
     if evaluation.lane is None or not repl.supports_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
     return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} lanes, so this session is shared"]
 
 
 def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """Return new notes for a caller about a REPL of another project, or without the project's packages."""
+    """Return notes about a REPL that belongs to another project, or lacks the project's packages.
+
+    Notes that the caller has already received are left out.
+    """
     outside = repl.profile.outside if repl.profile else None
     notes = (*first_answer_warnings(call.services.core.state, repl), outside)
     new_notes = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
@@ -209,19 +214,19 @@ def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 
 def with_outside_packages_note(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
-    """Return the fields with a note about project packages that the REPL finds outside its working tree."""
+    """Add a note if the REPL imports packages of the project from outside its working tree."""
     outside = repl.profile.outside if repl and repl.profile else None
     return with_notes(fields, [outside] if outside else [])
 
 
 def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
-    """Return the fields with additional notes, if any."""
+    """Add notes to the fields of an answer."""
     notes = fields.get("notes")
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
 
-async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
-    """Return a comparison of a finished evaluation with the last one of the same code in the same session."""
+async def repetition_notes(answer: AnswerInProgress) -> list[str]:
+    """Compare a finished evaluation with the last one of the same code in the same session."""
     call, evaluation, transcript = answer.call, answer.evaluation, answer.delivery.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
     if find_traits(call.client_name).reads_whole:  # each command is a new process, and remembers no other
@@ -234,7 +239,7 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
             break
         # The reader does not know evaluations of other callers.
         if known.status in ("done", "failed") and _is_by_same_caller(state, evaluation, known):
-            compare = partial(_compared, evaluation, transcript, known, earlier)
+            compare = partial(_compare_transcripts, evaluation, transcript, known, earlier)
             note, answer.is_same = await read_transcripts(compare, transcript, earlier)
             answer.repetition = [note] if note else []
             break
@@ -243,7 +248,7 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
 
 
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
-    """Return whether the same caller's same code has failed in the same session for the second time in a row."""
+    """Return whether the same code of the same caller has failed twice in a row in the same session."""
     failures, state = 0, call.services.core.state
     before: str | None = transcript.before
     while before is not None and failures < 2:
@@ -262,12 +267,12 @@ def _is_by_same_caller(state: State, evaluation: Evaluation, known: Evaluation) 
     return caller_names.is_by_caller(state, evaluation.client, evaluation.who, (known.client, known.who))
 
 
-def _compared(
+def _compare_transcripts(
     evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
 ) -> tuple[str, bool]:
     """Compare an evaluation with an earlier one of the same code.
 
-    Returns a note, or an empty string if the difference is expected, and whether both had the same result and output.
+    Returns a note, and whether both have the same result and output. The note is empty if there is nothing to report.
     """
     has_same_outcome = evaluation.status == known.status and not (evaluation.failure and known.failure)
     if has_same_outcome and not _differing_parts(transcript, earlier):
@@ -275,13 +280,13 @@ def _compared(
             return "", True  # the result of a load is only the name of the module or of the last definition
         output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
-    return _difference(evaluation, transcript, known, earlier), False
+    return _describe_difference(evaluation, transcript, known, earlier), False
 
 
-def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
-    """Return a note about how an evaluation differs from an earlier one of the same code.
+def _describe_difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
+    """Describe how an evaluation differs from an earlier one of the same code.
 
-    The note is empty for a load that succeeded after one that failed.
+    The description is empty for a load that succeeded after one that failed.
     """
     if evaluation.status != known.status:
         if evaluation.kind in LOAD_KINDS and evaluation.status == "done":
@@ -292,7 +297,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
         same = (now.type, now.message) == (then.type, then.message)
         return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
     changed = _differing_parts(transcript, earlier)
-    count, of = _changed_lines(transcript, earlier)
+    count, of = _count_changed_lines(transcript, earlier)
     lines = "1 line" if count == 1 else f"{count} lines"
     if "result" not in changed:
         return f"same result as {known.id}, other output" + (f" in {lines}" if count else "")
@@ -302,7 +307,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 
 def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
-    """Return the parts that differ. A part too long to compare counts as different."""
+    """Return the parts in which two transcripts differ. A part that is too long to compare counts as different."""
     pairs: list[tuple[Part, GrowingText, GrowingText]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
@@ -313,8 +318,8 @@ def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
     ]
 
 
-def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """Return the number of differing lines and of all lines, or zeros if there are too many lines to compare."""
+def _count_changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
+    """Return the number of differing lines and of all lines, or zeros if the texts are too long to compare."""
     if max(transcript.total_characters, earlier.total_characters) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0

@@ -49,9 +49,10 @@ MAX_STACKS_BYTES = 8000
 async def add_text(
     fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, delivery: Delivery
 ) -> list[str]:
-    """Add values, output and stacks to `fields`, truncated to `max_bytes`, and return notes about omissions.
+    """Add values, output and stacks to the fields of an answer, and return notes about omitted parts.
 
-    Only output and stacks that `delivery` has not delivered yet are added. Images in values become image content.
+    The text has at most `max_bytes` bytes. Output and stacks that `delivery` has already delivered are left out. Images
+    in values are collected in `images`.
     """
     if _is_short(transcript, max_bytes):
         _add_short_text(fields, transcript, images, delivery)
@@ -62,20 +63,23 @@ async def add_text(
 
 
 async def collect_images(transcript: Transcript, images: Images) -> None:
-    """Collect the images in the values, the last value first, as in an answer."""
+    """Collect the images in an evaluation's values, starting with the last value, as in an answer."""
     positions = transcript.values()
     displayed = [*positions[-1:], *positions[:-1][:MAX_VALUES]]
-    await read_transcripts(partial(_values, transcript, displayed, images, 0), transcript)
+    await read_transcripts(partial(_read_values, transcript, displayed, images, 0), transcript)
 
 
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
-    """Return whether all text fits without truncation, as is usual: at most one value, and nothing truncated before."""
+    """Return whether the text of a transcript certainly fits in an answer, as is usual.
+
+    Transcripts with several values, stacks, or text that was already shortened are not considered.
+    """
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
     return is_plain and transcript.value_count <= 1 and transcript.total_characters * MAX_CHARACTER_BYTES <= max_bytes
 
 
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
-    """Add the value and the output of a short transcript."""
+    """Add the value and the output of a short transcript to the fields of an answer."""
     if transcript.value_count:
         fields["result"] = images.remove_from_text(transcript.result.read_all())
     if transcript.has_printed:
@@ -96,10 +100,10 @@ def _add_long_text(
     max_bytes: int,
     delivery: Delivery,
 ) -> None:
-    """Add text that may need truncation, and add notes about the omitted parts to `notes`."""
+    """Add text that may have to be shortened to the fields of an answer, and notes about omitted parts to `notes`."""
     values = transcript.values()
     # One character more than fits shows whether anything was omitted.
-    read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
+    read_values = _read_values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
     flood = FLOOD_FACTOR * max_bytes
     if transcript.stacks and not delivery.start_position("stacks"):
@@ -108,11 +112,11 @@ def _add_long_text(
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         notes.append("stacks shows where your code was; get_evaluation with part stacks has all of it")
-    sizes: dict[str, int] = {"result": _size(result, max_bytes + 1)}
+    sizes: dict[str, int] = {"result": _bounded_size(result, max_bytes + 1)}
     ends = _new_ends(transcript, max_bytes + 1, delivery)
-    sizes |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
+    sizes |= {key: _bounded_size(end.text, max_bytes + 1) for key, end in ends.items()}
     if earlier:
-        sizes["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated_value(result)])
+        sizes["values"] = sum(_bounded_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated_value(result)])
     is_short = sum(sizes.values()) <= max_bytes
     shares = sizes if is_short else share_budget(_bytes_without_notes(max_bytes, sizes), sizes)
     if values:
@@ -129,8 +133,8 @@ def _add_long_text(
         fields["values"] = _values_that_fit(notes, transcript, earlier, _repeated_value(result), shares["values"])
     for key, end in ends.items():
         is_flood = end.total - delivery.start_position(key) - shares[key] > flood
-        full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.is_continued_flood(key))
-        fields[key] = _ends(notes, transcript, key, delivery.start_position(key), end, full_sizes)
+        full_sizes = _head_and_tail_bytes(shares[key], is_flood=is_flood, goes_on=delivery.is_continued_flood(key))
+        fields[key] = _head_and_tail(notes, transcript, key, delivery.start_position(key), end, full_sizes)
         delivery.record_delivered(FLOOD_POSITIONS[key], end.total * is_flood)
     notes += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
@@ -140,7 +144,7 @@ def _add_long_text(
 
 
 def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Part, Chunk]:
-    """Return the ends of the streams with new output for the caller, up to `most` characters."""
+    """Return the ends of the output streams that are new to the caller, with at most `most` characters each."""
     ends: dict[Part, Chunk] = {}
     for key in OUTPUT_STREAMS:
         text, begin = transcript.text(key), delivery.start_position(key)
@@ -151,15 +155,15 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
 
 
 def _bytes_without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
-    """Return the bytes left for texts of these sizes after a note for each text that has to be truncated."""
+    """Return the number of bytes left for texts of these sizes, after a note for each text that will be shortened."""
     fair = max_bytes // sum(size > 0 for size in sizes.values())
     return max(max_bytes // 2, max_bytes - OMISSION_NOTE_BYTES * sum(size > fair for size in sizes.values()))
 
 
-def _values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:
-    """Return the values at these positions without their images.
+def _read_values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:
+    """Return the values at the given positions, without images.
 
-    At most `max_characters` are read of values that are too long to search for images.
+    Values that are too long to be searched for images are cut to `max_characters`.
     """
     found: list[str] = []
     left = MAX_READ_CHARACTERS
@@ -175,7 +179,10 @@ def _values(transcript: Transcript, positions: list[range], images: Images, max_
 
 
 def share_budget(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Divide `max_bytes` among texts by their sizes: a fair share each, and unused bytes of others in order."""
+    """Divide `max_bytes` among texts by name.
+
+    Each text gets an equal share, and bytes that short texts do not need are given to the others in order.
+    """
     if sum(sizes.values()) <= max_bytes:
         return dict(sizes)
     fair = max_bytes // max(1, sum(size > 0 for size in sizes.values()))
@@ -188,20 +195,23 @@ def share_budget(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
     return shares
 
 
-def _size(text: str, most: int) -> int:
+def _bounded_size(text: str, most: int) -> int:
     """Return the size of a text in JSON, but at most `most`."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
 def _repeated_value(result: str) -> str:
-    """Return the last of several values, which is also the result: in full if it is short, or else a mark."""
-    return result if _size(result, MAX_REPEATED_BYTES + 1) <= MAX_REPEATED_BYTES else "<<result>>"
+    """Return the last of several values for the list of values.
+
+    `result` has this value in full, so a mark replaces it in the list if it is long.
+    """
+    return result if _bounded_size(result, MAX_REPEATED_BYTES + 1) <= MAX_REPEATED_BYTES else "<<result>>"
 
 
 def _values_that_fit(
     notes: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int
 ) -> list[str]:
-    """Return the values from the first on, within `max_bytes` together, and add a note if some are omitted."""
+    """Return the first values that fit in `max_bytes` together, and add a note if some are omitted."""
     displayed: list[str] = []
     left = max_bytes
     whole = True
@@ -221,8 +231,8 @@ def _values_that_fit(
     return displayed
 
 
-def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return the bytes for a stream that is displayed whole, for its head, and for its tail."""
+def _head_and_tail_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
+    """Return the number of bytes for an output stream displayed in full, and for its head and its tail otherwise."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -230,13 +240,13 @@ def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int
     return share_bytes, share_bytes // 2, share_bytes // 2
 
 
-def _ends(
+def _head_and_tail(
     notes: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
 ) -> str:
-    """Return a stream from `begin` on, or its head and tail, and add a note if some of it is omitted.
+    """Return an output stream from `begin`, or only its head and tail, and add a note if some of it is omitted.
 
-    If lines are short, the stream is split at line ends. `last` has the last characters of the stream, and one more
-    than may be displayed if there are more.
+    Head and tail end at line ends if the lines are short. `last` has the last characters of the stream, one more than
+    fit if the stream is longer. `sizes` is the result of `_head_and_tail_bytes`.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
     end, first = cut_to_tail(last.text, whole_bytes), max(begin, last.dropped)
@@ -253,9 +263,9 @@ def _ends(
 
 
 def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
-    """Return a head without an incomplete last line, and a tail without an incomplete first one.
+    """Remove an incomplete last line from the head, and an incomplete first line from the tail.
 
-    Text with long lines is unchanged.
+    Text with long lines is returned unchanged.
     """
     cut = beginning.rfind("\n")
     if len(beginning) - cut <= len(beginning) // 4:
@@ -265,7 +275,10 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
 
 
 def _omission_note(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
-    """Describe an omitted part: its length, the call that returns it, and how much before it is lost."""
+    """Describe an omitted part of an output stream.
+
+    The note has its length, how to get it, and how much of it can no longer be retrieved.
+    """
     lost = f"; {dropped} older ones were dropped, {transcript.loss_reason}" if dropped else ""
     way = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
     return (
@@ -275,7 +288,7 @@ def _omission_note(transcript: Transcript, part: Part, position: int, omitted: i
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:
-    """Return a note about each value that print limits truncated, with the way to read the rest."""
+    """Return notes about the values that print limits shortened, and how to get the rest."""
     if not transcript.cuts:
         return []
     count, notes = len(transcript.values()), []

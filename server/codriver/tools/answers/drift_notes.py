@@ -73,13 +73,14 @@ STALE_KINDS: Final = ("old", "former", "instances", "closures", "kept", "unbound
 """Kinds of differences that concern objects from previous loads."""
 
 
-async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tuple[str, ...]:
-    """Return notes about loading a file: objects updated elsewhere, and differences from a fresh import.
+async def load_notes(call: Call, repl: Repl, *, is_edit: bool = False) -> tuple[str, ...]:
+    """Return notes about loading a file.
 
-    With `is_edit`, a file that has not changed since its load is not mentioned: the session runs what was written.
+    They list objects that were updated elsewhere, remains of previous loads, and differences from a fresh import. With
+    `is_edit`, a file that has not changed since its last load is not mentioned.
     """
     found = await drift_or_none(call, repl, "old")
-    compared = notes_of_differences(
+    compared = stale_object_notes(
         [difference for difference in found if not (is_edit and difference.kind == "unchanged")]
     )
     finding = await fresh_finding(call, repl, MAX_FRESH_WAIT_MS)
@@ -87,7 +88,10 @@ async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tup
 
 
 async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
-    """Return the comparison of a Python REPL's last loads with fresh imports, or None if it is not ready in time."""
+    """Return how a Python REPL's last loads differ from fresh imports.
+
+    Returns None if the comparison is not ready in time, or if the REPL cannot make it.
+    """
     if repl.profile is None or WORKER_VERSION_KEY not in repl.profile.versions or repl.dialect != "python":
         return None
     with suppress(CodriverError):
@@ -95,8 +99,8 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
     return None
 
 
-def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
-    """Return notes about a load, from objects that remain from previous loads."""
+def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
+    """Describe objects that a load updated, or that remain from previous loads."""
     renewed = [
         f"{difference.of} of {difference.qualified_name}" if difference.of else difference.qualified_name
         for difference in found
@@ -107,7 +111,7 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     ]
     notes = [f"also updated: {join_first(renewed)}"] if renewed else []
     notes += [f"removed, because the file no longer defines it: {join_first(removed)}"] if removed else []
-    notes += _bounded(
+    notes += _limit_lines(
         f"no longer in the file, but still referenced: {difference.qualified_name} by {difference.holders}"
         for difference in found
         if difference.kind == "removed" and difference.holders
@@ -116,7 +120,7 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
     emptied = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
-    notes += _bounded(
+    notes += _limit_lines(
         f"not updated: {difference.qualified_name}, {difference.of}"
         for difference in found
         if difference.kind == "stays"
@@ -131,12 +135,12 @@ def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
         notes.append("dependents: true also loads the namespaces that require it")
     return (
         *notes,
-        *_bounded(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
+        *_limit_lines(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
     )
 
 
-async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Return notes about a test run in a REPL whose code differed from the files."""
+async def outdated_test_notes(call: Call, repl: Repl) -> tuple[str, ...]:
+    """Return notes if the code that tests ran in a REPL differed from the files."""
     found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for difference in found:
@@ -149,13 +153,13 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     lives_on = [
         difference for difference in found if difference.kind in STALE_KINDS and difference.module != MAIN_MODULE
     ]  # tests do not use names of evaluated code
-    return _bounded([*stale, *map(describe_stale_object, lives_on)])
+    return _limit_lines([*stale, *map(describe_stale_object, lives_on)])
 
 
-async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
-    """Return notes about files that were restored while their REPL still has the edited code.
+async def undo_notes(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
+    """Return notes about restored files whose edited code is still loaded in a REPL.
 
-    There are none if saved files are loaded automatically, or if the REPL cannot compare them.
+    There are none if the file watcher loads saved files, or if the REPL cannot compare its code with files.
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
@@ -174,17 +178,17 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
 
 
 def may_be_file_of_module(path: Path, module: str) -> bool:
-    """Return whether a Python module of this name may come from a file."""
+    """Return whether a file may be the source of the Python module with this name."""
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
     return list(parts[-len(names) :]) == names
 
 
-async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return notes about namespaces that Lisp code uses and whose files were edited since their load.
+async def outdated_namespace_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Return notes if Lisp code uses namespaces whose files were edited since they were loaded.
 
-    There are notes only for a REPL that was compared before. Definitions evaluated since the edit do not count as
-    edited.
+    There are notes only for a REPL that was compared with its files before. Definitions that were evaluated since the
+    edit do not count as outdated.
     """
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or evaluation.kind != "evaluate":
@@ -209,9 +213,10 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
-    """Compare the loaded code before and after code that loads files, so that each file is known in its loaded state.
+    """Compare loaded code with its files before or after code that may load files.
 
-    The log has the code, but not the files. Other code costs nothing.
+    The log contains the code that callers send, but not the files that this code loads. Comparing records their
+    contents. Code that loads no files is ignored.
     """
     if LOAD_WORDS_PATTERN.search(code) is not None:
         with anyio.move_on_after(COMPARE_TIMEOUT_S):
@@ -219,7 +224,7 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
 
 
 def describe_stale_object(difference: Difference) -> str:
-    """Describe one object that remains from a previous load."""
+    """Describe an object that remains from a previous load."""
     if difference.kind == "instances":
         holder = f", referenced by {difference.holders}" if difference.holders else ""
         verb = "exists" if difference.of == "1" else "exist"
@@ -247,7 +252,9 @@ def describe_stale_object(difference: Difference) -> str:
 
 
 async def find_drift(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
-    """Return the differences between a REPL's loaded code and its files. For Lisp, `only` has no effect.
+    """Return the differences between a REPL's loaded code and its files.
+
+    `only` limits the comparison to one kind of differences in Python, and has no effect in Lisp.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
@@ -261,15 +268,15 @@ async def find_drift(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Dif
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """Return the differences as `find_drift` does, or an empty tuple if the REPL cannot compare them."""
+    """Return the differences like `find_drift`, or an empty tuple if the REPL cannot compare its code with files."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await find_drift(call, repl, only)
     return ()
 
 
-def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the first lines, followed by a line with the number of the others, if any."""
+def _limit_lines(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the first lines, followed by a line with the number of omitted ones, if any."""
     lines_list = tuple(lines)
     more = len(lines_list) - MAX_STALE_LINES
     return (*lines_list[:MAX_STALE_LINES], f"and {more} more: see what_changed") if more > 0 else lines_list
@@ -294,7 +301,7 @@ MAX_SEARCHED_ENTRIES: Final = 1000
 
 
 def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
-    """Return all differences, one line for each module, with the callers who made definitions, where known."""
+    """Describe all differences in one line for each module, with the callers who made definitions where known."""
     found = tuple(found)
     return [
         *_module_lines(call, repl, found),
@@ -303,7 +310,7 @@ def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list
 
 
 def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
-    """Return a line for each module, with its differences by kind."""
+    """Return one line for each module that describes its differences, grouped by kind."""
     modules: dict[str, dict[str, list[str]]] = {}
     for difference in found:
         if difference.kind in DIFFERENCE_DESCRIPTIONS:
@@ -311,7 +318,7 @@ def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> li
             by = (
                 f" ({difference.by})"
                 if difference.by
-                else _defined_by(call, repl, difference.name)
+                else _describe_author(call, repl, difference.name)
                 if is_searched
                 else ""
             )
@@ -330,8 +337,8 @@ def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> li
     ]
 
 
-def _defined_by(call: ReplUser, repl: Repl, name: str) -> str:
-    """Describe the caller and the evaluation that defined a name, if the log has them."""
+def _describe_author(call: ReplUser, repl: Repl, name: str) -> str:
+    """Describe the caller and the evaluation that defined a name, if the log contains them."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
     for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=MAX_SEARCHED_ENTRIES)):
@@ -363,7 +370,7 @@ LOAD_PREFIX: Final = "load-file "
 
 
 async def find_differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
-    """Return the differences between loaded code and its files, or None if the REPL compares them itself.
+    """Compare the code loaded in a Lisp REPL with its files. Return None if the REPL compares them itself.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
@@ -384,13 +391,13 @@ async def find_differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...]
         loaded = await services.repls.adapter(repl.id).changed_namespaces(services.workspace, drift.marks)
         if loaded is None:
             return None
-        reads = partial(_source, known, features=features, logged=services.log.redact)
+        reads = partial(_read_source, known, features=features, logged=services.log.redact)
         work = partial(_compare, drift, loaded, new, reads, compared_ms)
         return await services.work.files.run(call.client, work)
 
 
 async def updated_differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
-    """Return the differences of a REPL that was compared before, updated if its files have been written since.
+    """Return the differences in a REPL that was compared before, updated if files were written since.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
@@ -406,27 +413,38 @@ async def updated_differences(call: ReplUser, repl: Repl) -> tuple[Difference, .
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, files.Stamp | None]:
-    """Return the stamp of each file by path, or None for a missing one. Blocks."""
+    """Return the stamp of each file by path, or None for a missing file.
+
+    Reads the status of files, so it blocks.
+    """
     return {path: _stamp(path) for path in paths}
 
 
 def _stamp(path: str) -> files.Stamp | None:
-    """Return the stamp of a file, or None if it is missing. Blocks."""
+    """Return the stamp of a file, or None if the file is missing.
+
+    Reads the status of the file, so it blocks.
+    """
     try:
         return files.stamp_from_status(os.stat(path))  # noqa: PTH116  # a third of the time of a path
     except OSError:
         return None
 
 
-def _source(known: LispRecords, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """Return the present definitions of a file, or None if the file cannot be read."""
+def _read_source(
+    known: LispRecords, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]
+) -> Source | None:
+    """Return the current definitions in a file, or None if the file cannot be read.
+
+    Files that have not changed are not read again. `logged` redacts their text as in the log.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_from_status(status)
         source = known.read.get((path, features))
         if source is None or source.stamp != stamp:
             text = logged(files.read_text(Path(path), COMPARED_FILE_RULES))
-            source = Source(path, stamp, read_definitions(text, "", features), partial(_text, path))
+            source = Source(path, stamp, read_definitions(text, "", features), partial(_read_text, path))
             known.read[path, features] = source
     except (OSError, ValueError, TooManyFormsError):
         return None
@@ -440,10 +458,13 @@ def _compare(
     reads: Callable[[str], Source | None],
     compared_ms: int,
 ) -> tuple[Difference, ...]:
-    """Record new evaluations, and return the differences between the loaded code and its files. Blocks."""
+    """Record new evaluations, and return the differences between the loaded code and its files.
+
+    Reads files, so it blocks.
+    """
     for edit in new:
         drift.ledger.record(replace(edit, file=os.path.realpath(edit.file) if edit.file else ""))
-    loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
+    loaded = replace(loaded, changed=tuple(map(_with_real_paths, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
     broken: dict[str, DriftKind] = {
         path: _broken_file_kind(path) for path in drift.files(loaded) if path not in sources
@@ -452,19 +473,19 @@ def _compare(
 
 
 def _broken_file_kind(path: str) -> DriftKind:
-    """Return the kind of difference of a file that is missing or unreadable."""
+    """Return the kind of difference for a file that is missing or cannot be read."""
     return "unparsable" if Path(path).exists() else "deleted"
 
 
-def _real(namespace: LoadedNamespace) -> LoadedNamespace:
-    """Return the namespace with the real paths of its files, because the REPL may have loaded them by other paths."""
+def _with_real_paths(namespace: LoadedNamespace) -> LoadedNamespace:
+    """Return a loaded namespace with the real paths of its files, which the REPL may have loaded through links."""
     real = {file: os.path.realpath(file) for file in namespace.files}
     found = tuple(replace(var, file=real.get(var.file, var.file)) for var in namespace.vars)
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
 def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[LispEvaluation]:
-    """Return the finished evaluations of a REPL's process that are not in its ledger, in the order of the log."""
+    """Return the finished evaluations of a REPL's process that were not recorded yet, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()
     found = []
@@ -481,14 +502,14 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[LispE
             continue
         if evaluation.is_finished:
             drift.number += 1
-            found.append(_evaluated(drift.number, entry, evaluation))
+            found.append(_to_lisp_evaluation(drift.number, entry, evaluation))
         else:
             drift.waiting.add(entry.line)
     return found
 
 
-def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluation:
-    """Return the evaluation that an entry of the log describes, numbered for the ledger."""
+def _to_lisp_evaluation(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluation:
+    """Convert an entry of the log and its evaluation to a numbered record."""
     head, failure = evaluation.head, evaluation.failure
     is_named = evaluation.kind != "evaluate" and head.startswith(LOAD_PREFIX) and len(head) < MAX_HEAD_CHARACTERS
     file = head.removeprefix(LOAD_PREFIX) if is_named else ""
@@ -508,8 +529,11 @@ def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluat
     )
 
 
-def _text(path: str) -> str:
-    """Return the text of a file, or an empty string if it cannot be read. Blocks."""
+def _read_text(path: str) -> str:
+    """Return the text of a file, or an empty string if it cannot be read.
+
+    Reads the file, so it blocks.
+    """
     try:
         return files.read_text(Path(path), COMPARED_FILE_RULES)
     except (OSError, ValueError):

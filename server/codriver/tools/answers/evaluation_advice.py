@@ -16,16 +16,16 @@ from codriver.core.profiles import NON_LISP_DIALECTS
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
-    notes_of_background,
-    notes_of_first_use,
-    notes_of_generation,
-    notes_of_others,
-    notes_of_repetition,
+    background_output_notes,
+    first_use_notes,
+    other_caller_notes,
+    repetition_notes,
+    restart_notes,
 )
-from codriver.tools.answers.drift_notes import notes_of_use
-from codriver.tools.answers.file_editors import with_editor
-from codriver.tools.answers.missing_module_notes import notes_of_missing_module
-from codriver.tools.answers.undefined_name_notes import notes_of_undefined_name
+from codriver.tools.answers.drift_notes import outdated_namespace_notes
+from codriver.tools.answers.file_editors import add_editor
+from codriver.tools.answers.missing_module_notes import describe_missing_module
+from codriver.tools.answers.undefined_name_notes import describe_undefined_name
 from codriver.tools.calls.evaluation_waits import describe_how_to_stop, describe_queue
 
 if TYPE_CHECKING:
@@ -46,15 +46,18 @@ Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
 
 
 async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the REPL or the test runner, with those about edited files once for each caller."""
+    """Return the notes of the REPL or the test runner.
+
+    Each caller receives notes about edited files only once.
+    """
     notes, repl = answer.evaluation.notes, answer.repl
     may_use = repl is not None and repl.dialect not in NON_LISP_DIALECTS and answer.evaluation.is_finished
-    used = await notes_of_use(answer.call, answer.evaluation) if may_use else []
+    used = await outdated_namespace_notes(answer.call, answer.evaluation) if may_use else []
     if not notes and not used:
         return ()
     about_edits = [note for note in notes if note.endswith(LOAD_IT_SUFFIX)]
     edits = [*about_edits, *used]
-    with_editors = [await with_editor(answer.call, answer.who, note) for note in answer.delivery.new_notes(edits)]
+    with_editors = [await add_editor(answer.call, answer.who, note) for note in answer.delivery.new_notes(edits)]
     return [*with_editors, *(note for note in notes if note not in about_edits)]
 
 
@@ -63,15 +66,15 @@ def _outcome_notes(answer: AnswerInProgress) -> Notes:
     return answer.of_outcome
 
 
-def _of_text(answer: AnswerInProgress) -> Notes:
-    """Return the notes about truncated or discarded text."""
+def _text_notes(answer: AnswerInProgress) -> Notes:
+    """Return notes about shortened or discarded text."""
     if answer.delivery.transcript is None:
         return ("its output was discarded, because too much has been evaluated since",)
     return answer.left_out
 
 
 def _next_step_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about what to do while an evaluation runs or waits for input, once for each caller."""
+    """Return a note about what the caller can do while an evaluation is queued, running or waiting for input."""
     call, evaluation = answer.call, answer.evaluation
     if evaluation.status == "queued":
         return describe_queue(call, evaluation)
@@ -85,7 +88,7 @@ def _next_step_notes(answer: AnswerInProgress) -> Notes:
 
 
 def _input_note(call: Call, evaluation: Evaluation) -> str:
-    """Return the note about code that waits for input."""
+    """Describe how to continue or stop code that waits for input."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
@@ -95,9 +98,9 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 
 def _thread_output_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about where output of threads goes, for code that may start some.
+    """Return a note about where the output of threads goes, if the code may start threads.
 
-    Each caller gets it once for each REPL.
+    Each caller receives it once for each REPL.
     """
     repl = answer.repl
     goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.is_owned else ""
@@ -107,54 +110,57 @@ def _thread_output_notes(answer: AnswerInProgress) -> Notes:
 
 
 def _test_difference_notes(answer: AnswerInProgress) -> Notes:
-    """Return the difference between a failed test's calls and the previous ones, if found since the last answer."""
+    """Return how a failed test's calls differ from those of its last successful run.
+
+    Only differences found since the caller's last answer are returned.
+    """
     return answer.call.services.ledger.tests.pop_differences(answer.who)
 
 
 async def _missing_module_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about the directory of the workspace that contains a missing module."""
-    return await notes_of_missing_module(answer.call, answer.evaluation)
+    """Return a note about the directory of the workspace that contains a module that was not found."""
+    return await describe_missing_module(answer.call, answer.evaluation)
 
 
 async def _undefined_name_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about the import of a name that was not defined."""
-    return await notes_of_undefined_name(answer.call, answer.evaluation)
+    """Return a note about how to import a name that was not defined."""
+    return await describe_undefined_name(answer.call, answer.evaluation)
 
 
 async def _feature_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of features."""
+    """Return the notes of all features about the evaluation."""
     call, evaluation = answer.call, answer.evaluation
     return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
 
 
-def _of_tool(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the tool that answers."""
+def _tool_notes(answer: AnswerInProgress) -> Notes:
+    """Return the notes of the tool that creates the answer."""
     return answer.given
 
 
 ADVISERS: Final[tuple[Adviser, ...]] = (
-    notes_of_first_use,
+    first_use_notes,
     _evaluation_notes,
     _outcome_notes,
-    _of_text,
-    notes_of_repetition,
+    _text_notes,
+    repetition_notes,
     _next_step_notes,
     _thread_output_notes,
     _test_difference_notes,
-    notes_of_generation,
+    restart_notes,
     _missing_module_notes,
     _undefined_name_notes,
     _feature_notes,
-    _of_tool,
-    notes_of_others,
-    notes_of_background,
+    _tool_notes,
+    other_caller_notes,
+    background_output_notes,
 )
 """All advisers, in the order of the notes: about the evaluation, about its outcome, and about other events."""
 
 
 _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
-        notes_of_repetition: frozenset(get_args(EvaluationStatus)) - UNFINISHED_STATUSES,
+        repetition_notes: frozenset(get_args(EvaluationStatus)) - UNFINISHED_STATUSES,
         _next_step_notes: UNFINISHED_STATUSES,
         _missing_module_notes: frozenset({"failed"}),
         _undefined_name_notes: frozenset({"failed"}),

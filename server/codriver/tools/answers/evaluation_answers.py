@@ -23,8 +23,8 @@ from codriver.tools.answers.lean_answers import (
     FRAMES_HINT,
     SECOND_FAILURE_PREFIX,
     innermost_location,
+    make_reader,
     omit_known_fields,
-    reader_for,
     wants_detail,
 )
 from codriver.tools.answers.new_output import NOTHING_NEW_MESSAGE, START_FIELDS, Delivery
@@ -83,14 +83,13 @@ async def describe_evaluation(
 ) -> Answer:
     """Return the answer about an evaluation: its status, and its result and output so far.
 
-    Fields that the reader already knows are omitted, unless the arguments request detail. `max_bytes` limits the text;
-    None means the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
-    known.
+    Fields that the caller already knows are omitted, unless the arguments request detail. `max_bytes` limits the text.
+    None means the usual limit. `default_session` is the key of the session that the caller gets by default, if known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     max_bytes = default_budget(call) if max_bytes is None else max_bytes
     described = partial(
-        _described,
+        _create_answer,
         call,
         evaluation,
         arguments,
@@ -106,7 +105,7 @@ async def describe_evaluation(
         return await described(delivery())
 
 
-async def _described(
+async def _create_answer(
     call: Call,
     evaluation: Evaluation,
     arguments: Evaluating,
@@ -116,11 +115,11 @@ async def _described(
     default_session: str | None,
     delivery: Delivery,
 ) -> Answer:
-    """Return the answer of `describe_evaluation`, with output that is new to the caller."""
+    """Create the answer of `describe_evaluation` with the output that `delivery` has not delivered yet."""
     transcript = delivery.transcript
-    fields, session = _standing(call, evaluation)
+    fields, session = _status_fields(call, evaluation)
     if evaluation.failure:
-        fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
+        fields["error"] = error = _error_field(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     of_outcome: tuple[str, ...] = ()
     for hook in call.services.hooks.describe:
@@ -137,18 +136,18 @@ async def _described(
     if others := other_callers_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
     who = _reader_name(call, evaluation, arguments)
-    reader = reader_for(call, arguments, who, evaluation, session, default_session)
+    reader = make_reader(call, arguments, who, evaluation, session, default_session)
     reported_state = ReportedStatus(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
     answer = AnswerInProgress(
         call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), of_outcome, notes
     )
-    fields["notes"] = await answer_notes(answer)
+    fields["notes"] = await collect_notes(answer)
     if evaluation.status in OCCUPYING_STATUSES and not evaluation.is_answered and call.belongs_to(evaluation, who):
         call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
-        fields["reason"], fields["hint"] = _reason(call, evaluation)
+        fields["reason"], fields["hint"] = _failure_reason(call, evaluation)
         if transcript is not None and fails_again(call, evaluation, transcript):
             fields["hint"] = second_failure_hint(call, evaluation) or fields["hint"]
     is_named = not answer.is_same or fields["notes"] != answer.repetition
@@ -164,9 +163,9 @@ async def _described(
 
 
 def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> str:
-    """Return the name of the caller that reads an answer.
+    """Return the name of the caller that receives an answer.
 
-    Without a `who`, a client that reads its own evaluation counts as the caller of that evaluation.
+    A client that passes no `who` and reads its own evaluation counts as the caller of that evaluation.
     """
     is_by_caller = evaluation.client == call.client and arguments.who is None
     return evaluation.who if is_by_caller else call.who(arguments.who)
@@ -175,9 +174,9 @@ def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> s
 async def _with_source(
     call: Call, evaluation: Evaluation, fields: Mapping[str, object], visible: dict[str, object]
 ) -> dict[str, object]:
-    """Add the source lines at which the error was raised to an answer.
+    """Add the source lines at which an error was raised to an answer.
 
-    A file that was edited since its load is left out, because its lines differ from the code that ran.
+    They are left out if the file was edited since it was loaded, because its lines differ from the code that ran.
     """
     error, short = fields.get("error"), visible.get("error")
     if not isinstance(error, dict) or not isinstance(short, dict):
@@ -191,7 +190,7 @@ async def _with_source(
 
 
 async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
-    """Return whether a file was edited since its load, or true if that is unknown."""
+    """Return whether a file was edited since it was loaded. If that is unknown, return true."""
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
         return True  # unknown
@@ -200,14 +199,14 @@ async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
     )
 
 
-def _error(call: Call, failure: Failure, max_bytes: int) -> object:
-    """Return a failure as an answer field, redacted and shortened to `max_bytes`."""
+def _error_field(call: Call, failure: Failure, max_bytes: int) -> object:
+    """Return a failure as an answer field without secrets, shortened to `max_bytes` bytes."""
     error, _ = shorten(call.services.transcripts.redact(failure_json(failure)), max_bytes)
     return error
 
 
-def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
-    """Return the fields of an evaluation that do not need its text, and the key of its session."""
+def _status_fields(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
+    """Return the answer fields that do not depend on an evaluation's text, and the key of its session."""
     call.evaluations.append(evaluation.id)
     state = call.services.core.state
     session = state.evaluation_session_key(evaluation)
@@ -223,7 +222,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
-    """Return a failure as answer fields. Unknown ones are absent."""
+    """Convert a failure to answer fields. Fields with unknown values are omitted."""
     pairs = {
         "class": failure.type,
         "message": failure.message,
@@ -242,7 +241,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 
 def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return the other callers in this session, or in parallel lanes, since the same caller's last evaluation."""
+    """Return the callers that used this session, or parallel lanes, since the same caller's last evaluation."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
@@ -255,7 +254,7 @@ def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
-    """Return whether an evaluation came over the same connection before the caller had a name."""
+    """Return whether an evaluation was made over the same connection before the caller passed a name."""
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.evaluation_id(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
@@ -263,7 +262,7 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
 
 
 async def image_answer(call: Call, evaluation: Evaluation, number: int) -> Answer:
-    """Return an answer with one image of an evaluation's values, by number.
+    """Return an answer with one image of an evaluation's values, by its number.
 
     Raises:
         RefusedError: there is no such image.
@@ -285,9 +284,9 @@ async def image_answer(call: Call, evaluation: Evaluation, number: int) -> Answe
 
 
 def second_failure_hint(call: Call, evaluation: Evaluation) -> str:
-    """Return the hint for the second failure of the same code or test.
+    """Return a hint for code or a test that has failed twice.
 
-    It is empty if the REPL has no further means of inspection.
+    It is empty if the REPL offers no further means of inspection.
     """
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
@@ -298,14 +297,14 @@ def second_failure_hint(call: Call, evaluation: Evaluation) -> str:
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
-    """Return how long an evaluation has run or ran, or 0 if it has not started."""
+    """Return how long an evaluation has been running, or how long it ran, in milliseconds."""
     if evaluation.started_at is None:
         return 0
     return max(0, (evaluation.finished_at or call.services.now()) - evaluation.started_at)
 
 
-def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
-    """Return the reason and the hint about an evaluation that did not succeed."""
+def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
+    """Return the reason why an evaluation did not succeed, and a hint."""
     match evaluation.status:
         case "lost":
             is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
@@ -328,8 +327,8 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
 
 
-async def answer_notes(answer: AnswerInProgress) -> list[str]:
-    """Return the notes of an answer."""
+async def collect_notes(answer: AnswerInProgress) -> list[str]:
+    """Collect the notes for an answer from all advisers for the evaluation's status."""
     notes: list[str] = []
     for adviser in ADVISERS_BY_STATUS[answer.evaluation.status]:
         if found := adviser(answer):  # most have none

@@ -21,7 +21,7 @@ MAX_RECORDED_TEXT_BYTES: Final = 2**18
 
 
 def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[EditedFile]:
-    """Record edits of files, and return each with the edits before it."""
+    """Record edits of files, and return each edited file with its earlier edits."""
     found = []
     for result in results:
         change = result.change
@@ -31,12 +31,12 @@ def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[Ed
 
 
 def record_written_file(call: Call, who: str, path: Path, display_path: str) -> EditedFile:
-    """Record that a caller wrote a file without Codriver."""
+    """Record that a caller wrote a file without using Codriver's editing tools."""
     return call.services.ledger.file_edits.add(path, display_path, Edit(who, call.client, call.services.now()))
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return the text of a file, an empty string for a missing file, or None for a long one."""
+    """Decode the content of a file. Return an empty string for a missing file, and None for a long one."""
     return (
         None
         if data is not None and len(data) > MAX_RECORDED_TEXT_BYTES
@@ -44,20 +44,23 @@ def _text(data: bytes | None) -> str | None:
     )
 
 
-async def other_editor(call: Call, who: str, path: Path) -> str:
-    """Return the caller who last edited a file, or an empty string if that is `who` or unknown.
+async def find_other_editor(call: Call, who: str, path: Path) -> str:
+    """Return the name of another caller who was the last to edit a file.
 
-    The editor is unknown if another program wrote the file after the last recorded edit.
+    Returns an empty string if that was `who`, or if another program has written the file since.
     """
     edits = call.services.ledger.file_edits.by_file.get(path, ())
     if not edits or is_edit_by(call.state, edits[-1], who, call.client):
         return ""
-    is_last = await call.services.work.files.run(call.client, partial(_is_written_by, path, edits[-1].at_ms))
+    is_last = await call.services.work.files.run(call.client, partial(_is_unchanged_since, path, edits[-1].at_ms))
     return edits[-1].who if is_last else ""
 
 
-def _is_written_by(path: Path, at_ms: int) -> bool:
-    """Return whether a file was last written or replaced no later than this time. Blocks."""
+def _is_unchanged_since(path: Path, at_ms: int) -> bool:
+    """Return whether a file was last written no later than the given time, in epoch milliseconds.
+
+    Reads the status of the file, so it blocks.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -65,10 +68,10 @@ def _is_written_by(path: Path, at_ms: int) -> bool:
     return max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000 <= at_ms
 
 
-async def with_editor(call: Call, who: str, note: str) -> str:
-    """Return a note about an edited module, with the last other editor of its file, if known."""
+async def add_editor(call: Call, who: str, note: str) -> str:
+    """Add the name of the caller who last edited a module's file to a note, unless it was `who` or is unknown."""
     module = note.partition(" ")[0]
     for path in tuple(call.services.ledger.file_edits.by_file):
-        if may_be_file_of_module(path, module) and (by := await other_editor(call, who, path)):
+        if may_be_file_of_module(path, module) and (by := await find_other_editor(call, who, path)):
             return f"{note.removesuffix(LOAD_IT_SUFFIX)[:-1]}, by {by}){LOAD_IT_SUFFIX}"
     return note

@@ -53,7 +53,7 @@ LOAD_VALUE_PATTERN: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
 
 
 class Evaluating(Arguments):
-    """Arguments of all tools whose answers describe an evaluation."""
+    """Base of arguments of tools whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
@@ -63,7 +63,7 @@ class Evaluating(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What the reader of an answer knows before reading it: its request, and its last answer."""
+    """What the receiver of an answer already knows, from its request and from its last answer."""
 
     who: str
     session_key: str | None = None
@@ -82,16 +82,16 @@ class Reader:
 
     @property
     def namespace_seen(self) -> str | None:
-        """Return the namespace of the session in the reader's last answer."""
+        """Return the session's namespace in the reader's last answer, or None."""
         return self.seen.namespace if self.seen else None
 
 
 def wants_detail(call: Call, arguments: Evaluating) -> bool:
-    """Return whether the caller requested every field."""
+    """Return whether the answer should include every field."""
     return find_traits(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
-def reader_for(
+def make_reader(
     call: Call,
     arguments: Evaluating,
     who: str,
@@ -99,7 +99,7 @@ def reader_for(
     session: str,
     default_session: str | None = None,
 ) -> Reader:
-    """Return what the caller `who` with these arguments knows about this evaluation in this session.
+    """Collect what a caller already knows about an evaluation.
 
     `default_session` is the key of the session that the caller gets by default, if known.
     """
@@ -120,7 +120,7 @@ def reader_for(
 
 
 def _default_session(call: Call, who: str) -> str | None:
-    """Return the key of the session that a caller gets by default, or None if it must name one."""
+    """Return the key of the session that a caller gets by default, or None if the caller has to name one."""
     try:
         return session_in_use(call, None, who).key
     except RefusedError:
@@ -128,23 +128,23 @@ def _default_session(call: Call, who: str) -> str | None:
 
 
 def omit_known_fields(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
-    """Return the fields of a full description that this reader does not know.
+    """Remove the fields that the reader already knows from the full description of an evaluation.
 
-    With `is_named`, a note about the evaluation may refer to its id.
+    With `is_named`, a note about the evaluation may refer to its id, which is then kept.
     """
     if "error" in fields:
         fields = _with_short_error(fields, reader.workspace)
-    is_known = _known(fields, reader, is_named=is_named)
+    is_known = _known_fields(fields, reader, is_named=is_named)
     unknown_fields = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
-        _leave_out_none(unknown_fields)
+        _remove_none(unknown_fields)
     if reader.loads and LOAD_VALUE_PATTERN.match(str(unknown_fields.get("result"))):
         del unknown_fields["result"]
     return unknown_fields
 
 
 def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[str, object]:
-    """Return the fields with a shortened error, and without its report at the end of the output."""
+    """Shorten the error among the fields, and remove the report of the same error from the end of stderr."""
     error, stderr = fields.get("error"), fields.get("stderr")
     if not isinstance(error, dict):
         return fields
@@ -158,8 +158,8 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
     return {key: value for key, value in changed.items() if key != "stderr" or value}
 
 
-def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
-    """Return whether the reader knows a field, by name. Fields without an entry are unknown to it."""
+def _known_fields(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
+    """Return for each field whether the reader knows its value. Fields without an entry are unknown."""
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
     elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
@@ -179,8 +179,11 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
     }
 
 
-def _leave_out_none(fields: dict[str, object]) -> None:
-    """Remove `None` from the values, as Python's prompt does, and all values if the result is the only one."""
+def _remove_none(fields: dict[str, object]) -> None:
+    """Remove `None` from the values of Python code, as Python's prompt does.
+
+    The list of values is removed if it then contains only the result.
+    """
     result, values = fields.get("result"), fields.get("values")
     if result == "None":
         del fields["result"]
@@ -232,19 +235,20 @@ _INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
 
 
 def shorten_failure(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
-    """Return a failure's fields with the project's innermost frames as `file:line in function`.
+    """Shorten the fields of a failure for an answer.
 
-    Paths are relative to the workspace.
+    Frames outside of the project are removed. The innermost frames come first, as `FILE:LINE in FUNCTION` with paths
+    relative to the workspace.
     """
     frames = [match for text in error.get("trace", ()) if (match := FRAME_PATTERN.match(text))]
     project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
-    called = [frame for frame in project_frames if not _is_sent(frame)][:MAX_FRAMES]
+    called = [frame for frame in project_frames if not _is_sent_code(frame)][:MAX_FRAMES]
     gone = {"trace", "chain"}
     short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
     if "data" in short:
-        short["data"] = _cut(short["data"], MAX_DATA_CHARACTERS)
+        short["data"] = _to_one_line(short["data"], MAX_DATA_CHARACTERS)
     if "file" in short:
-        short["file"] = _relative(short["file"], workspace)
+        short["file"] = _relative_path(short["file"], workspace)
     if short.get("phase") == "execution":
         # Frames of code that ran have the location; those of unreadable code do not.
         gone |= {"phase", "column"} | ({"file", "line"} if called else set())
@@ -252,85 +256,96 @@ def shorten_failure(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
         if "file" not in short and short.get("line") == 1:
             del short["line"]  # this is only the line of the first form
     if called:
-        short["trace"] = [_line(frame, workspace) for frame in called]
-    return short | chain_lines(error.get("chain", ()), workspace)
+        short["trace"] = [_describe_frame(frame, workspace) for frame in called]
+    return short | describe_chain(error.get("chain", ()), workspace)
 
 
 def innermost_location(error: Mapping[str, Any], workspace: str) -> tuple[str, int] | None:
-    """Return the file and line of the innermost frame in the workspace, or None."""
+    """Return the file and line of the innermost frame in the workspace, or None if there is none."""
     for text in error.get("trace", ()):
         frame = FRAME_PATTERN.match(text)
-        if frame is not None and _is_in_project(frame["file"], workspace) and not _is_sent(frame):
+        if frame is not None and _is_in_project(frame["file"], workspace) and not _is_sent_code(frame):
             return frame["file"], int(frame["line"])
     return None
 
 
-def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
-    """Return the other errors of a chain, one line each: causes, wrapping errors, and members of a group."""
+def describe_chain(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
+    """Describe the other errors of a chain in one line each.
+
+    The lines are grouped into causes, wrapping errors, and members of an exception group.
+    """
     lines: dict[str, list[str]] = {}
     for link in chain:
         relation = link["relation"]
         key = "members" if "member" in relation else "wrappedBy" if relation == WRAPPER_RELATION else "causes"
         nested = f"{relation}: " if " of " in relation else ""
         lines.setdefault(key, []).append(nested + _link_line(link, workspace))
-    return {key: _few(lines_by_relation) for key, lines_by_relation in lines.items()}
+    return {key: _limit_lines(lines_by_relation) for key, lines_by_relation in lines.items()}
 
 
-def _few(lines: list[str]) -> list[str]:
-    """Return the first lines, followed by a line with the number of the others if there are several."""
+def _limit_lines(lines: list[str]) -> list[str]:
+    """Return the first lines. If several are omitted, a line with their number follows."""
     left = len(lines) - MAX_LINK_LINES
     return [*lines[:MAX_LINK_LINES], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
-    """Return the line about an error of a chain: its class, message, data, notes and location."""
+    """Describe an error of a chain in one line: its class, message, data, notes and location."""
     if link["relation"] == "omitted":
         return f"… {link['message']}"
-    message_text = ": ".join(part for part in (link["class"], _cut(link["message"], MAX_LINK_CHARACTERS)) if part)
-    data = [_cut(link["data"], MAX_LINK_CHARACTERS)] if "data" in link else []
-    notes = [_cut(f"({note})", MAX_LINK_CHARACTERS) for note in link.get("notes", ())]
+    message_text = ": ".join(
+        part for part in (link["class"], _to_one_line(link["message"], MAX_LINK_CHARACTERS)) if part
+    )
+    data = [_to_one_line(link["data"], MAX_LINK_CHARACTERS)] if "data" in link else []
+    notes = [_to_one_line(f"({note})", MAX_LINK_CHARACTERS) for note in link.get("notes", ())]
     frames = [match for text in link.get("trace", ()) if (match := FRAME_PATTERN.match(text))]
     frame = next(
         (candidate for candidate in frames if _is_in_project(candidate["file"], workspace)),
         frames[0] if frames else None,
     )
-    where = _where(frame, workspace) if frame else ""
+    where = _describe_location(frame, workspace) if frame else ""
     return " ".join([message_text, *data, *notes, *([f"({where})"] if where else [])])
 
 
-def _where(frame: re.Match[str], workspace: str) -> str:
-    """Return the location of a frame. For sent code that is only the function, unless it is the code itself."""
+def _describe_location(frame: re.Match[str], workspace: str) -> str:
+    """Return the location of a frame.
+
+    For sent code this is only the function, and an empty string for the sent code itself.
+    """
     if frame["file"].startswith(_SENT_CODE_PREFIXES[1:]):
         return f"in {frame['function']}" if _CALLED_FUNCTION_PATTERN.match(frame["function"]) else ""
-    return _line(frame, workspace)
+    return _describe_frame(frame, workspace)
 
 
-def _cut(text: str, most: int) -> str:
-    """Return a text as one line of at most `most` characters."""
+def _to_one_line(text: str, most: int) -> str:
+    """Join a text into one line of at most `most` characters."""
     return truncate(" ".join(text.split("\n")), most)
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
-    """Return stderr without the report of this failure at its end, and the causes named by the report."""
+    """Remove the report of a failure from the end of stderr.
+
+    Returns the remaining text, and the causes that only the report describes.
+    """
     message_text = f"{error.get('message', '')}".strip()
     if (found := _last_clojure_report(stderr)) is not None and stderr[found.end() :].strip() == (
         message_text or NO_MESSAGE_TEXT
     ):
         return stderr[: found.start()], []
-    if (begin := _lisp(stderr, error)) is not None:
+    if (begin := _lisp_report_start(stderr, error)) is not None:
         return stderr[:begin], []
     if (begin := _bare_message_start(stderr, error)) is not None:
         return stderr[:begin], []
     if error.get("chain") or error.get("notes"):
-        return stderr[: _start(stderr, error)], []
-    name = _words(error)
-    start = _block(stderr, len(stderr))
+        return stderr[: _report_start(stderr, error)], []
+    name = _python_error_lines(error)
+    start = _last_traceback_start(stderr, len(stderr))
     if start is None or not stderr.rstrip().endswith(name):
         return stderr, []
     causes: list[str] = []
-    while (end := _end_before(stderr, start)) is not None:
-        before = _block(stderr, end)
-        if before is None or (cause := _cause(stderr[before:end], workspace)) is None:
+    while (end := _previous_traceback_end(stderr, start)) is not None:
+        before = _last_traceback_start(stderr, end)
+        if before is None or (cause := _describe_cause(stderr[before:end], workspace)) is None:
             return stderr, []
         causes.append(cause)
         start = before
@@ -338,7 +353,7 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
 
 
 def without_interruption(output: str) -> str:
-    """Return output without Clojure's report of an interrupted thread at its end."""
+    """Remove Clojure's report of an interrupted thread from the end of the output."""
     found = _last_clojure_report(output)
     is_redundant = (
         found and any(name in found[0] for name in _INTERRUPTION_MARKERS) and output.count("\n", found.end()) <= 1
@@ -347,12 +362,12 @@ def without_interruption(output: str) -> str:
 
 
 def without_codriver_traceback(output: str, message: str = "") -> str:
-    """Return output without a final traceback that has no file frames, or only those of Codriver's program.
+    """Remove a final traceback from the output if its frames are only those of Codriver's program.
 
-    The message already describes such an error. If `message` ends with the error's text, callers of the program may
-    have file frames as well, such as a server written in Python.
+    The message already describes such an error. If `message` ends with the error's text, the callers of the program may
+    have frames with files as well, such as a server written in Python.
     """
-    start = _block(output, len(output))
+    start = _last_traceback_start(output, len(output))
     if start is None:
         return output
     report = output[start + len(TRACEBACK_HEADER) :]
@@ -365,7 +380,10 @@ def without_codriver_traceback(output: str, message: str = "") -> str:
 
 
 def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Return the start of the message at the end of a text, which is the whole report of a REPL without traces."""
+    """Return where the text ends with nothing but the message of an error, or None.
+
+    This is the whole report of a REPL without stack traces.
+    """
     message_text = f"{error.get('message', '')}\n"
     begin = len(stderr) - len(message_text)
     if (
@@ -378,8 +396,8 @@ def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
     return begin if begin == 0 or stderr[begin - 1] == "\n" else None
 
 
-def _words(error: Mapping[str, Any]) -> str:
-    """Return the lines with which Python prints an error, without the module of its class."""
+def _python_error_lines(error: Mapping[str, Any]) -> str:
+    """Return the lines with which Python prints an error, with the class's name but without its module."""
     name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
     if name == "SystemExit" and (exited := _EXIT_MESSAGE_PATTERN.match(message)):
         message = exited["status"]
@@ -387,16 +405,19 @@ def _words(error: Mapping[str, Any]) -> str:
     return f"{name}: {message_text}" if message.strip() else f"{name}{message_text}"
 
 
-def _start(stderr: str, error: Mapping[str, Any]) -> int:
-    """Return the start of the report of a failure with a known chain, or the end of the text if there is no report."""
+def _report_start(stderr: str, error: Mapping[str, Any]) -> int:
+    """Return where the report of a failure with a known chain starts.
+
+    If the text does not end with such a report, this is the end of the text.
+    """
     links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
     start, end = len(stderr), len(stderr)
     for number, link in enumerate(links):
         is_group = any(other["relation"] == "member 1" for other in error.get("chain", ())) and not number
-        found = _group(stderr, end, link) if is_group else _traceback_start(stderr, end, link)
+        found = _group_start(stderr, end, link) if is_group else _traceback_start(stderr, end, link)
         if found is None:
             return len(stderr)
-        start, before = found, _end_before(stderr, found)
+        start, before = found, _previous_traceback_end(stderr, found)
         if before is None:
             break
         end = before
@@ -404,29 +425,36 @@ def _start(stderr: str, error: Mapping[str, Any]) -> int:
 
 
 def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Return the start of an error's traceback that ends at `end`, or only of its message if it was never raised."""
-    words = _words(link)
+    """Return where the traceback of an error that ends at `end` starts.
+
+    For an error that was never raised, this is the start of its message. Returns None if the text does not end with the
+    error.
+    """
+    words = _python_error_lines(link)
     last = stderr[:end].rstrip("\n")
     if not last.endswith(words):
         return None
     line = last.rfind("\n", 0, len(last) - len(words)) + 1
-    start = _block(stderr, line)
+    start = _last_traceback_start(stderr, line)
     frames = stderr[start + len(TRACEBACK_HEADER) : line].splitlines() if start is not None else [""]
     return start if all(text.startswith(" ") for text in frames) else line
 
 
-def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Return the start of an exception group's traceback that ends at `end`. Its lines have a margin."""
+def _group_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """Return where the traceback of an exception group that ends at `end` starts, or None.
+
+    Its lines are indented with `|` or `+`.
+    """
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
         return None
     lines = stderr[start:end].splitlines()
-    is_its = any(line.endswith(_words({**link, "notes": ()})) for line in lines)
+    is_its = any(line.endswith(_python_error_lines({**link, "notes": ()})) for line in lines)
     return start if is_its and all(line.lstrip(" ").startswith(("|", "+")) for line in lines) else None
 
 
-def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Return the start of the embedded Lisp's report of a failure, if the text ends with it."""
+def _lisp_report_start(stderr: str, error: Mapping[str, Any]) -> int | None:
+    """Return where the report of a failure by the embedded Lisp starts, or None if the text does not end with it."""
     if TRACEBACK_HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_printed_error(link)}\n" for link in error.get("chain", ()))
@@ -450,44 +478,50 @@ def _printed_error(error: Mapping[str, Any]) -> str:
 
 
 def _last_clojure_report(stderr: str) -> re.Match[str] | None:
-    """Return the match for the first line of Clojure's last report, or None."""
+    """Find the first line of Clojure's last report, or return None."""
     return next(reversed([*_CLOJURE_REPORT_PATTERN.finditer(stderr)]), None)
 
 
-def _block(text: str, end: int) -> int | None:
-    """Return the start of the last traceback before `end`, if it is at the start of a line."""
+def _last_traceback_start(text: str, end: int) -> int | None:
+    """Return where the last traceback before `end` starts, or None. It must start at the beginning of a line."""
     start = text.rfind(TRACEBACK_HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
-def _end_before(text: str, start: int) -> int | None:
-    """Return the end of the traceback before the one at `start`, which is its cause or context."""
+def _previous_traceback_end(text: str, start: int) -> int | None:
+    """Return where the traceback before the one at `start` ends, or None.
+
+    It belongs to the cause or context of the error.
+    """
     return next((start - len(words) for words in TRACEBACK_SEPARATORS if text.endswith(words, 0, start)), None)
 
 
-def _cause(block: str, workspace: str) -> str | None:
-    """Return a cause as one line, or None for one of several lines, which may be followed by other output."""
+def _describe_cause(block: str, workspace: str) -> str | None:
+    """Describe a cause in one line, or return None if its message has several lines.
+
+    Such a message cannot be distinguished from other output that follows.
+    """
     lines = block.removeprefix(TRACEBACK_HEADER).rstrip("\n").split("\n")
     words = [line for line in lines if line and not line.startswith(" ")]
     if len(words) != 1 or words[0] != lines[-1]:
         return None
     frames = [*_FRAME_LINE_PATTERN.finditer(block)]
     project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
-    return f"{words[0]} ({_line(project_frames[-1], workspace)})" if project_frames else words[0]
+    return f"{words[0]} ({_describe_frame(project_frames[-1], workspace)})" if project_frames else words[0]
 
 
-def _line(frame: re.Match[str], workspace: str) -> str:
-    """Return a line about a frame: its location, its function, and how often it is repeated."""
-    location = f"{_relative(frame['file'], workspace)}:{frame['line']}"
+def _describe_frame(frame: re.Match[str], workspace: str) -> str:
+    """Describe a frame in one line: its location, its function, and how often it is repeated."""
+    location = f"{_relative_path(frame['file'], workspace)}:{frame['line']}"
     line = f"{location} in {frame['function']}" if frame["function"] else location
     times = frame.groupdict().get("repeated")
     return f"{line} … {times}" if times else line
 
 
-def _is_sent(frame: re.Match[str]) -> bool:
-    """Return whether a frame is the sent code itself, and not a function defined by earlier code.
+def _is_sent_code(frame: re.Match[str]) -> bool:
+    """Return whether a frame is that of the sent code itself, and not of a function defined by earlier code.
 
-    On the JVM, evaluated functions have no file either, or both have one, so the function's name decides.
+    On the JVM, either both or neither have a file, so that the name of the function decides.
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
@@ -495,14 +529,14 @@ def _is_sent(frame: re.Match[str]) -> bool:
 
 
 def _is_in_project(file: str, workspace: str) -> bool:
-    """Return whether a file belongs to the project, or is the name of sent code."""
+    """Return whether a file belongs to the project, or is the pseudo file name of sent code."""
     if any(part in file for part in _INSTALLED_PATH_PARTS):
         return False
     path = PurePath(file)
     return not path.is_absolute() or path.is_relative_to(workspace)
 
 
-def _relative(file: str, workspace: str) -> str:
-    """Return the path of a file relative to the workspace, or unchanged if it is outside."""
+def _relative_path(file: str, workspace: str) -> str:
+    """Return a path relative to the workspace, or unchanged if it is outside."""
     path = PurePath(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file

@@ -24,13 +24,13 @@ UNINFORMATIVE_LINE_PATTERN: Final = re.compile(
 
 
 def lean_run_fields(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
-    """Return the fields of a test run without zero counts, implied fields, and the namespace that was passed.
+    """Shorten the fields of a test run: omit zero counts, fields that follow from others, and the requested namespace.
 
-    Rows of a run that lists passed tests keep their namespace, because programs read each row by itself.
+    If passed tests are listed, the rows keep their namespaces, because programs read each row by itself.
     """
     rows = fields.get("results")
-    rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
-    rows = [*rows[:1], *map(_in_short, rows[1:])]
+    rows = _combine_equal_rows([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
+    rows = [*rows[:1], *map(_short_row, rows[1:])]
     known = {
         "failed": not fields.get("failed"),
         "errors": not fields.get("errors"),
@@ -41,8 +41,8 @@ def lean_run_fields(fields: Mapping[str, object], workspace: Path, named: str = 
     return {name: rows if name == "results" else value for name, value in unknown_fields.items()}
 
 
-def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return a failed test among others with its name, location and the start of its message."""
+def _short_row(row: dict[str, object]) -> dict[str, object]:
+    """Shorten a failed test after the first one to its name, its location and the beginning of its message."""
     short = {name: value for name, value in row.items() if name != "frames"}
     return (
         {**short, "actual": truncate(str(row["actual"]).partition("\n")[0], MAX_SHORT_ACTUAL_CHARACTERS)}
@@ -51,8 +51,8 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     )
 
 
-def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Combine tests with the same message into one row: the first one, with the names and lines of the others."""
+def _combine_equal_rows(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Combine failed tests with the same message into the row of the first one, which names the others."""
     combined: list[dict[str, object]] = []
     first: dict[tuple[object, ...], dict[str, object]] = {}
     for row in rows:
@@ -68,7 +68,7 @@ def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """Return a result without the file that its namespace implies, and without the frame at its own line."""
+    """Remove from a result the file that its namespace implies, and the frame of its own line."""
     result = dict(row)
     if "file" in row:
         result["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")

@@ -35,15 +35,15 @@ _MISSING_MODULE_PATTERN: Final = re.compile(r"No module named '(?P<name>[^\W\d]\
 """Matches Python's message about a missing module. Source: CPython's `importlib._bootstrap`."""
 
 
-async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return a note if an evaluation failed to import a module of the workspace."""
+async def describe_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
+    """Return a note if an evaluation failed to import a module that exists in the workspace."""
     failure = evaluation.failure
     if failure is None or failure.type != "ModuleNotFoundError":
         return []
     repl, match = call.state.repls.get(evaluation.repl), _MISSING_MODULE_PATTERN.match(failure.message)
     if repl is None or match is None or repl.dialect != "python" or repl.origin.kind == "address":
         return []
-    find = partial(importable_from, call.services.workspace, match["name"])
+    find = partial(find_import_directories, call.services.workspace, match["name"])
     found = await call.services.work.files.run(call.client, find)
     if not found:
         return []
@@ -53,11 +53,11 @@ async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[st
     return [f"{match['name']} is in a folder of the workspace that this REPL does not search: {how}"]
 
 
-def importable_from(workspace: Path, name: str) -> list[str]:
-    """Return the directories of the workspace from which a module could be imported, nearest first.
+def find_import_directories(workspace: Path, name: str) -> list[str]:
+    """Return the directories of the workspace from which a module could be imported, most likely first.
 
-    Directories that the embedded REPL searches anyway are left out. Packages with an `__init__.py` precede those
-    without.
+    Directories that the embedded REPL already searches are left out. Modules and packages with an `__init__.py` come
+    before packages without one.
     """
     searched = {str(workspace), str(workspace / "src")}
     found: dict[str, bool] = {}
@@ -69,7 +69,10 @@ def importable_from(workspace: Path, name: str) -> list[str]:
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
-    """Yield directories that may contain the module, each with whether the module is a file or has an `__init__.py`."""
+    """Yield directories that may contain a module.
+
+    The second value tells whether the module is a file or has an `__init__.py`.
+    """
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_TIMEOUT_S
     for path, _, entries in walk(workspace, max_depth=MAX_SEARCH_DEPTH, max_entries=MAX_SCANNED_ENTRIES):

@@ -27,14 +27,14 @@ NOTHING_NEW_MESSAGE: Final = "nothing new was printed"
 
 
 def receiver_key(call: Call, arguments: Arguments) -> Hashable | None:
-    """Return the key of the caller that receives an answer, or None if its content does not count as delivered."""
+    """Return a key for the caller that receives an answer, or None if the answer does not count as delivered."""
     if call.lasting is not None or find_traits(call.client_name).wants_detail:
         return None
     return call.client, call.conversation, arguments.who
 
 
 class Delivery:
-    """What one answer delivers: an evaluation's output, and the notes that a caller needs only once."""
+    """Tracks what an answer delivers: the output of an evaluation, and notes that a caller receives only once."""
 
     def __init__(
         self, call: Call, transcript: Transcript | None, arguments: Arguments, *, reads_input: bool = False
@@ -48,18 +48,18 @@ class Delivery:
         self._notes: list[str] = []
 
     def start_position(self, part: str) -> int:
-        """Return the position of the first character of a part that is new to the caller."""
+        """Return the position at which the part of a text that is new to the caller begins."""
         return self._before.get(part, 0) if self._before else 0
 
     def is_continued_flood(self, part: Part) -> bool:
-        """Return whether the caller already received a flood of this part.
+        """Return whether an earlier answer to the caller already shortened this stream as a flood.
 
-        Output before a request for input is not a flood.
+        Output before a request for input never counts as a flood.
         """
         return bool(self.start_position(FLOOD_POSITIONS[part])) and not self._reads_input
 
     def record_delivered(self, part: str, position: int) -> None:
-        """Record that the answer delivers a part up to this position, or an omission by name."""
+        """Record that the answer delivers a stream up to a position, or the omission with this name."""
         self._reached[part] = position
 
     def new_notes(self, notes: Iterable[str]) -> list[str]:
@@ -71,7 +71,7 @@ class Delivery:
         return new_notes
 
     def start_fields(self) -> dict[str, int]:
-        """Return the answer fields with the start of each stream that does not begin at its first character."""
+        """Return answer fields with the start position of each stream that the answer does not contain completely."""
         if not self._before:
             return {}
         return {
@@ -79,19 +79,19 @@ class Delivery:
         }
 
     def exclude_omitted(self, fields: Mapping[str, object], visible: Mapping[str, object]) -> None:
-        """Do not count the end of stderr as delivered if `visible` omits it because the error repeats it."""
+        """Do not count the end of stderr as delivered if `visible` omits it, because the error repeats it."""
         full, remaining = fields.get("stderr"), visible.get("stderr", "")
         if "stderr" in self._reached and isinstance(full, str) and isinstance(remaining, str):
             self._reached["stderr"] -= len(full) - len(remaining)
 
     @property
     def on_sent(self) -> Callable[[], None] | None:
-        """Return the function to call when the answer is sent, or None if nothing has to be recorded."""
+        """Return a function to call when the answer is sent, or None if there is nothing to record."""
         is_new = self._caller is not None and (self._reached or self._notes)
         return self._mark_as_delivered if is_new else None
 
     def _mark_as_delivered(self) -> None:
-        """Record that the caller received what the answer delivers."""
+        """Record that the caller received the output and the notes of the answer."""
         if self._reached and self.transcript is not None:
             self.transcript.record_reported(self._caller, self._reached)
         if self._notes:

@@ -42,7 +42,10 @@ DEFINITION_PATTERN: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def
 
 
 def source_lines(file: Path) -> list[str]:
-    """Return the lines of a source file, or an empty list if it cannot be read. Blocks."""
+    """Return the lines of a source file, or an empty list if it cannot be read.
+
+    Reads the file, so it blocks.
+    """
     try:
         return files.read_text(file, SOURCE_FILE_RULES).splitlines()
     except (OSError, ValueError):
@@ -58,7 +61,10 @@ def file_excerpt(
     around: int = CONTEXT_LINES,
     whole_characters: int = 0,
 ) -> str:
-    """Return an excerpt of a file like `excerpt`, or an empty string if the file cannot be read. Blocks."""
+    """Return an excerpt of a file, or an empty string if it cannot be read. See `excerpt`.
+
+    Reads the file, so it blocks.
+    """
     lines = source_lines(file)
     return excerpt(lines, line, is_marked=is_marked, most=most, around=around, whole_characters=whole_characters)
 
@@ -73,13 +79,12 @@ def excerpt(
     whole_characters: int = 0,
     documented_characters: int = 0,
 ) -> str:
-    """Return the numbered lines around `line`, counted from 1, or an empty string if there is no such line.
+    """Return the numbered lines around `line`, or an empty string if there is no such line. Lines are counted from 1.
 
-    The function that contains the line is returned in full if it has at most `most` lines, not counting its docstring,
-    or if its excerpt has at most `whole_characters`. Of a longer function, the lines `around` the line are returned, or
-    its first lines if the line is in its signature. A function that has at most `documented_characters` with its
-    docstring is returned with it.
-    With `is_marked`, the line is marked with `>`.
+    A function that contains the line is returned in full if it has at most `most` lines without its docstring, or if
+    the excerpt has at most `whole_characters`. For a longer function, `around` lines before and after the line are
+    returned, or the first lines of the function if the line is in its signature. The docstring is included only if the
+    function with its docstring has at most `documented_characters`. With `is_marked`, the line is marked with `>`.
     """
     if not 0 < line <= len(lines):
         return ""
@@ -91,7 +96,7 @@ def excerpt(
         return documented
     code = _lines_with_code(lines)
     body = _body_start(lines, code, first - 1, last) + 1
-    docstring = _docstring(lines, body, last)
+    docstring = _docstring_lines(lines, body, last)
     if line in docstring:
         docstring = range(0)
     displayed = [number for number in range(first, last + 1) if number not in docstring]
@@ -105,31 +110,31 @@ def excerpt(
 
 
 def function_excerpt(lines: Sequence[str], line: int) -> str:
-    """Return the numbered lines of the function at a line of a file, without its docstring. Blocks.
+    """Return the numbered lines of the function at a line, without its docstring.
 
-    The string is empty if the file cannot be read, or has no function at that line.
+    The result is empty if there is no function at that line.
     """
     bounds = function_around(lines, line) if 0 < line <= len(lines) else None
     if bounds is None:
         return ""
     first, last = bounds
-    docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), first - 1, last) + 1, last)
+    docstring = _docstring_lines(lines, _body_start(lines, _lines_with_code(lines), first - 1, last) + 1, last)
     return number_lines(
         lines, [number for number in range(first, last + 1) if number not in docstring], docstring=docstring
     )
 
 
 def numbered_definition(text: str, first: int, fits: Callable[[str], bool], *, is_python: bool) -> str:
-    """Return the numbered lines of a definition that starts at the line `first` of its file.
+    """Return the numbered lines of a definition that starts at line `first` of its file.
 
-    The docstring in Python is left out if the definition does not fit otherwise.
+    If `fits` returns false for a Python definition, its docstring is left out.
     """
     lines = text.splitlines()
     last = len(lines)
     whole = number_lines(lines, range(1, last + 1), first=first, line_characters=None)
     if fits(whole) or not is_python:
         return whole
-    docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), 0, last) + 1, last)
+    docstring = _docstring_lines(lines, _body_start(lines, _lines_with_code(lines), 0, last) + 1, last)
     displayed = [number for number in range(1, last + 1) if number not in docstring]
     return number_lines(lines, displayed, docstring=docstring, first=first, line_characters=None)
 
@@ -143,9 +148,9 @@ def number_lines(
     first: int = 1,
     line_characters: int | None = MAX_LINE_CHARACTERS,
 ) -> str:
-    """Return the lines with the given numbers, counted from 1.
+    """Return the lines with the given numbers, counted from 1, each preceded by its number.
 
-    The lines of a docstring among them are replaced by one line.
+    Lines of a docstring that are left out are replaced by one line.
     """
     added = first - 1
     width = len(str(numbers[-1] + added))
@@ -161,12 +166,15 @@ def number_lines(
 
 
 def without_numbers(text: str) -> str:
-    """Return an excerpt without the numbers of its lines. A marked line starts with `>`."""
+    """Remove the line numbers from an excerpt. A marked line keeps its `>`."""
     return LINE_NUMBER_PATTERN.sub(lambda found: ">" if found["mark"] == ">" else found["first"], text)
 
 
 def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
-    """Return the first and last line of the innermost function or class around a line, including decorators."""
+    """Return the first and last line of the innermost function or class that contains a line, including decorators.
+
+    Returns None if the line is at the top level.
+    """
     code = _lines_with_code(lines)
     at = line - 1
     while at >= 0 and not code[at]:
@@ -176,46 +184,50 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
         start = _definition_above(lines, code, at)
     if start is None:
         return None
-    depth, last = _indent(lines[start]), start
+    depth, last = _indentation(lines[start]), start
     for below in range(start + 1, len(lines)):
-        if code[below] and _indent(lines[below]) <= depth and not lines[below].lstrip().startswith(CLOSING_BRACKETS):
+        if (
+            code[below]
+            and _indentation(lines[below]) <= depth
+            and not lines[below].lstrip().startswith(CLOSING_BRACKETS)
+        ):
             break
         if lines[below].strip() and (code[below] or not lines[below].lstrip().startswith("#")):
             last = below
-    while start > 0 and lines[start - 1].lstrip().startswith("@") and _indent(lines[start - 1]) == depth:
+    while start > 0 and lines[start - 1].lstrip().startswith("@") and _indentation(lines[start - 1]) == depth:
         start -= 1
     return start + 1, max(last, line - 1) + 1
 
 
 def _definition_below(lines: Sequence[str], decorator: int) -> int | None:
-    """Return the index of the `def` or `class` that a decorator belongs to."""
-    depth = _indent(lines[decorator])
+    """Return the index of the `def` or `class` line that a decorator belongs to, or None."""
+    depth = _indentation(lines[decorator])
     for below in range(decorator + 1, len(lines)):
-        if DEFINITION_PATTERN.match(lines[below]) and _indent(lines[below]) == depth:
+        if DEFINITION_PATTERN.match(lines[below]) and _indentation(lines[below]) == depth:
             return below
-        if lines[below].strip() and _indent(lines[below]) < depth:
+        if lines[below].strip() and _indentation(lines[below]) < depth:
             return None
     return None
 
 
 def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> int | None:
-    """Return the index of the `def` or `class` that contains the line at an index."""
+    """Return the index of the innermost `def` or `class` line that contains the line at index `at`, or None."""
     if at < 0 or DEFINITION_PATTERN.match(lines[at]):
         return at if at >= 0 else None
-    depth = _indent(lines[at])
+    depth = _indentation(lines[at])
     if lines[at].lstrip().startswith(CLOSING_BRACKETS):
         depth += 1  # the line may close the signature of the function
     for above in range(at - 1, -1, -1):
         text = lines[above]
-        if code[above] and _indent(text) < depth and not text.lstrip().startswith(CLOSING_BRACKETS):
-            depth = _indent(text)
+        if code[above] and _indentation(text) < depth and not text.lstrip().startswith(CLOSING_BRACKETS):
+            depth = _indentation(text)
             if DEFINITION_PATTERN.match(text):
                 return above
     return None
 
 
 def _body_start(lines: Sequence[str], code: Sequence[bool], start: int, last: int) -> int:
-    """Return the index of the first line below the signature of the definition between two indexes."""
+    """Return the index of the first line after the signature of a definition."""
     definition = next((at for at in range(start, last) if DEFINITION_PATTERN.match(lines[at])), start)
     for at in range(definition, last):
         if code[at] and lines[at].partition("#")[0].rstrip().endswith(":"):
@@ -223,10 +235,10 @@ def _body_start(lines: Sequence[str], code: Sequence[bool], start: int, last: in
     return start
 
 
-def _docstring(lines: Sequence[str], body: int, last: int) -> range:
-    """Return the numbers of the lines of a docstring that starts a body.
+def _docstring_lines(lines: Sequence[str], body: int, last: int) -> range:
+    """Return the line numbers of a docstring at the start of a body.
 
-    The range is empty for a docstring of one line.
+    The range is empty if there is no docstring, or if it has only one line.
     """
     first = next((number for number in range(body, last + 1) if lines[number - 1].strip()), last)
     if not DOCSTRING_START_PATTERN.match(lines[first - 1]):
@@ -239,7 +251,7 @@ def _docstring(lines: Sequence[str], body: int, last: int) -> range:
 
 
 def _lines_with_code(lines: Sequence[str]) -> list[bool]:
-    """Return for each line whether it starts with code, not with a comment or inside of a multi-line string."""
+    """Return for each line whether it starts with code, and not with a comment or inside a multi-line string."""
     return [
         not is_inside and bool(text.strip()) and not text.lstrip().startswith("#")
         for text, is_inside in zip(lines, _inside_strings(lines), strict=True)
@@ -247,7 +259,7 @@ def _lines_with_code(lines: Sequence[str]) -> list[bool]:
 
 
 def _inside_strings(lines: Sequence[str]) -> list[bool]:
-    """Return for each line whether it starts inside of a multi-line string."""
+    """Return for each line whether it starts inside a multi-line string."""
     found = []
     quote = ""
     for text in lines:
@@ -272,7 +284,7 @@ def _inside_strings(lines: Sequence[str]) -> list[bool]:
     return found
 
 
-def _indent(text: str) -> int:
+def _indentation(text: str) -> int:
     """Return the indentation of a line in columns."""
     expanded = text.expandtabs(8)
     return len(expanded) - len(expanded.lstrip())

@@ -30,10 +30,10 @@ MAX_LINE_BYTES = 2000
 def text_excerpt(
     transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int
 ) -> dict[str, object]:
-    """Return the characters from `start` to `start + length` of a part, within `max_bytes`.
+    """Return a range of characters of a text as answer fields, with at most `max_bytes` bytes.
 
-    `next` is the position at which to continue. Positions count from the beginning of the whole text, so they remain
-    valid when its oldest part is dropped.
+    `next` is the position at which to continue reading. Positions count from the beginning of the complete text, so
+    they remain valid when its oldest part is dropped.
     """
     # A character has at least one byte.
     raw = transcript.chunk(part, start, max_bytes if length is None else min(length, max_bytes))
@@ -48,7 +48,10 @@ def text_excerpt(
 
 
 def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
-    """Return the lines of all parts that contain `pattern`, each with its part and its number from 1."""
+    """Return the lines of an evaluation's values and output that contain `pattern`.
+
+    Each line has the name of its part, and its number counted from 1.
+    """
     found: list[dict[str, object]] = []
     left = max_bytes
     count = 0
@@ -70,7 +73,7 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
 
 
 def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of each line that contains the text, without loading long lines."""
+    """Yield the number and the beginning of each line that contains the pattern, without storing long lines."""
     number = 1
     started_line = _Line(pattern)
     for chunk in _whole_line_ends(chunks):
@@ -93,7 +96,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the chunks of a text such that no line end is split between two."""
+    """Yield the chunks of a text so that no line end is split between two chunks."""
     pending = ""
     for chunk in chunks:
         text = pending + chunk
@@ -103,7 +106,7 @@ def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
 
 
 class _Line:
-    """A line received in chunks: its beginning, and whether it contains `pattern`."""
+    """A line that is read in chunks. Records its beginning and whether it contains `pattern`."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -122,7 +125,7 @@ class _Line:
 
 
 def text_difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
-    """Return the difference from the other evaluation to this one, part by part, as a unified diff."""
+    """Return a unified diff from another evaluation's values and output to those of this one."""
     lines: list[str] = []
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     for part in parts:
@@ -152,7 +155,7 @@ def is_same_text(first: GrowingText, another: GrowingText) -> bool:
 
 
 def _first_lines(text: GrowingText) -> tuple[list[str], bool]:
-    """Return the first stored lines of a text, and whether these are all."""
+    """Return the first stored lines of a text, and whether these are all lines."""
     found = text.read(0, text.dropped + MAX_DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:

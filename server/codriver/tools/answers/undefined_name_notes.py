@@ -24,8 +24,8 @@ MAX_NAMED_MODULES: Final = 3
 """Maximum number of modules that a note names."""
 
 
-async def notes_of_undefined_name(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return a note with the import of a name, if an evaluation failed because the name was not defined."""
+async def describe_undefined_name(call: Call, evaluation: Evaluation) -> list[str]:
+    """Return a note about how to import a name, if an evaluation failed because it was not defined."""
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     if failure is None or failure.type != "NameError" or repl is None or repl.dialect != PYTHON:
         return []
