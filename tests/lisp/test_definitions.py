@@ -239,7 +239,7 @@ def recorded(*texts, **how):
 
 def test_the_history_records_who_evaluated_a_definition_last():
     ledger = recorded("(def a 1) (def b 1)", "(def a 2)")
-    assert [one.evaluation for one in ledger.definitions_of("shop", "a")] == ["e-0", "e-1"]
+    assert [one.evaluation for one in ledger.find_definitions("shop", "a")] == ["e-0", "e-1"]
     living = ledger.effective_definition("shop", "a")
     assert living is not None
     assert (living.who, living.evaluation, living.definition.digest) == ("ann", "e-1", digest("(def a 2)"))
@@ -272,7 +272,7 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
     nobody_knows = recorded(text, is_done=False)
 
     def sure(ledger):
-        return [one.is_sure for name in "abc" for one in ledger.definitions_of("shop", name)]
+        return [one.is_sure for name in "abc" for one in ledger.find_definitions("shop", name)]
 
     assert sure(by_form) == sure(by_line) == [True, False, False]
     assert sure(nobody_knows) == [False] * 3
@@ -280,5 +280,5 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
 
 def test_the_history_keeps_the_first_and_the_newest_of_many_definitions():
     ledger = recorded(*[f"(def a {n})" for n in range(100)])
-    made = [one.number for one in ledger.definitions_of("shop", "a")]
+    made = [one.number for one in ledger.find_definitions("shop", "a")]
     assert (made[0], made[-1], len(made)) == (0, 99, 20)

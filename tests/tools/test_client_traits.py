@@ -14,7 +14,7 @@ from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.settings.model import Settings
 from codriver.tools.acts.test_runs import run_fields
 from codriver.tools.calls.call import Call
-from codriver.tools.stacktrace import trace_json
+from codriver.tools.stacktrace import trace_fields
 
 LIMITS = {
     "unknown": 20_000,
@@ -184,7 +184,7 @@ def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(t
     assert run["results"][0]["test"] == "test_0"
     assert run["count"] + run["omitted"] == 300
     frames = tuple(StackFrame(f"frame {n}", "shop.py", n, f"function_{n}") for n in range(1000))
-    trace = trace_json(StackTrace("Error", "m" * 9000, frames, "d" * 9000), whole=True, max_bytes=6000)
+    trace = trace_fields(StackTrace("Error", "m" * 9000, frames, "d" * 9000), whole=True, max_bytes=6000)
     assert len(compact(trace)) <= BUDGET
     assert trace["frames"][0]["function"] == "function_0"
     assert trace["count"] + trace["omitted"] == 1000

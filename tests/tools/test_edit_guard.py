@@ -7,13 +7,13 @@ import pytest
 from codriver.editing.file_changes import MISSING, Change, Snapshot
 from codriver.settings.model import Settings
 from codriver.setup.clients import known_clients
-from codriver.tools.guarded_edits import edit_refusal
+from codriver.tools.guarded_edits import find_general_refusal_reason
 
 WORKSPACE = Path("/workspace")
 
 
 def refusal(name, settings=None):
-    return edit_refusal(WORKSPACE, settings or Settings(), Change(WORKSPACE / name, MISSING, b"{}"))
+    return find_general_refusal_reason(WORKSPACE, settings or Settings(), Change(WORKSPACE / name, MISSING, b"{}"))
 
 
 @pytest.mark.parametrize("name", sorted({name for client in known_clients().values() for name in client.workspace}))
@@ -76,11 +76,11 @@ def test_files_run_automatically_by_git_editors_shells_or_ci_cannot_be_edited(na
 def test_files_of_a_python_environment_cannot_be_edited(tmp_path):
     (tmp_path / "tools" / "py312" / "bin").mkdir(parents=True)
     change = Change(tmp_path / "tools" / "py312" / "bin" / "activate", MISSING, b"x")
-    assert not edit_refusal(tmp_path, Settings(), change)
+    assert not find_general_refusal_reason(tmp_path, Settings(), change)
     (tmp_path / "tools" / "py312" / "pyvenv.cfg").touch()
-    assert "environment of Python" in edit_refusal(tmp_path, Settings(), change)
+    assert "environment of Python" in find_general_refusal_reason(tmp_path, Settings(), change)
     (tmp_path / "pyvenv.cfg").touch()
-    assert not edit_refusal(tmp_path, Settings(), Change(tmp_path / "app.py", MISSING, b"x"))
+    assert not find_general_refusal_reason(tmp_path, Settings(), Change(tmp_path / "app.py", MISSING, b"x"))
 
 
 def existing_file(folder, name, text):
@@ -102,12 +102,12 @@ def existing_file(folder, name, text):
 )
 def test_only_the_scripts_of_a_package_json_are_protected(tmp_path, before, after, is_guarded):
     change = Change(tmp_path / "package.json", existing_file(tmp_path, "package.json", before), after.encode())
-    assert bool(edit_refusal(tmp_path, Settings(), change)) == is_guarded
+    assert bool(find_general_refusal_reason(tmp_path, Settings(), change)) == is_guarded
 
 
 def test_the_codriver_table_is_protected_in_every_spelling_of_pyproject():
     change = Change(WORKSPACE / "PyProject.TOML", MISSING, b"[tool.codriver]\nrepl = ['python']\n")
-    assert edit_refusal(WORKSPACE, Settings(), change)
+    assert find_general_refusal_reason(WORKSPACE, Settings(), change)
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,10 @@ def option_modules(command: str) -> tuple[str, ...]:
 def manifest() -> Manifest:
     """Return all tools: those of the base, with the arguments that features add, and those of features."""
     from codriver.skills.library import EDITING_SKILL  # noqa: PLC0415  # commands only need the declarations
-    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # as above
+    from codriver.tools.manifest import create_manifest  # noqa: PLC0415  # as above
 
     every = server_hooks()
-    return manifest_with(
+    return create_manifest(
         tuple(tool for hooks in every for tool in hooks.tools),
         tuple(added for hooks in every for added in hooks.added_arguments),
         call_hooks(),

@@ -64,7 +64,7 @@ class ActivityArguments(Arguments):
 
 @dataclass(slots=True)
 class ActivityEvent:
-    """One thing that happened: an evaluation with its outcome, an edit, a test run, or a line of output."""
+    """One event of the activity: an evaluation with its outcome, an edit, a test run, or a line of output."""
 
     kind: str
     at_ms: int
@@ -84,19 +84,19 @@ class ActivityEvent:
 
     @property
     def is_failure(self) -> bool:
-        """Return whether code failed with an error, or a test failed."""
+        """Return whether the code raised an error or a test failed."""
         has_failures = bool(self.facts.get("failed") or self.facts.get("errors"))
         return has_failures or bool(self.failure) or (bool(self.errors) and not self.results)
 
     def searchable_strings(self) -> Iterable[str]:
-        """Yield every text of the event, for searching."""
+        """Yield all strings of the event that can be searched."""
         yield from (self.code, self.file, self.failure, *self.results, *self.errors, *self.output)
         for row in self.facts.get("files", ()):
             yield from (row.get("file", ""), row.get("diff", ""))
         yield from map(str, self.facts.get("failures", ()))
 
     def names_file(self, name: str) -> bool:
-        """Return whether the event is about a file with this path, or with a path that ends in it."""
+        """Return whether the event is about a file whose path is `name` or ends with it."""
         files = [self.file, *(row.get("file", "") for row in self.facts.get("files", ()))]
         suffix = f"/{name.removeprefix('./').lstrip('/')}"
         return any(f"/{file}".endswith(suffix) for file in files if file)
@@ -126,10 +126,10 @@ class ActivityEvent:
 
 
 async def activity(call: Call, arguments: ActivityArguments) -> Answer:
-    """Return the events that the arguments select, newest first. Nothing is evaluated."""
+    """Return the events selected by the arguments, newest first. Nothing is evaluated."""
     now_ms = call.services.now()
     since_ms = None if arguments.since is None else parse_time(arguments.since, now_ms)
-    read = partial(_entries, call, since_ms)
+    read = partial(_read_entries, call, since_ms)
     events = await call.services.work.queries.run(call.client, lambda: read_events(read()))
     for event in events:
         known = call.state.evaluations.get(event.evaluation)
@@ -149,8 +149,8 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
     return Answer(fields)
 
 
-def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
-    """Return this server's log entries, preceded by those of earlier servers if they do not go back far enough."""
+def _read_entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
+    """Return the log entries of this server, and those of earlier servers if they are also needed."""
     log = call.services.log
     entries = log.entries()
     if entries and since_ms is not None and entries[0].timestamp <= since_ms:
@@ -159,7 +159,7 @@ def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
 
 
 def read_events(entries: Iterable[Entry]) -> list[ActivityEvent]:
-    """Return the events described by log entries, in line order. All entries of an evaluation are one event."""
+    """Convert log entries to events in the order of the log. All entries of an evaluation are one event."""
     events: list[ActivityEvent] = []
     evaluations: dict[tuple[str | None, str], ActivityEvent] = {}
     for entry in entries:
@@ -187,12 +187,12 @@ def read_events(entries: Iterable[Entry]) -> list[ActivityEvent]:
             started.session = entry.session_key or ""
             evaluations[named] = started
             events.append(started)
-        _add(evaluations[named], entry)
+        _add_entry(evaluations[named], entry)
     return events
 
 
-def _add(event: ActivityEvent, entry: Entry) -> None:
-    """Add a log entry to its event."""
+def _add_entry(event: ActivityEvent, entry: Entry) -> None:
+    """Add a log entry to the event of its evaluation."""
     match entry.category:
         case "evaluatedCode" if entry.file is not None:
             event.file, event.code = entry.file, ""
@@ -223,15 +223,15 @@ def _matches(call: Call, event: ActivityEvent, arguments: ActivityArguments, who
         return False
     if arguments.file is not None and not event.names_file(arguments.file):
         return False
-    if arguments.repl_session_key is not None and not is_session_in(event.session, arguments.repl_session_key):
+    if arguments.repl_session_key is not None and not is_in_session(event.session, arguments.repl_session_key):
         return False
     return arguments.text is None or any(arguments.text in text for text in event.searchable_strings())
 
 
 def _is_by(call: Call, event: ActivityEvent, by: str, who: str) -> bool:
-    """Return whether an event was caused by `by`, which is `me`, `others`, `human` or the name of a caller.
+    """Return whether an event was caused by `by`: `me`, `others`, `human` or the name of a caller.
 
-    `who` is the caller to which `me` refers.
+    `who` is the caller that `me` refers to.
     """
     evaluation = call.state.evaluations.get(event.evaluation)
     is_of_caller = event.who == who if evaluation is None else belongs_to(call, who, evaluation)
@@ -246,25 +246,25 @@ def _is_by(call: Call, event: ActivityEvent, by: str, who: str) -> bool:
             return event.who == by
 
 
-def is_session_in(session: str, key: str) -> bool:
-    """Return whether a session has this key, or is a lane of the REPL with this key."""
+def is_in_session(session: str, key: str) -> bool:
+    """Return whether a session has the key `key`, or is a lane in the REPL with this key."""
     return session == key or session.startswith(f"{key}/")
 
 
 def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
-    """Return whether an evaluation belongs to the caller, even if the caller has reconnected since."""
+    """Return whether an evaluation belongs to a caller, even if the caller has reconnected since."""
     is_back = evaluation.who == who and evaluation.client not in call.state.clients
     return is_back or call.belongs_to(evaluation, who)
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Return the time in epoch milliseconds that a text refers to.
+    """Convert a description of a time to epoch milliseconds.
 
-    The text is a duration such as `20m` or `2h`, a clock time such as `09:30`, `today` or `yesterday`. A clock time is
-    the most recent one in the server's time zone.
+    The text is a duration before now such as `20m` or `2h`, a time of day such as `09:30`, `today` or `yesterday`. A
+    time of day refers to its most recent occurrence in the server's time zone.
 
     Raises:
-        RefusedError: the text does not refer to a time.
+        RefusedError: the text does not describe a time.
     """
     given = text.strip()
     if ago := DURATION_PATTERN.fullmatch(given):
@@ -288,7 +288,7 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def format_time(at_ms: int, now_ms: int) -> str:
-    """Format a time of today as `14:02:11`, and an earlier one with its date, in the server's time zone."""
+    """Format a time as `14:02:11` if it is today, and otherwise with its date, in the server's time zone."""
     at, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
     is_today = (at.tm_year, at.tm_yday) == (now.tm_year, now.tm_yday)
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", at)

@@ -26,7 +26,7 @@ class BalanceArguments(Arguments):
 
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
-    """Return the text with the closing brackets that its indentation implies."""
+    """Return Lisp code with the closing brackets that its indentation implies."""
     balanced = await call.services.work.editing.run(call.client, partial(balance_by_indentation, arguments.text))
     if balanced.error is not None:
         raise refused(

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-def evaluation_of_caller(
+def choose_evaluation(
     call: Call, evaluation_id: str | None, who: str | None, *, is_waiting: bool = False
 ) -> Evaluation:
-    """Return the evaluation with the given id, or the caller's newest, or its only one that waits for input.
+    """Return the evaluation with the given id, or the caller's newest one.
+
+    With `is_waiting` and without an id, return the caller's only evaluation that waits for input.
 
     Raises:
         RefusedError: there is no such evaluation, or several wait for input.

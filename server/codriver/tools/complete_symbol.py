@@ -30,7 +30,7 @@ class CompleteArguments(Arguments):
 
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
-    """Return names that begin with a prefix."""
+    """Return the names that start with a prefix."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     query = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).query(query)

@@ -49,11 +49,11 @@ class ConnectArguments(Arguments):
 
 
 async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
-    """Connect to a REPL, and wait until its session is ready."""
+    """Connect to a REPL on this machine, and wait until its session is ready."""
     address = loopback_address(arguments.address)
-    known = _at(call, address)
+    known = _find_repl_at(call, address)
     if known is None or known.phase != "connected":
-        if why := await anyio.to_thread.run_sync(_objection, address):
+        if why := await anyio.to_thread.run_sync(_find_objection, address):
             hint = START_HINT if why.startswith(NO_LISTENER) else REMOTE_HINT
             raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=hint)
         port = address.rpartition(":")[2]
@@ -61,9 +61,9 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
         found = AddRepl(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
         call.dispatch(found)
         with anyio.move_on_after(arguments.timeout_ms / 1000):
-            while (known := _at(call, address)) is not None and known.phase == "connecting":
+            while (known := _find_repl_at(call, address)) is not None and known.phase == "connecting":
                 await anyio.sleep(CHECK_INTERVAL_S)
-    known = _at(call, address)
+    known = _find_repl_at(call, address)
     if known is None or known.phase != "connected":
         note = known.note if known is not None else None
         if known is not None:
@@ -83,10 +83,10 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
 
 
 def loopback_address(text: str) -> str:
-    """Return `HOST:PORT` for an address on this machine.
+    """Convert a caller's text to `HOST:PORT` on this machine.
 
     Raises:
-        RefusedError: the text is not an address, or belongs to another machine.
+        RefusedError: the text is not an address, or not one of this machine.
     """
     found = ADDRESS_PATTERN.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) <= MAX_PORT:
@@ -99,14 +99,17 @@ def loopback_address(text: str) -> str:
     return f"{'127.0.0.1' if host == 'localhost' else host}:{int(found['port'])}"
 
 
-def _at(call: Call, address: str) -> Repl | None:
-    """Return the REPL with this address, unless it was only discovered."""
+def _find_repl_at(call: Call, address: str) -> Repl | None:
+    """Return the REPL that is configured or connected at an address, or None."""
     repls = call.state.repls.values()
     return next((repl for repl in repls if repl.address == address and not repl.origin.is_discovered_only), None)
 
 
-def _objection(address: str) -> str | None:
-    """Return the reason why nothing may be sent to an address, or None if its listener belongs to this user. Blocks."""
+def _find_objection(address: str) -> str | None:
+    """Explain why nothing may be sent to an address, or return None if its listener belongs to this user.
+
+    Connects to the address, so it blocks.
+    """
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as connection:

@@ -53,15 +53,15 @@ LISP_TYPES_DESCRIPTION: Final = (
 
 
 class PartArguments(Given):
-    """Arguments that a feature adds to each edit of `edit_files`, to limit the edit to a part of its file."""
+    """Base of arguments that a feature adds to each edit of `edit_files`. They limit an edit to a part of its file."""
 
     def file_part(self) -> FilePart | None:
-        """Return the part of the file, or None for the whole file."""
+        """Return the part of the file to edit, or None for the whole file."""
         raise NotImplementedError
 
 
 class EditArguments(Given):
-    """One edit of `edit_files`. The schema tells clients which fields each type accepts."""
+    """The arguments for one edit of `edit_files`."""
 
     model_config = ConfigDict(json_schema_extra={"description": COMMON_TYPES_DESCRIPTION + LISP_TYPES_DESCRIPTION})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -103,7 +103,7 @@ class EditArguments(Given):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the edit has all fields that its type requires, and only those that it accepts."""
+        """Check that the edit has all fields that its type requires, and no other ones than it accepts."""
         needed, possible = _FIELDS_BY_TYPE[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
@@ -125,8 +125,8 @@ class EditArguments(Given):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_part(cls, arguments: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
-        """Validate the arguments of the edit, and those that features add to it."""
+    def _validate_with_part(cls, arguments: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
+        """Validate the arguments of an edit together with those that features add."""
         models: tuple[type[PartArguments], ...] = (info.context or {}).get(EditArguments, ())
         if not models or not isinstance(arguments, dict):
             return handler(arguments)
@@ -142,7 +142,7 @@ class EditArguments(Given):
         return edit
 
     def to_edit(self) -> FileEdit | CreateFile:
-        """Convert the arguments to an edit of the editor. The type `undo` has none."""
+        """Convert the arguments to an edit for the editor. This is not possible for the type `undo`."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":

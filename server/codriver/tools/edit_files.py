@@ -22,9 +22,9 @@ from codriver.tools.calls.gate import check_switched_off
 from codriver.tools.calls.hooks import collect_edit_notes, notify_of_failures
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
-from codriver.tools.edit_records import caller_of_batch, record_edits
+from codriver.tools.edit_records import editor_caller_key, record_edits
 from codriver.tools.edit_rows import edit_rows
-from codriver.tools.guarded_edits import refusal_reason
+from codriver.tools.guarded_edits import find_refusal_reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -69,22 +69,22 @@ class EditFilesArguments(Evaluating):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether the session that loads or tests is chosen by the rules, and not by the caller."""
+        """Return whether the call loads or tests code without naming a session, so that the server chooses it."""
         return super().chooses_session and (self.load or bool(self.test)) and not self.dry_run
 
     @property
     def session_files(self) -> tuple[str, ...]:
-        """Return the edited files."""
+        """Return the edited files, which determine the session."""
         return tuple(edit.file_path for edit in self.edits if edit.file_path)
 
     @property
     def is_undo(self) -> bool:
-        """Return whether the call reverts an edit instead of making one."""
+        """Return whether the call reverts the previous edits instead of making new ones."""
         return self.edits[0].type == UNDO_TYPE
 
     @model_validator(mode="after")
     def _check_undo(self) -> Self:
-        """Check that `undo` is the only edit of the call."""
+        """Check that an edit of the type `undo` is the only one in the call."""
         if any(edit.type == UNDO_TYPE for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
             raise ValueError(
                 "undo cannot be combined with other edits: it reverts your last edit_files with all its files"
@@ -93,7 +93,7 @@ class EditFilesArguments(Evaluating):
 
 
 async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
-    """Apply a batch of edits, load and test the changes if requested, and describe the outcome."""
+    """Apply a batch of edits, load and test the changed code if requested, and describe the outcome."""
     services = call.services
     settings = services.live.settings
     who, started_ms = call.who(arguments.who), services.now()
@@ -110,18 +110,18 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         requests = [EditRequest(edit.file_path, edit.to_edit()) for edit in arguments.edits]
         edit = partial(
             services.editor.edit,
-            caller_of_batch(call, arguments.who),
+            editor_caller_key(call, arguments.who),
             requests,
             limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
             allow_outside=settings.allow_edits_outside_workspace,
-            guard=partial(refusal_reason, services, who),
+            guard=partial(find_refusal_reason, services, who),
             dry_run=arguments.dry_run,
         )
     if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
             services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
-        rows, fields = await _describe(call, arguments, outcome)
+        rows, fields = await _record_and_describe(call, arguments, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
     steps = LiveSteps(
@@ -132,7 +132,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if arguments.test:
         services.tests.end_comparisons()
     await steps.check_steps(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
-    act = Act(partial(restore_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
+    act = Act(partial(restore_files, call, editor_caller_key(call, arguments.who)), steps, restores=restores)
     result = await act.run(partial(edit_unseen_by_watchers, call, edit))
     if "reason" not in steps.fields:
         steps.fields |= steps.unserved
@@ -153,7 +153,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
     services.ledger.acts.add(started_ms, (file.change for file in result.outcome.files))
-    rows, fields = await _describe(call, arguments, result.outcome)
+    rows, fields = await _record_and_describe(call, arguments, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
     handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
@@ -161,14 +161,14 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
 
 
 async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
-    """Revert the caller's last batch, which has to include the named file."""
-    caller = caller_of_batch(call, arguments.who)
+    """Revert the caller's last batch of edits. If the call names a file, the batch must include it."""
+    caller = editor_caller_key(call, arguments.who)
     outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path or None)
     return outcome
 
 
 async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditRequest]) -> Outcome:
-    """Return the outcome that edits within the workspace would have, without writing anything.
+    """Return the outcome that edits of files in the workspace would have, without writing anything.
 
     Raises:
         RefusedError: the edits cannot be applied.
@@ -176,19 +176,19 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
     services = call.services
     settings = services.live.settings
     return await services.editor.edit(
-        caller_of_batch(call, given_who),
+        editor_caller_key(call, given_who),
         requests,
         limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=False,
-        guard=partial(refusal_reason, services, call.who(given_who)),
+        guard=partial(find_refusal_reason, services, call.who(given_who)),
         dry_run=True,
     )
 
 
-async def _describe(
+async def _record_and_describe(
     call: Call, arguments: EditFilesArguments, outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """Record the edits in the log, and return rows and fields for the answer, with findings of linters."""
+    """Record the edits in the log, and return the rows and fields for the answer, including findings of linters."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
@@ -212,7 +212,7 @@ async def _describe(
 
 
 def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
-    """Return the answer fields about the load of a file. If tests passed, only notes remain."""
+    """Return the answer fields about loading a file. If tests passed, only notes are included."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
         return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
@@ -222,7 +222,7 @@ def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, obj
 def _add_diagnostics(
     fields: dict[str, object], rows: list[dict[str, object]], files: Sequence[FileResult], diagnostics: Diagnostics
 ) -> None:
-    """Add the findings of linters to the rows of the files, and a note about linters to the answer."""
+    """Add the findings of linters to the rows of the files, and the note of the linters to the answer."""
     if diagnostics.note is not None:
         fields["diagnosticsNote"] = diagnostics.note
     for row, result in zip(rows, files, strict=True):
@@ -231,7 +231,7 @@ def _add_diagnostics(
 
 
 def _without_lisp_fields(tool: Tool) -> Tool:
-    """Return the tool as listed in a workspace without Lisp. It accepts the same arguments."""
+    """Return the variant of the tool that is listed in workspaces without Lisp. It accepts the same arguments."""
     plain = replace(tool, description=DESCRIPTION_TEMPLATE.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]

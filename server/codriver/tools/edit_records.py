@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-def caller_of_batch(call: Call, who: str | None) -> str:
-    """Return the caller of a batch: its name in this or an earlier call, or else its connection."""
+def editor_caller_key(call: Call, who: str | None) -> str:
+    """Return the key under which the editor stores a caller's edits.
+
+    It contains the caller's name, or identifies the connection of a caller without a name.
+    """
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
     if who is None and caller_names.caller_name(call.state, call.client, call.conversation) is None:
         return unnamed
@@ -32,7 +35,11 @@ def record_edits(
     kind: str = log_facts.EDIT_KIND,
     job: str = "",
 ) -> None:
-    """Record in the log which files a caller changed. `job` is the test run for which an edit was reverted."""
+    """Record in the log which files a caller changed.
+
+    `given` is the `who` that the call passed, and `did` the verb of the log's text. `job` is the id of the test run
+    because of which an edit was reverted.
+    """
     if results:
         who = call.who(given)
         for result in results:

@@ -25,9 +25,9 @@ VERBATIM_TYPES = frozenset({TEXT_TYPE, "append", "create", "replace_def", "inser
 def edit_rows(
     files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
-    """Return one row for each file.
+    """Return one answer row for each edited file.
 
-    Unless `is_whole`, diffs that only repeat the caller's edits are omitted.
+    Unless `is_whole` is true, diffs that only repeat the caller's edits are omitted.
     """
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARACTERS
@@ -56,7 +56,7 @@ def edit_rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """Return whether the text that the caller sent is the only change of a file."""
+    """Return whether a file differs from its previous content only by text that the caller sent."""
     if len(result.done) == 1 and result.change.path.suffix in LISP_SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
@@ -69,5 +69,5 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
 
 
 def _edit_row(index: int, kind: str, done: EditEffect) -> dict[str, object]:
-    """Return the row of one edit: its position and its effect."""
+    """Return the row of one edit, with its position before and after the edit."""
     return {"index": index, "type": kind, "line": done.line, "newLine": done.new_line}

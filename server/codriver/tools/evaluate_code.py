@@ -75,7 +75,7 @@ BACKGROUND_WAIT_MS: Final = 100
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
-    """Evaluate code, wait for it, and return its result or state."""
+    """Evaluate code, wait for it, and return its result, or its state if it is still running."""
     who, core = call.who(arguments.who), call.services.core
     if arguments.frame is not None:
         run = last_failed_run(call, who, arguments.repl_session_key)
@@ -93,7 +93,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if core.state is not state:  # the state may have changed during the check
         target = choose_session(call, arguments.repl_session_key, who)
     check_working_tree(call, target, who, arguments.repl_session_key)
-    target = await _session(call, target, who, arguments)
+    target = await _choose_session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
     extras = () if call.added is None else request_extras(call, target.repl)
     request = Request(
@@ -130,7 +130,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
-    """Evaluate code in a frame of a failed test, whose process was retained, and wait for it."""
+    """Evaluate code in a frame of a failed test whose process was retained, and wait for it."""
     request_extras(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
     identity = start_in_frame(call, who, run, code, frame, arguments.description)
@@ -142,12 +142,12 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
-    """Return how long the call waits, in milliseconds."""
+    """Return how long the call waits for the evaluation, in milliseconds."""
     return call.wait_ms(arguments.timeout_ms or (BACKGROUND_WAIT_MS if arguments.background else None))
 
 
-async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
-    """Return the session of `target`'s REPL for the code: a parallel one, an isolated one, or the caller's lane."""
+async def _choose_session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
+    """Choose the session of the REPL in which the code runs: a parallel one, an isolated one, or the caller's lane."""
     if arguments.background:
         return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:

@@ -23,14 +23,14 @@ from codriver.tools.calls.arguments import UNLISTED_KEY, Schema, remove_default
 from codriver.tools.calls.evaluation_waits import find_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.calls.tool import Tool
-from codriver.tools.chosen_evaluations import evaluation_of_caller
+from codriver.tools.chosen_evaluations import choose_evaluation
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
 def _unavailable_value_error(evaluation: str, why: str) -> RefusedError:
-    """Return the refusal of a value that is no longer available, or of a part that does not exist."""
+    """Create the error for a part of a value that is no longer available or does not exist."""
     return refused(
         "forgotten",
         f"this part of the value of evaluation {evaluation} is not available: {why}",
@@ -43,13 +43,13 @@ PART_PATTERN: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
 
 
 def _list_parts(schema: Schema) -> None:
-    """List the possible values of `part` in its schema, and remove the default."""
+    """Add the possible values of `part` to its schema, and remove the default."""
     remove_default(schema)
     schema["pattern"] = PART_PATTERN
 
 
 def _unknown_part_error(call: Call, part: str) -> RefusedError:
-    """Return the refusal of an unknown part."""
+    """Create the error for an unknown part of an evaluation."""
     known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.parts]
     return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"Its parts are {', '.join(known)}.")
 
@@ -77,8 +77,8 @@ class GetArguments(Evaluating):
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
-    """Return an evaluation, after waiting for it if requested."""
-    current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who)
+    """Return an evaluation or a part of it, after waiting for it if requested."""
+    current = choose_evaluation(call, arguments.evaluation_id, arguments.who)
     if arguments.wait_ms and not current.is_finished:
         current = await wait_for_evaluation(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
@@ -86,7 +86,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if re.fullmatch(PART_PATTERN, arguments.part) is None:
         raise _unknown_part_error(call, arguments.part)
     if arguments.path is not None or arguments.depth is not None or _counts_elements(call, current, arguments):
-        return await _part_of_value(call, current, arguments)
+        return await _read_part_of_value(call, current, arguments)
     if arguments.part.startswith("image-"):
         return await image_answer(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
@@ -104,25 +104,28 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
 
 
 def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -> bool:
-    """Return whether `from` and `length` count elements of a truncated collection that its REPL still has."""
+    """Return whether `from` and `length` refer to elements of a collection instead of characters.
+
+    This is the case for a collection that was shortened and is still in its REPL.
+    """
     is_ranged = arguments.start is not None or arguments.length is not None
     if arguments.part != "result" or not is_ranged or arguments.grep is not None or arguments.diff_with is not None:
         return False
-    return any(is_available for _, is_available in _transcript(call, current.id).cuts.values())
+    return any(is_available for _, is_available in _find_transcript(call, current.id).cuts.values())
 
 
 async def _requested_part(
     call: Call, evaluation: str, arguments: GetArguments, max_bytes: int
 ) -> dict[str, object] | None:
-    """Return the requested part of the evaluation's text, or None if the whole evaluation was requested."""
+    """Return the requested part of an evaluation's text, or None if the call requested the whole evaluation."""
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
-    transcript, work = _transcript(call, evaluation), call.services.work.editing
+    transcript, work = _find_transcript(call, evaluation), call.services.work.editing
     if arguments.grep is not None:
         return await work.run(call.client, partial(matching_lines, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:
-        other = _transcript(call, find_evaluation(call.state, arguments.diff_with).id)
+        other = _find_transcript(call, find_evaluation(call.state, arguments.diff_with).id)
         return await work.run(call.client, partial(text_difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
     part = cast("Part", arguments.part)
@@ -130,8 +133,8 @@ async def _requested_part(
     return await read_transcripts(read_part, transcript)
 
 
-async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """Return a part of a truncated value, read from the REPL that retains it."""
+async def _read_part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
+    """Return a part of a value that was shortened. The REPL that retains the value prints the part."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = default_budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
@@ -157,7 +160,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
 
 
 async def _current_stacks(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
-    """Return the current stacks of the threads and tasks of the REPL, without disturbing it.
+    """Return the current stacks of a REPL's threads and tasks without interrupting them.
 
     Raises:
         CapabilityMissingError: the REPL cannot report stacks while code runs.
@@ -172,11 +175,11 @@ async def _current_stacks(call: Call, current: Evaluation, arguments: GetArgumen
     return Answer({**fields, "totalCharacters": len(dump.whole)})
 
 
-def _transcript(call: Call, evaluation: str) -> Transcript:
+def _find_transcript(call: Call, evaluation: str) -> Transcript:
     """Return the transcript of an evaluation.
 
     Raises:
-        RefusedError: it was discarded.
+        RefusedError: the transcript was discarded.
     """
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:

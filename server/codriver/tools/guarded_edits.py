@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 NEEDS_HUMAN_HINT: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
-def refusal_reason(services: Services, who: str, change: Change) -> str:
-    """Return the reason why a caller must not make a change, or an empty string. Guards of features may wait."""
+def find_refusal_reason(services: Services, who: str, change: Change) -> str:
+    """Explain why a caller must not change a file, or return an empty string if it may.
+
+    The guards of features may wait for other programs.
+    """
     refusals = (guard(services, who, change) for guard in services.hooks.guards)
-    return next(filter(None, refusals), "") or edit_refusal(services.workspace, services.live.settings, change)
+    return next(filter(None, refusals), "") or find_general_refusal_reason(
+        services.workspace, services.live.settings, change
+    )
 
 
-def edit_refusal(workspace: Path, settings: Settings, change: Change) -> str:
-    """Return the reason why nobody may make a change, or an empty string."""
+def find_general_refusal_reason(workspace: Path, settings: Settings, change: Change) -> str:
+    """Explain why no caller may make a change, or return an empty string if callers may make it."""
     path, name = change.path, normalize_file_name(change.path.name)
     is_code = PurePath(name).suffix in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:

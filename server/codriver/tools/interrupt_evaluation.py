@@ -36,10 +36,10 @@ class InterruptArguments(Evaluating):
 
 
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
-    """Stop an evaluation, or whatever runs in a session."""
+    """Stop an evaluation, or the code or tests that currently run in a session."""
     if arguments.evaluation_id is not None:
         evaluation = find_evaluation(call.state, arguments.evaluation_id).id
-    elif (job := _running_job_of(call, arguments.repl_session_key)) is not None:
+    elif (job := _find_running_job(call, arguments.repl_session_key)) is not None:
         evaluation = job.id
     elif arguments.repl_session_key is not None:
         target = resolve_session(call.state, arguments.repl_session_key, may_leave=True)
@@ -75,8 +75,8 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     return replace(described, fields=fields, ok=False)
 
 
-def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
-    """Return the running test run that uses a session's interpreter, if nothing else runs in the session.
+def _find_running_job(call: Call, session_key: str | None) -> Evaluation | None:
+    """Return the running test run that uses a session's interpreter, unless other code runs in the session.
 
     The key `tests` matches any test run.
     """
@@ -97,7 +97,7 @@ def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
 
 
 def _only_evaluation(call: Call, who: str) -> str:
-    """Return the id of the caller's only running evaluation, or if none is running, of its only waiting one.
+    """Return the id of the caller's only running evaluation, or of its only queued one if none is running.
 
     Raises:
         RefusedError: there is no such evaluation, or there are several.
@@ -126,7 +126,7 @@ def _only_evaluation(call: Call, who: str) -> str:
 def _runs_in_session(evaluation: Evaluation, target: Target) -> bool:
     """Return whether an evaluation runs in a session.
 
-    Tests started in a lane run in the session that all tests share.
+    Tests that were started in a lane run in the main session of the REPL.
     """
     if evaluation.repl != target.repl.id:
         return False
@@ -136,7 +136,7 @@ def _runs_in_session(evaluation: Evaluation, target: Target) -> bool:
 
 
 def _running_lanes_note(state: State, target: Target) -> str:
-    """Return a note about evaluations in lanes next to a shared session, or an empty string."""
+    """Return a note about evaluations that run in lanes of the same REPL, or an empty string."""
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class NoArguments(Arguments):
-    """Arguments of a tool that has none."""
+    """Arguments of a tool without arguments of its own."""
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
-    """Return every REPL session with the capabilities of its REPL."""
+    """Return all REPL sessions with the capabilities of their REPLs."""
     who = call.who(arguments.who)
     additions = [await query(call) for query in call.services.hooks.sessions]
     rows: list[dict[str, object]] = []
@@ -33,7 +33,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
         caller = (call.client, who)
         for session in repl.sessions.values():
             if session.lane is None:
-                lanes = _lanes(state, repl, caller) if session.name == MAIN_SESSION else []
+                lanes = _lane_rows(state, repl, caller) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session, names) | ({"lanes": lanes} if lanes else {})
                 row = _lean_session_row(state, repl, row, who) if is_lean else row
                 rows.append(row)
@@ -46,7 +46,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
-    """Shorten a row for agents: omit details of capabilities, but not the reason why one is missing.
+    """Shorten a row for agents: omit details of capabilities, but not the reasons why some are missing.
 
     The path and the capabilities are omitted for the only REPL, and for one that Codriver started in this workspace.
     """
@@ -71,10 +71,10 @@ def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str
     return lean
 
 
-def _lanes(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:
-    """Return a row for each lane of a REPL, or none if the caller's lane is the only one and idle.
+def _lane_rows(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:
+    """Return rows about the lanes of a REPL. If the caller's own lane is the only one and idle, there are no rows.
 
-    A lane whose client has disconnected is listed while code runs in it.
+    A lane whose client has disconnected is listed only while code runs in it.
     """
     rows = []
     is_worth_listing = False

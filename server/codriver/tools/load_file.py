@@ -67,12 +67,12 @@ class LoadFileArguments(Evaluating):
 
     @property
     def session_files(self) -> tuple[str, ...]:
-        """Return the file to load."""
+        """Return the file to load, which determines the session."""
         return (self.file_path,)
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
-    """Load a file into a session, wait for it, and return its result or state."""
+    """Load a file into a session, wait for it, and return its result, or its state if it is still loading."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
     repl = choose_session(call, arguments.repl_session_key, who, file=arguments.file_path).repl
@@ -97,7 +97,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
 
 
 class _Loads:
-    """Evaluations of one call of `load_file`, within its time limit."""
+    """Loads files and evaluates forms for one call of `load_file`, within the call's time limit."""
 
     def __init__(self, call: Call, who: str, arguments: LoadFileArguments) -> None:
         self._call = call
@@ -109,7 +109,7 @@ class _Loads:
         """Namespace that the first loaded file names, or empty."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Load a file, and return the evaluation when it finishes or its time is up."""
+        """Load a file and return its evaluation, which is unfinished if time ran out."""
         call, arguments = self._call, self._arguments
         path = await call.services.work.files.run(call.client, partial(with_spelling_on_disk, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
@@ -129,12 +129,12 @@ class _Loads:
         return await self._run(replace(request, description=f"load {path}"))
 
     async def evaluate_forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
+        """Evaluate forms in a namespace and return their evaluation, which is unfinished if time ran out."""
         code = "\n".join([form.log_text for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 
     async def _run(self, submitted: Request) -> Evaluation:
-        """Send a request to the session, and wait until it finishes or the time is up."""
+        """Send a request to the session, and wait until it finishes or time runs out."""
         call = self._call
         given = self._arguments
         target = choose_session(call, given.repl_session_key, self._who, file=given.file_path)

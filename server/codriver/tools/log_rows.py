@@ -31,10 +31,10 @@ Fitting: TypeAlias = "Callable[[object], Fitted]"
 
 
 def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: int | None) -> tuple[int, int]:
-    """Return the size limit of an answer with rows, and the limit if rows would be omitted despite an explicit `limit`.
+    """Return two size limits for an answer with rows, in bytes.
 
-    A caller that passes `limit` needs all rows more than the long text in them. A caller that passes a number of bytes
-    gets that number.
+    The second limit applies if rows would have to be omitted although the caller passed `limit`. Such a caller needs
+    all rows more than the long strings in them. If the caller requested a number of bytes, both limits have this value.
     """
     if requested_bytes:
         most = requested_budget(call, tool, requested_bytes)
@@ -44,15 +44,15 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: in
 
 
 def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
-    """Return whether most of the rows' text has to be omitted in any case. See `FLOOD_FACTOR`."""
+    """Return whether most of the rows' text has to be omitted anyway. See `FLOOD_FACTOR`."""
     return sum(len(str(row)) for row in rows) > (FLOOD_FACTOR + 1) * max_bytes
 
 
 def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes: bool = False) -> Fitted:
-    """Return as much of a result as fits. If the result is a list, the newest rows are returned.
+    """Shorten a result to the size limits returned by `row_budgets`. If it is a list, its last rows are returned.
 
-    See `row_budgets` for `budgets`. With `has_requested_bytes`, the caller passed a number of bytes. Otherwise a flood
-    is truncated as in the answer of an evaluation, and long text among many rows is shortened.
+    `has_requested_bytes` is true if the caller requested a number of bytes. Otherwise very long results are shortened
+    as in the answer about an evaluation, and long strings are shortened if there are many rows.
     """
     least, most = budgets
     if not isinstance(result, list):

@@ -29,7 +29,7 @@ class ExpandArguments(Arguments):
 
 
 async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
-    """Return the expansion of a form of Lisp."""
+    """Return the macro expansion of a Lisp form."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)

@@ -91,15 +91,15 @@ DEFAULT_TOOLSET = (
 """
 
 
-def manifest_with(
+def create_manifest(
     tools: tuple[Tool, ...] = (),
     added: tuple[AddedArguments, ...] = (),
     hooks: CallHooks = NO_HOOKS,
     guides: tuple[tuple[str, str], ...] = (),
 ) -> Manifest:
-    """Return the manifest of a server whose features add these tools, arguments, hooks and guides.
+    """Create the manifest of a server from the base's tools and the additions of features.
 
-    A guide is a skill and the tool that it is about. See `Manifest.guides`.
+    Each guide is a pair of a skill and the tool that it is about. See `Manifest.guides`.
     """
     every = tuple([_extend_tool(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
@@ -108,7 +108,7 @@ def manifest_with(
 
 
 def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
-    """Return a tool with the arguments, parts of evaluations and subjects of `status` that features add to it."""
+    """Add to a tool what features add: arguments, parts of evaluations, and subjects of `status`."""
     models = tuple(arguments.model for arguments in added if tool.name in arguments.tools)
     inside = {arguments.inside for arguments in added if arguments.inside is not None}
     added_inside = {
@@ -126,17 +126,20 @@ def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks
 def offered_tools(
     manifest: Manifest, state: State, settings: Settings, client_name: str, *, expected: bool = True
 ) -> tuple[Tool, ...]:
-    """Return the tools to list to the client with this name now.
+    """Return the tools to list now to the client with this name.
 
-    `expected` includes tools that a future REPL would make usable, for clients that list only once.
-    See `tools_to_list`.
+    With `expected`, the list includes tools that become usable when a REPL connects, for clients that list tools only
+    once. See `tools_to_list`.
     """
     tools = manifest.tools if settings.toolset == "full" else manifest.usual
     return tools_to_list(tools, state, settings, lists_again=not expected or find_traits(client_name).lists_again)
 
 
 def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-    """Return the tool with this name, listed or not, and its arguments, or None if there is no such tool."""
+    """Return the tool with the given name and its arguments, or None if there is no such tool.
+
+    The tool need not be listed.
+    """
     tool = manifest.called.get(name)
     return None if tool is None else (tool, translate_arguments(tool, name, arguments))
 
@@ -158,16 +161,19 @@ SYMBOL_URI_PARTS = 3
 
 
 def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call under Codriver's names, if it uses Backseat Driver's name of the tool."""
+    """Translate the names of arguments from Backseat Driver's to Codriver's.
+
+    Arguments are only translated if the call uses Backseat Driver's name of the tool.
+    """
     if name not in tool.other_names:
         return arguments
     return {ARGUMENT_NAMES.get(key, key): value for key, value in arguments.items() if key not in IGNORED_ARGUMENTS}
 
 
 def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
-    """Return the URI in Codriver for a URI of Backseat Driver, and any other URI unchanged.
+    """Translate a URI of Backseat Driver to one of Codriver. Other URIs are returned unchanged.
 
-    `plain_kinds` are resources of features whose URI is `/KIND/PART` in Backseat Driver. Source: Backseat Driver,
+    `plain_kinds` are resources of features whose URI in Backseat Driver is `/KIND/PART`. Source: Backseat Driver,
     `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`, `/skills/{name}/{file}`.
     """
     scheme, _, rest = uri.partition("://")
@@ -180,15 +186,15 @@ def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
     if kind == "skills":
         return translate_uri(f"skill://{rest}")
     if kind in plain_kinds and rest:
-        return f"codriver://{kind}/{_part(rest)}"
+        return f"codriver://{kind}/{_encode_part(rest)}"
     if kind == "symbol-info":
         parts = rest.rsplit("@", 2)
         if len(parts) == SYMBOL_URI_PARTS:
-            symbol, key, namespace = map(_part, parts)
+            symbol, key, namespace = map(_encode_part, parts)
             return f"codriver://symbol/{key}/{namespace}/{symbol}"
     return uri
 
 
-def _part(text: str) -> str:
-    """Encode the slashes in a part of a URI. Encoded slashes are unchanged."""
+def _encode_part(text: str) -> str:
+    """Percent-encode a part of a URI, including its slashes. Parts that are already encoded are unchanged."""
     return quote(unquote(text), safe="")

@@ -47,7 +47,10 @@ MAX_EVENT_FILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PatchedFile:
-    """A file that exists after a patch: the whole text of a new file, or the replaced parts of a changed one."""
+    """A file that a patch creates or changes.
+
+    `added` is the complete text of a new file, and `replaced` has the old and new text of each replaced part.
+    """
 
     path: str
     added: str | None = None
@@ -55,29 +58,29 @@ class PatchedFile:
 
 
 def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
-    """Return the files that a patch creates or changes, in order. A moved file has its new name."""
+    """Return the files that a patch creates or changes, in order. A moved file has its new path."""
     sections: list[list[str]] = []
     for line in patch.strip().splitlines():
         if line.startswith("*** ") and not line.startswith((MOVE_PREFIX, "*** End of File")):
             sections.append([line])
         elif sections:
             sections[-1].append(line)
-    files = [_file(head, lines) for head, *lines in sections if head.startswith((ADD_PREFIX, UPDATE_PREFIX))]
+    files = [_parse_section(head, lines) for head, *lines in sections if head.startswith((ADD_PREFIX, UPDATE_PREFIX))]
     return tuple(file for file in files if file.path)[:MAX_EVENT_FILES]
 
 
-def _file(head: str, lines: list[str]) -> PatchedFile:
-    """Return the file that a section of a patch describes."""
+def _parse_section(head: str, lines: list[str]) -> PatchedFile:
+    """Parse the section of a patch that describes one file."""
     if head.startswith(ADD_PREFIX):
         text = "".join([f"{line[1:]}\n" for line in lines if line.startswith("+")])
         return PatchedFile(head.removeprefix(ADD_PREFIX).strip(), added=text)
     moved = next((line.removeprefix(MOVE_PREFIX) for line in lines if line.startswith(MOVE_PREFIX)), None)
     name = head.removeprefix(UPDATE_PREFIX) if moved is None else moved
-    return PatchedFile(name.strip(), replaced=tuple(_hunks(lines)))
+    return PatchedFile(name.strip(), replaced=tuple(_parse_hunks(lines)))
 
 
-def _hunks(lines: list[str]) -> list[tuple[str, str]]:
-    """Return the old and new text of each hunk, including its unchanged lines."""
+def _parse_hunks(lines: list[str]) -> list[tuple[str, str]]:
+    """Return the old and the new text of each hunk, including unchanged lines."""
     hunks: list[tuple[list[str], list[str]]] = [([], [])]
     for line in lines:
         if line.startswith("@@"):
@@ -107,7 +110,7 @@ PLACEHOLDER_PREFIX = "${"
 
 
 class NoteEditArguments(Arguments):
-    """Arguments of `note_edit`: the input of a hook about an event."""
+    """Arguments of `note_edit`: the event that a client's hook reports."""
 
     event: Literal["started", "writing", "edited", "stopping"] = "edited"
     file_path: str = Field("", max_length=MAX_PATH_CHARACTERS)
@@ -132,12 +135,12 @@ class NoteEditArguments(Arguments):
 
     @property
     def wait_s(self) -> float:
-        """Return how long the hook can wait, in seconds."""
+        """Return how long the hook can wait for the answer, in seconds."""
         by_itself = MAX_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
-        """Return the files of the event, with their new text or replaced parts where known."""
+        """Return the files of the event, with their new text or replaced parts if known."""
         given = dict.fromkeys(
             path for path in (self.file_path, *self.file_paths) if not path.startswith(PLACEHOLDER_PREFIX)
         )
@@ -147,16 +150,16 @@ class NoteEditArguments(Arguments):
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
-    """Record an event of a client, and return text for its agent, if any."""
+    """Record an event that a client's hook reports, and return text for the agent, if any."""
     context = block = ""
     match arguments.event:
         case "started":
             start = ClientStart(call.who(arguments.who), arguments.source, arguments.wait_s)
             context = await collect_introductions(call, start)
         case "writing":
-            block = await _refusal(call, arguments)
+            block = await _describe_refusal(call, arguments)
         case "edited":
-            context = await _edited(call, arguments)
+            context = await _record_edits(call, arguments)
         case "stopping" if arguments.is_again not in (True, "true"):
             block = await describe_new_failures(call, call.who(arguments.who), wait_s=arguments.wait_s)
     answer_fields = {name: text for name, text in (("context", context), ("block", block)) if text}
@@ -167,8 +170,8 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     return Answer(answer_fields)
 
 
-async def _edited(call: Call, arguments: NoteEditArguments) -> str:
-    """Record which caller changed which files, and describe the syntax errors of Lisp files."""
+async def _record_edits(call: Call, arguments: NoteEditArguments) -> str:
+    """Record which files a caller changed, and describe the syntax errors of Lisp files."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
     messages: list[str] = []
@@ -181,25 +184,25 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.redact)
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT_KIND, data=facts))
         messages += await collect_edit_notes(call, [record_written_file(call, who, path, display_path)])
-        messages.append(await _syntax_error(call, path, display_path))
+        messages.append(await _describe_error(call, path, display_path))
     return "\n".join(filter(None, messages))[:MAX_ERROR_CHARACTERS]
 
 
 def _diff(file: PatchedFile, before: str | None) -> str:
-    """Return the changed lines of a file, if the hook passed its text."""
+    """Return a diff of a file's changes, or an empty string if the hook did not pass its text."""
     if file.added is not None and before is not None:
         return brief_diff(before, file.added)
     return "\n".join([brief_diff(old, new) for old, new in file.replaced])
 
 
 def brief_diff(before: str, after: str) -> str:
-    """Return a unified diff without header, with two lines of context."""
+    """Return a unified diff without a header and with two lines of context."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)][2:]
     return "\n".join(lines)
 
 
-async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
-    """Describe the syntax error of a Lisp file. The text is empty for files without an error and in other languages."""
+async def _describe_error(call: Call, path: Path, display_path: str) -> str:
+    """Describe the syntax error of a Lisp file. Return an empty string for a correct file or another language."""
     services = call.services
     text = await services.work.files.run(call.client, partial(read_edited_lisp, services.workspace, path))
     if text is None:
@@ -209,10 +212,10 @@ async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
     )
 
 
-async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
-    """Return the reason why a whole file should not be written.
+async def _describe_refusal(call: Call, arguments: NoteEditArguments) -> str:
+    """Explain why the text of a file should not be written.
 
-    It is empty for correct Lisp, for other languages, and for files outside the workspace.
+    Returns an empty string for correct Lisp, for other languages, and for files outside the workspace.
     """
     services = call.services
     files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
@@ -231,7 +234,10 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 
 def _files_in_workspace(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
-    """Return the files of an event whose real paths are in the workspace. Blocks."""
+    """Return the files of an event by path, if their real paths are in the workspace.
+
+    Resolves links, so it blocks.
+    """
     base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}
     for file in arguments.files():

@@ -61,20 +61,20 @@ class LogArguments(Arguments):
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
-    """Return entities of the log that match filters or a query."""
+    """Return the entities of the log that match filters, or the result of a query."""
     log, work = call.services.log, call.services.work
     _check_categories(call, arguments.category or ())
     # Read before the log, so that a caller that continues from these lines misses none.
     lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_growing_source_fields(call, arguments)}
     if arguments.query is None:
-        entries = _entries(call, arguments)
+        entries = _find_entities(call, arguments)
         result: object = entries
         count, cut = len(entries), None
     else:
         log_query = LogQuery(arguments.query, arguments.inputs, arguments.limit)
         answer = await work.queries.run(call.client, partial(call.services.query, log_query))
         result, count, cut = answer.result, answer.count, answer.cut
-    gone = _gone(call, arguments, count)
+    gone = _eviction_notes(call, arguments, count)
     images = image_collector(call, arguments.max_images, "ask with maxImages")
     without_images = images.remove_from_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
@@ -96,7 +96,7 @@ def _check_categories(call: Call, categories: Sequence[str]) -> None:
     """Check that all categories exist.
 
     Raises:
-        RefusedError: a category does not exist.
+        RefusedError: one of them does not exist.
     """
     known = (*BASE_CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
     if unknown := [category for category in categories if category not in known]:
@@ -107,8 +107,11 @@ def _check_categories(call: Call, categories: Sequence[str]) -> None:
         )
 
 
-def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
-    """Return the newest entities that match the filters, in line order, with those of growing sources if requested."""
+def _find_entities(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
+    """Return the newest entities that match the filters, in the order of their lines.
+
+    Entities of features' logs are included if their category was requested.
+    """
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
     found = [
@@ -126,8 +129,8 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
 
 
 def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
-    """Shorten entities for an agent that uses filters, and fit them into an answer with `fitted`."""
-    rows = _joined(found)
+    """Shorten entities for an agent that uses filters, and fit them into the answer with the function `fitted`."""
+    rows = _join_output(found)
     fitted_rows, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
     if omitted and isinstance(fitted_rows, list):  # the first entity of an evaluation may be among the omitted ones
         whole = [row | cut for row, cut in zip(rows[omitted:], fitted_rows, strict=True)]
@@ -135,31 +138,31 @@ def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: 
     return fitted_rows, notes, omitted
 
 
-def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Combine consecutive output of an evaluation into one row, and omit the text and value of loads."""
+def _join_output(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Combine consecutive output of an evaluation into one row, and omit the code and the value of loaded files."""
     joined: list[dict[str, Any]] = []
     loads = {row.get("evaluation") for row in rows if "file" in row}
     for row in rows:
         before = joined[-1] if joined and joined[-1].get("evaluation") == row.get("evaluation") else {}
         if before.get("category") == row["category"] in PRINTED_CATEGORIES:
             joined[-1] = before | {"text": before["text"] + row["text"]}
-        elif "file" not in row and not _is_known(row, loads):  # the text is in the file
+        elif "file" not in row and not _is_redundant(row, loads):  # the text is in the file
             joined.append(row)
     return joined
 
 
-def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
-    """Return whether a row is the value of a load or a line with a REPL's address, which other rows contain."""
+def _is_redundant(row: dict[str, Any], loads: Collection[object]) -> bool:
+    """Return whether other rows make a row redundant: the value of a load, or a line with the address of a REPL."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
     return "evaluation" not in row and row["text"].startswith(LISTENING_PREFIX)
 
 
 def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
-    """Return rows with the location once for each evaluation, and the time once for each second.
+    """Remove repeated information: the location within an evaluation, and the time within a second.
 
-    The session is omitted if it is the only one. The caller and the namespace of an evaluation are omitted if they
-    repeat those of the previous one.
+    The session is omitted if there is only one. The caller and the namespace are omitted if the previous evaluation had
+    the same.
     """
     described: set[object] = set()
     lean = []
@@ -184,10 +187,10 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
     return lean
 
 
-def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
-    """Return a note about evicted entities that might have matched a query, a filter, or an early `since`.
+def _eviction_notes(call: Call, arguments: LogArguments, count: int) -> list[str]:
+    """Return a note if evicted entities might have matched the query or the filters.
 
-    `count` is the number of rows found. A filter that found as many rows as its limit misses no older ones.
+    `count` is the number of rows found. If it equals `limit`, older entities were not requested.
     """
     log, since = call.services.log, arguments.since
     is_short = count < arguments.limit and any((arguments.category, arguments.by))
@@ -203,9 +206,9 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
 
 
 def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """Return fields about the growing sources.
+    """Return answer fields about the logs of features.
 
-    These are the last lines of all logs if their entities are included, or else the number of entities.
+    These are the last lines of the logs whose entities are included, or else the numbers of their entities.
     """
     log, category = call.services.log, arguments.category
     fields: dict[str, int | None] = {}

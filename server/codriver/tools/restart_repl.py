@@ -61,27 +61,30 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
 
 
 def _current_repl(state: State, before: Repl) -> Repl:
-    """Return the present state of a REPL, or the REPL with its key if a server made a new one after the restart."""
+    """Return the current state of a REPL.
+
+    If it was replaced during the restart, this is the REPL with the same key.
+    """
     same_key = (repl for repl in state.repls.values() if repl.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
 
 
 def _is_settled(now: Repl, before: Repl) -> bool:
-    """Return whether a REPL is ready again, or has failed to restart."""
+    """Return whether a REPL is ready after a restart, or has failed to restart."""
     is_new = now.id != before.id or now.generation > before.generation
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
 def _can_be_restarted_by_key(repl: Repl) -> bool:
-    """Return whether something other than Codriver can restart a REPL, such as a Jupyter Server its kernels.
+    """Return whether another program can restart a REPL, as Jupyter Server can restart its kernels.
 
-    Such a REPL may belong to a human, so the caller has to pass its key.
+    Such a REPL may belong to a human, so the caller has to name it by its key.
     """
     return repl.profile is not None and "restart" in repl.profile.capabilities
 
 
 def _repl_to_restart(state: State, key: str | None) -> Repl:
-    """Return the REPL with the given key, even if it is stopped, or the only one that Codriver started.
+    """Return the REPL with the given key, or the only REPL if Codriver started it. It may be stopped.
 
     Raises:
         RefusedError: no REPL matches, or several do.

@@ -12,7 +12,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import send_line, wait_for_evaluation
 from codriver.tools.calls.tool import Tool
-from codriver.tools.chosen_evaluations import evaluation_of_caller
+from codriver.tools.chosen_evaluations import choose_evaluation
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
@@ -26,8 +26,8 @@ class InputArguments(Evaluating):
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
-    """Send a line to code that reads input, wait for its effect, and return the evaluation."""
-    current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who, is_waiting=True)
+    """Send a line to code that waits for input, wait for its effect, and return the evaluation."""
+    current = choose_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",

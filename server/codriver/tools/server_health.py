@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def server_health(call: Call, arguments: NoArguments) -> Answer:
-    """Return the state of the server."""
+    """Return the state of the server: its clients, REPLs, log and errors."""
     del arguments
     state, services = call.state, call.services
     lifecycle, log = state.lifecycle, services.log
@@ -53,7 +53,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "queued": sum(e.status == "queued" for e in state.unfinished()),
             "running": sum(e.status in OCCUPYING_STATUSES for e in state.unfinished()),
             **services.transcripts.store.usage(),
-            **({"unfinished": _unfinished(call)} if find_traits(call.client_name).wants_detail else {}),
+            **({"unfinished": _unfinished_rows(call)} if find_traits(call.client_name).wants_detail else {}),
         },
         "errors": [
             {
@@ -73,14 +73,14 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
-    """Return a row about a REPL, with warnings about it."""
+    """Return a row about a REPL, including warnings."""
     found = [*first_answer_warnings(state, repl), *([repl.remark] if repl.remark else [])]
     caution = {"caution": "; ".join(found)} if found else {}
     return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})
 
 
-def _unfinished(call: Call) -> list[dict[str, object]]:
-    """Return the unfinished evaluations for Codriver's commands: caller, location, start, and what they wait for."""
+def _unfinished_rows(call: Call) -> list[dict[str, object]]:
+    """Return rows about unfinished evaluations for Codriver's commands."""
     state, now = call.state, call.services.now()
     rows = []
     for evaluation in state.unfinished():

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def running_field(running: Evaluation | None) -> dict[str, object]:
-    """Return the field that names the evaluation that runs in a session, or nothing."""
+    """Return an answer field about the evaluation that runs in a session, or no field if there is none."""
     if running is None:
         return {}
     return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
 
 
 def format_iso_time(epoch_ms: int) -> str:
-    """Format a time as ISO 8601 in UTC, with seconds."""
+    """Format a time as ISO 8601 in UTC, without fractions of seconds."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def repl_row(repl: Repl) -> dict[str, object]:
-    """Return a short row about a REPL."""
+    """Return an answer row with the main properties of a REPL."""
     row: dict[str, object] = {
         "key": repl.key,
         "phase": repl.phase,
@@ -47,7 +47,7 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
-    """Return a row about a session, with the capabilities of its REPL and reasons why others are missing."""
+    """Return an answer row about a session, with its REPL's capabilities and the reasons why others are missing."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
         row["notebook"] = _display_path(repl.notebook, state.lifecycle.workspace)
@@ -61,7 +61,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
         row["note"] = "its client has disconnected; the session ends when its code finishes"
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
-        row |= _abilities(repl, repl.profile, names, state.rare)
+        row |= _profile_fields(repl, repl.profile, names, state.rare)
         if outside_workspace_warning(state, repl):
             row["elsewhere"] = True
         notes = [*first_answer_warnings(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
@@ -70,8 +70,8 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     return row
 
 
-def _abilities(repl: Repl, profile: Profile, names: Sequence[str], rare: Collection[str]) -> dict[str, object]:
-    """Return the part of a session's row that the REPL reported when it connected."""
+def _profile_fields(repl: Repl, profile: Profile, names: Sequence[str], rare: Collection[str]) -> dict[str, object]:
+    """Return the fields of a session's row that the REPL reported when it connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
         if name == "restart" and repl.is_owned:
@@ -96,12 +96,12 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str], rare: Collect
 
 
 def _display_path(path: str, workspace: str) -> str:
-    """Return a path relative to the workspace if it is inside."""
+    """Return a path relative to the workspace, or unchanged if it is outside."""
     return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 
 def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:
-    """Return the evaluation that runs in a session, if any."""
+    """Return the evaluation that runs in a session, or None."""
     for evaluation in state.unfinished():
         if evaluation.status in OCCUPYING_STATUSES and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation

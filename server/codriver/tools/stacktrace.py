@@ -50,7 +50,7 @@ class StackArguments(Arguments):
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
-    """Return the last error of a session, or that of an evaluation, with the user's frames."""
+    """Return the stack trace of a session's last error, or of the error of an evaluation."""
     if (job := _failed_job(call, arguments)) is not None:
         return _job_answer(call, job, arguments)
     if arguments.evaluation_id is not None:
@@ -66,23 +66,23 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         failed.kind == "run-tests" or failed != last_failed_evaluation(call.state, target, "evaluate")
     ):
         trace = await _recorded_trace(call, failed)
-        has_live_frames = has_live_frames and _has_frames_of_test(call, failed, trace)
+        has_live_frames = has_live_frames and _has_test_frames(call, failed, trace)
     else:
         query = LastError(MAX_SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
         trace = await call.services.repls.adapter(target.repl.id).query(query)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, **session})
-    trace = _numbered(trace, has_live_frames=has_live_frames)
+    trace = _number_frames(trace, has_live_frames=has_live_frames)
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=default_budget(call), extra_notes=extra_notes)
-    return Answer({**fields, **_whose(call, failed), **session})
+    fields = trace_fields(trace, whole=arguments.whole, max_bytes=default_budget(call), extra_notes=extra_notes)
+    return Answer({**fields, **_failure_origin_fields(call, failed), **session})
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """Return the job with the given id, or the test run that is the caller's last failure."""
+    """Return the test run with the given id, or the one that is the caller's last failure, or None."""
     if arguments.evaluation_id is not None:
         evaluation = find_evaluation(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None
@@ -90,80 +90,86 @@ def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
 
 
 def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
-    """Return the answer about the first failure of a test run, with frames and locals from the time of the failure."""
+    """Return the answer about the first failure of a test run.
+
+    Frames and local variables are those at the time of the failure.
+    """
     if not job.is_test_job:
-        trace = _trace_of(job.failure) if job.failure is not None else None
+        trace = _to_stack_trace(job.failure) if job.failure is not None else None
         fields = {"frames": [], "count": 0, "notes": ["the code has not failed"]}
         if trace is not None:
-            fields = trace_json(trace, whole=arguments.whole, max_bytes=default_budget(call))
-        return Answer({**fields, **_whose(call, job)})
+            fields = trace_fields(trace, whole=arguments.whole, max_bytes=default_budget(call))
+        return Answer({**fields, **_failure_origin_fields(call, job)})
     trace = first_failure_trace(call, job.id)
     if trace is None:
         words = "no test has failed in this run" if job.is_finished else "this run has not finished"
-        return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
+        return Answer({"frames": [], "count": 0, "notes": [words], **_failure_origin_fields(call, job)})
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
     why = no_frames_reason(call, job.id)
-    fields = trace_json(
+    fields = trace_fields(
         trace,
         whole=arguments.whole,
         max_bytes=default_budget(call),
         extra_notes=(*extra_notes, *([why] if why else [])),
     )
-    return Answer({**fields, **_whose(call, job)})
+    return Answer({**fields, **_failure_origin_fields(call, job)})
 
 
-def _has_frames_of_test(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
-    """Return whether the REPL still has the frames of a failed test."""
+def _has_test_frames(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
+    """Return whether the REPL still retains the frames of a failed test."""
     is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
     return is_placed and has_test_frames(call.state, failed)
 
 
-def _numbered(trace: StackTrace, *, has_live_frames: bool) -> StackTrace:
-    """Return a stack trace with numbered frames, if the REPL still has them."""
+def _number_frames(trace: StackTrace, *, has_live_frames: bool) -> StackTrace:
+    """Number the frames of a stack trace if code can be evaluated in them."""
     numbers = [at if has_live_frames and frame.function else None for at, frame in enumerate(trace.frames)]
     frames = [replace(frame, number=number) for frame, number in zip(trace.frames, numbers, strict=True)]
     return replace(trace, frames=tuple(frames))
 
 
 async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
-    """Return the recorded stack trace of an evaluation, or of the first failed test of a run."""
+    """Return the recorded stack trace of an evaluation, or of the first failed test of a test run."""
     if failed.kind == "run-tests":
         report = await read_report(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
             kind, message = error_from_row(row)
-            frames = tuple(_frame(frame) for frame in row.get("frames", ()))
+            frames = tuple(_to_stack_frame(frame) for frame in row.get("frames", ()))
             location = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
             return StackTrace(kind, message, frames or (location,), f"test {row['ns']}/{row['test']}")
     if failed.failure is None:
         return None
-    return _trace_of(failed.failure)
+    return _to_stack_trace(failed.failure)
 
 
 def error_from_row(row: Json) -> tuple[str, str]:
-    """Return the class and message of a test that did not pass, or its outcome and values if nothing was raised."""
+    """Return the class and the message of the error of a failed test.
+
+    If no error was raised, these are the outcome and the values of the test.
+    """
     actual = str(row.get("actual", ""))
     kind, _, message = actual.partition(": ")
     return (kind, message) if _CLASS_NAME_PATTERN.fullmatch(kind) else (str(row["outcome"]), actual)
 
 
-def _trace_of(failure: Failure) -> StackTrace:
-    """Return the stack trace and chain of a failure."""
+def _to_stack_trace(failure: Failure) -> StackTrace:
+    """Convert a failure and its chain to a stack trace."""
     frames = tuple(parse_frame(text, ()) for text in failure.trace)
-    chain = tuple(map(_trace_of, failure.chain))
+    chain = tuple(map(_to_stack_trace, failure.chain))
     return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes, failure.relation, chain)
 
 
-def _frame(frame: Json) -> StackFrame:
-    """Convert a frame of a test report to one of a stack trace."""
+def _to_stack_frame(frame: Json) -> StackFrame:
+    """Convert a frame of a test report to a frame of a stack trace."""
     file, line, function = frame.get("file"), frame.get("line"), str(frame.get("function"))
     return StackFrame(f"{function} ({file}:{line})", file, line, function, bool(frame.get("tooling")))
 
 
-def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """Return the caller whose code failed, and how long ago."""
+def _failure_origin_fields(call: Call, failed: Evaluation | None) -> dict[str, object]:
+    """Return answer fields about whose code failed and how long ago."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.finished_at or 0))
@@ -171,7 +177,10 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
 
 
 def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
-    """Return a stack trace with shortened and redacted locals. The REPL sends more of each value than is displayed."""
+    """Shorten and redact the local variables of a stack trace.
+
+    Secrets are recognised in the longer values that the REPL sent.
+    """
 
     def short(frame: StackFrame) -> StackFrame:
         if not frame.locals:
@@ -187,16 +196,17 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
 
 
 def _has_locals(trace: StackTrace) -> bool:
-    """Return whether any frame of a trace and its chain has local variables."""
+    """Return whether any frame of a stack trace or its chain has local variables."""
     return any(frame.locals for linked in (trace, *trace.chain) for frame in linked.frames)
 
 
-def trace_json(
+def trace_fields(
     trace: StackTrace, *, whole: bool, max_bytes: int, extra_notes: tuple[str, ...] = ()
 ) -> dict[str, object]:
-    """Return a stack trace as answer fields: the user's frames, or the innermost ones if none is the user's.
+    """Return a stack trace as answer fields of at most `max_bytes` bytes.
 
-    The errors of the chain have frames of their own. Repeated frames appear once.
+    Frames of the project are included, or the innermost ones if there are none. With `whole`, all frames are. Each
+    error of the chain has its own frames. Repeated frames appear once.
     """
     frames, count, notes = _frames_to_display(trace, whole=whole)
     notes += extra_notes
@@ -205,10 +215,12 @@ def trace_json(
         if cut.omitted:
             notes.append(f"the last {cut.omitted} characters of {name} are left out")
     available_bytes = max_bytes - json_bytes(message.text) - json_bytes(data.text)
-    links, shortened, left_out = fit_rows([_link_json(link, whole=whole) for link in trace.chain], available_bytes // 2)
+    links, shortened, left_out = fit_rows(
+        [_link_fields(link, whole=whole) for link in trace.chain], available_bytes // 2
+    )
     notes += [shortened] if shortened else []
     notes += [f"{left_out} more errors of the chain are left out"] if left_out else []
-    displayed, _, _ = fit_rows(frames, available_bytes - _bytes(links))
+    displayed, _, _ = fit_rows(frames, available_bytes - _json_bytes(links))
     fields: dict[str, object] = {
         "class": trace.type,
         "message": message.text,
@@ -229,19 +241,19 @@ def trace_json(
 
 
 def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
-    """Return the frames of a trace to display, their total number, and a note if none is in the project."""
+    """Return the frames of a stack trace to display, the total number of frames, and notes."""
     every = fold_repeated_frames(trace.frames)
     if whole:
-        return [_frame_json(frame) for frame in every], len(every), []
+        return [_frame_fields(frame) for frame in every], len(every), []
     frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])
     if frames or not every:
-        return [_frame_json(frame) for frame in frames], max(len(every), len(frames)), []
+        return [_frame_fields(frame) for frame in frames], max(len(every), len(frames)), []
     note = "no frame is in the project's code: these are the innermost ones"
-    return [_frame_json(frame) for frame in every[:MAX_NEAREST_FRAMES]], len(every), [note]
+    return [_frame_fields(frame) for frame in every[:MAX_NEAREST_FRAMES]], len(every), [note]
 
 
-def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
-    """Return an error of the chain: its relation to the previous error, message, data and frames."""
+def _link_fields(link: StackTrace, *, whole: bool) -> dict[str, object]:
+    """Convert an error of the chain to answer fields, including its relation to the previous error."""
     frames, count, _ = _frames_to_display(link, whole=whole)
     displayed = frames if whole else frames[:MAX_NEAREST_FRAMES]
     fields = {
@@ -256,13 +268,13 @@ def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _bytes(value: object) -> int:
+def _json_bytes(value: object) -> int:
     """Return the size of a value in JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _frame_json(frame: StackFrame) -> dict[str, object]:
-    """Return the parts of a frame, or its text if it has none."""
+def _frame_fields(frame: StackFrame) -> dict[str, object]:
+    """Convert a frame to answer fields. A frame without a file and a function has only text."""
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}

@@ -24,7 +24,7 @@ from codriver.tools import (
     symbol_info,
     what_changed,
 )
-from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time, is_session_in
+from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time, is_in_session
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
@@ -67,7 +67,7 @@ STATUS_TOOLS: Final = {
 
 
 class StatusArguments(ActivityArguments):
-    """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
+    """Arguments of `status`: the subject, and filters for it."""
 
     about: Annotated[str, WithJsonSchema({"enum": list(BASE_SUBJECTS), "type": "string"})] = "sessions"
     file: str | None = Field(None, description=FILE_DESCRIPTION.capitalize())
@@ -83,25 +83,25 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
     given: dict[str, Any]
     match arguments.about:
         case "sessions":
-            return await _of_tool(call, "list_sessions", arguments)
+            return await _call_tool(call, "list_sessions", arguments)
         case "server":
-            return await _of_tool(call, "server_health", arguments)
+            return await _call_tool(call, "server_health", arguments)
         case "activity":
             given = {name: getattr(arguments, name) for name in ("by", "since", "kind", "file", "text", "limit")}
             given["replSessionKey"] = arguments.repl_session_key
-            return await _of_tool(call, "activity", arguments, **given)
+            return await _call_tool(call, "activity", arguments, **given)
         case "error":
             given = {"evaluationId": arguments.evaluation_id, "whole": arguments.whole, "locals": True}
             given["replSessionKey"] = arguments.repl_session_key
-            return await _of_tool(call, "stacktrace", arguments, **given)
+            return await _call_tool(call, "stacktrace", arguments, **given)
         case "stale":
-            return await _of_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
+            return await _call_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
         case "variables":
-            return await _variables(call, arguments)
+            return await _list_variables(call, arguments)
         case "threads":
-            return await _threads(call, arguments)
+            return await _list_threads(call, arguments)
         case "jobs":
-            return _jobs(call, arguments)
+            return _list_jobs(call, arguments)
         case subject if subject in call.services.hooks.subjects:
             return await call.services.hooks.subjects[subject].answer(call, arguments)
         case subject:
@@ -109,26 +109,30 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
 
 
 def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
-    """Return the refusal of an unknown subject."""
+    """Create the error for an unknown subject."""
     known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.subjects])
     return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
 
 
-async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
-    """Return the answer of another tool to a call with these arguments."""
+async def _call_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
+    """Call another tool, and return its answer."""
     known = {"who": arguments.who, **given}
     return await run_tool(STATUS_TOOLS[name], call, {key: value for key, value in known.items() if value is not None})
 
 
-async def _variables(call: Call, arguments: StatusArguments) -> Answer:
+async def _list_variables(call: Call, arguments: StatusArguments) -> Answer:
     """Return the names in the namespace of a session, each with its type or parameters."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     space = target.session.namespace or ("__main__" if target.repl.dialect == PYTHON else "user")
-    return await _of_tool(call, "symbol_info", arguments, symbol=space, replSessionKey=target.key)
+    return await _call_tool(call, "symbol_info", arguments, symbol=space, replSessionKey=target.key)
 
 
-async def _threads(call: Call, arguments: StatusArguments) -> Answer:
-    """Return the present stack of each thread and asyncio task of a REPL's process, without stopping it."""
+async def _list_threads(call: Call, arguments: StatusArguments) -> Answer:
+    """Return the current stacks of the threads and asyncio tasks in a REPL's process, without stopping it.
+
+    Raises:
+        CapabilityMissingError: the REPL cannot report its threads.
+    """
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     dump = await call.services.repls.adapter(target.repl.id).dump_threads(target.session.name)
     if dump is None:
@@ -138,13 +142,13 @@ async def _threads(call: Call, arguments: StatusArguments) -> Answer:
     return Answer(fields | ({"notes": [f"the last {text.omitted} characters are left out"]} if text.omitted else {}))
 
 
-def _jobs(call: Call, arguments: StatusArguments) -> Answer:
-    """Return the evaluations and test runs of this server: unfinished ones first, then newest first."""
+def _list_jobs(call: Call, arguments: StatusArguments) -> Answer:
+    """Return the evaluations and test runs of this server, unfinished ones first, then the newest."""
     who, state, now_ms = call.who(arguments.who), call.state, call.services.now()
 
     def matches(listed: Evaluation) -> bool:
         key = arguments.repl_session_key
-        if key is not None and not is_session_in(state.evaluation_session_key(listed), key):
+        if key is not None and not is_in_session(state.evaluation_session_key(listed), key):
             return False
         match arguments.by:
             case None:
@@ -159,14 +163,14 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
     jobs = [evaluation for evaluation in [*state.evaluations.values()][::-1] if matches(evaluation)]
     jobs.sort(key=lambda listed: listed.is_finished)
     limit = arguments.limit or MAX_JOBS
-    rows, note, _ = fit_rows([_job(call, job, now_ms) for job in jobs[:limit]], default_budget(call))
+    rows, note, _ = fit_rows([_job_row(call, job, now_ms) for job in jobs[:limit]], default_budget(call))
     fields: dict[str, object] = {"jobs": rows, "count": len(rows)}
     if len(jobs) > len(rows):
         fields["omitted"] = len(jobs) - len(rows)
     return Answer(fields | ({"notes": [note]} if note else {}))
 
 
-def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
+def _job_row(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
     """Return the row of an evaluation or test run."""
     row: dict[str, object] = {
         "evaluationId": evaluation.id,
@@ -192,7 +196,7 @@ DESCRIPTION_TEMPLATE: Final = (
 
 
 def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
-    """Return `status` with the subjects that features add."""
+    """Return the tool `status` with the subjects that features add."""
     about, file = tool.schema["properties"]["about"], tool.schema["properties"]["file"]
     described = replace(
         tool, description=DESCRIPTION_TEMPLATE.format("".join(f"{subject.summary}, " for subject in subjects.values()))

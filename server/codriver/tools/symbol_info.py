@@ -54,10 +54,10 @@ NAMESPACE_TYPES = frozenset({"module", "namespace"})
 async def describe_symbol(
     services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
 ) -> dict[str, object]:
-    """Return the description of `symbol` in the session `key` as answer fields, in at most `most` bytes.
+    """Describe a symbol in the session `key` as answer fields of at most `most` bytes.
 
-    A namespace is described by its names. A symbol that contains `*` is a pattern and is described by the matching
-    names.
+    A namespace is described by the names that it contains. A symbol that contains `*` is a pattern, and is described by
+    the names that match.
 
     Raises:
         RefusedError: the symbol cannot be resolved.
@@ -67,16 +67,16 @@ async def describe_symbol(
     target = resolve_session(services.core.state, key)
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
-    fields = {} if found is None else _symbol_json(found, services, most)
+    fields = {} if found is None else _symbol_fields(found, services, most)
     private = 0
-    if found is None or _is_space(found) or found.extra.get("type") == "class":
+    if found is None or _is_namespace(found) or found.extra.get("type") == "class":
         names = await adapter.query(ListNames(symbol, namespace=namespace, session=session))
         if names is None and found is None:
-            _refuse(symbol, namespace or target.session.namespace or f"the session {target.key}")
+            _raise_unknown_symbol(symbol, namespace or target.session.namespace or f"the session {target.key}")
         if names is not None and found is not None and found.extra.get("type") == "class":
-            fields = _class_json(fields, names, services, most)
+            fields = _class_fields(fields, names, services, most)
         elif names is not None:
-            fields = _with(fields, _names_json(names, services, most))
+            fields = _merge_fields(fields, _names_fields(names, services, most))
         private = names.private if names is not None else 0
     if private:
         left_out = "1 private name is" if private == 1 else f"{private} private names are"
@@ -84,25 +84,29 @@ async def describe_symbol(
     return {**fields, "sessionKey": target.key}
 
 
-def _class_json(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
-    """Return the description of a class: its members, and only the first paragraph of its documentation."""
+def _class_fields(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
+    """Describe a class by its members and the first paragraph of its documentation."""
     if doc := fields.get("doc"):
         fields = {**fields, "doc": truncate(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
     if not names.listed:
         return fields
-    listed = _names_json(names, services, most)
-    return _with(fields, {"members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}})
+    listed = _names_fields(names, services, most)
+    return _merge_fields(
+        fields, {"members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
+    )
 
 
-def _with(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of both, with the notes of both."""
+def _merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
+    """Merge fields of an answer, and concatenate their notes."""
     others = {name: value for name, value in added.items() if name != "notes"}
     notes = added.get("notes")
     return with_notes({**fields, **others}, notes if isinstance(notes, list) else [])
 
 
 async def _describe_location(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object] | None:
-    """Return the source around a `file:line` or a numbered frame of the last error, or None for a symbol.
+    """Return the source around a `file:line` or around a numbered frame of the last error.
+
+    Returns None if the argument is a symbol.
 
     Raises:
         RefusedError: the frame, file or line does not exist.
@@ -147,7 +151,7 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
 async def describe_source(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """Return the source that defines `symbol` as answer fields, using its `known` fields.
+    """Return the source code of a symbol as answer fields, together with its `known` fields.
 
     The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
     numbered. Documentation that the source contains is removed from the known fields.
@@ -162,7 +166,7 @@ async def describe_source(
         codes = [
             entry.text
             for entry in entries
-            if len(entry.text) <= MAX_EVALUATED_CHARACTERS and _is_of(entry.session_key, target)
+            if len(entry.text) <= MAX_EVALUATED_CHARACTERS and _shares_definitions(entry.session_key, target)
         ]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
@@ -187,20 +191,20 @@ async def describe_source(
 
 
 def _is_path(file: str | None) -> bool:
-    """Return whether the name of a source is the path of a file, and not the name of evaluated code or a cell."""
+    """Return whether the name of a source is a path, and not the name of evaluated code or of a cell."""
     return file is not None and not file.startswith("<") and bool(PurePath(file).suffix)
 
 
-def _is_of(session_key: str | None, target: Target) -> bool:
-    """Return whether the session with this key shares its definitions with the target, as the lanes of a REPL do."""
+def _shares_definitions(session_key: str | None, target: Target) -> bool:
+    """Return whether the session with this key shares its definitions with the target, like the lanes of a REPL."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 
 
 def _first_form(text: str, name: str) -> str | None:
-    """Return the form that starts on the first line and continues after it.
+    """Return the form that starts on the first line of the text, or None.
 
-    Of several such forms, it is the one that defines the name.
+    If several forms do, the one that defines the name is preferred.
     """
     forms = [text[span.start : span.end] for span in top_level_forms(text) if span.line == 1]
     return next((form for form in forms if _defines(form, name)), forms[0] if forms else None)
@@ -212,7 +216,7 @@ def _defines(form: str, name: str) -> bool:
 
 
 def _newest_definition(codes: Sequence[str], name: str) -> str | None:
-    """Return the last form in evaluated code, oldest first, that defines a name."""
+    """Return the last form that defines a name in evaluated code, which is ordered from oldest to newest, or None."""
     for code in reversed(codes):
         for span in reversed(top_level_forms(code) if name in code else ()):
             form = code[span.start : span.end]
@@ -221,12 +225,12 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
     return None
 
 
-def _is_space(symbol: Symbol) -> bool:
-    """Return whether a symbol is a module or namespace."""
+def _is_namespace(symbol: Symbol) -> bool:
+    """Return whether a symbol is a module or a namespace."""
     return symbol.extra.get("type") in NAMESPACE_TYPES or (symbol.name == symbol.namespace and not symbol.arglists)
 
 
-def _refuse(symbol: str, where: str) -> None:
+def _raise_unknown_symbol(symbol: str, where: str) -> None:
     """Raise the error for a symbol that cannot be resolved.
 
     Raises:
@@ -244,8 +248,8 @@ def _refuse(symbol: str, where: str) -> None:
     )
 
 
-def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
-    """Return a symbol as answer fields, redacted and truncated. Unknown fields are omitted."""
+def _symbol_fields(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
+    """Convert a symbol to answer fields, without secrets and shortened. Unknown fields are omitted."""
     clean = services.log.redact
     pairs: dict[str, object] = {
         "name": symbol.name,
@@ -265,9 +269,9 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
     return {key: value for key, value in pairs.items() if value is not None}
 
 
-def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
-    """Return a list of names as answer fields, one line each."""
-    lines = [_line(listed, services.log.redact) for listed in names.listed]
+def _names_fields(names: Names, services: Services, most: int) -> dict[str, object]:
+    """Convert a list of names to answer fields, with one line for each name."""
+    lines = [_format_line(listed, services.log.redact) for listed in names.listed]
     rows, note, left = fit_rows(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
     if not rows:
@@ -279,8 +283,8 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
     return fields
 
 
-def _line(listed: Listed, clean: Callable[[str], str]) -> str:
-    """Format a symbol as one line: name, parameters and documentation, and its kind unless it can be called."""
+def _format_line(listed: Listed, clean: Callable[[str], str]) -> str:
+    """Format a symbol as one line: its name, parameters and documentation, and its kind unless it can be called."""
     parameters = truncate(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({listed.type})" if listed.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
@@ -302,20 +306,20 @@ class SymbolArguments(Arguments):
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
-    """Return the description of a symbol, of the names in a namespace, or of names that match a pattern."""
+    """Describe a symbol, the names in a namespace, or the names that match a pattern."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_location(call, arguments, target)
     if known is None:
-        qualified = await _in_workspace(call, await _within_module(call, arguments, target), target)
-        known = await _known(call, qualified, target.key)
+        qualified = await _qualify_in_workspace(call, await _qualify_with_module(call, arguments, target), target)
+        known = await _describe_requested(call, qualified, target.key)
     known.pop("sessionKey", None)
     return Answer({**known, **session_field(target, arguments.repl_session_key)})
 
 
-async def _within_module(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
-    """Qualify a Python symbol with the module if the symbol is not known inside the module.
+async def _qualify_with_module(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
+    """Qualify a Python symbol with the module passed as `namespace`, unless the symbol is known in that module.
 
-    This limits a pattern to the module, and lets a module that is not imported be read from its file.
+    The qualified symbol limits a pattern to the module, and allows reading a module that is not imported from its file.
     """
     symbol, namespace = arguments.symbol, arguments.namespace
     if target.repl.dialect != PYTHON or namespace is None or symbol.startswith(f"{namespace}."):
@@ -327,7 +331,7 @@ async def _within_module(call: Call, arguments: SymbolArguments, target: Target)
     return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
 
 
-async def _in_workspace(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
+async def _qualify_in_workspace(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
     """Qualify a Python name that is not known in the session if exactly one file of the workspace defines it."""
     symbol, session = arguments.symbol, target.session.name
     if target.repl.dialect != PYTHON or not symbol.isidentifier():
@@ -341,13 +345,13 @@ async def _in_workspace(call: Call, arguments: SymbolArguments, target: Target) 
     return arguments.model_copy(update={"symbol": listed[0], "namespace": None}) if is_definition else arguments
 
 
-async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
-    """Return the description of the requested symbol, with its source if requested."""
+async def _describe_requested(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
+    """Describe the requested symbol, with its source if requested."""
     symbol, namespace = arguments.symbol, arguments.namespace
     known = await describe_symbol(call.services, key, namespace, symbol, most=default_budget(call))
     if arguments.source and "*" not in symbol:
         source = await describe_source(call, key, namespace, symbol, known)
-        known = _with(known, source)
+        known = _merge_fields(known, source)
     return known
 
 

@@ -10,7 +10,7 @@ from codriver.tools.answers.drift_notes import undo_notes
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
-from codriver.tools.edit_records import caller_of_batch, record_edits
+from codriver.tools.edit_records import editor_caller_key, record_edits
 from codriver.tools.edit_rows import edit_rows
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ class UndoArguments(Arguments):
 
 
 async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
-    """Revert the caller's last batch."""
+    """Revert the caller's last batch of edits."""
     started_ms = call.services.now()
-    outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
+    outcome, left = await call.services.editor.undo(editor_caller_key(call, arguments.who))
     call.services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
     record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)

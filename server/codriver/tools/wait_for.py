@@ -57,7 +57,7 @@ class WaitArguments(Arguments):
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
-    """Return the rows that a query gains as soon as there is one, or a note that there was none in time."""
+    """Wait until a query has new rows, and return them. If none are found in time, the answer says so."""
     wait = _Wait(call, arguments)
     with call.services.waits.count_query(call.client), ExitStack() as following:
         for source in wait.sources.values():
@@ -66,7 +66,7 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
 
 
 class _Wait:
-    """A single wait. It sleeps until the log grows, and then runs its query once for all new entries.
+    """A single call of `wait_for`. It sleeps until the log grows, and then runs its query on the new entries.
 
     Clients take turns: the queries of all waits share one budget. See `codriver.net.fair_threads`.
     """
@@ -93,19 +93,19 @@ class _Wait:
         self._notes: list[str] = []
 
     def on_growth(self, _line: int) -> None:
-        """Wake the wait, because a source has grown."""
+        """Wake up the wait, because a log has grown."""
         self._grown.set()
 
     @property
     def _last_line(self) -> int:
-        """Return the last line of all sources."""
+        """Return the number of the last line in all logs."""
         return max(source.last_line or 0 for source in self.sources.values())
 
     async def run(self) -> Answer:
-        """Wait until a row is new or the time is up.
+        """Wait until the query has a new row or the time is up.
 
         Raises:
-            RefusedError: the query is invalid, its first result is truncated, or waits already remember too much.
+            RefusedError: the query is invalid, its first result is too large, or waits remember too many rows.
         """
         last_line = self._last_line
         since = self._arguments.since
@@ -127,16 +127,16 @@ class _Wait:
             with self._call.services.waits.count_rows(self._call.client, len(self._known)):
                 return await self._watch()
         except NoTurnError as crowded:
-            return self._crowded_out(crowded.ahead)
+            return self._crowded_out_answer(crowded.ahead)
 
     async def _watch(self) -> Answer:
-        """Run the query on new entries until a row is new or the time is up."""
+        """Run the query whenever a log has grown, until there is a new row or the time is up."""
         limit = self._arguments.limit
         while True:
-            rows, cut = await self._gained_rows()
+            rows, cut = await self._find_new_rows()
             if rows:
-                return self._answer("found", await self._rows_that_fit(rows), "rows" if len(rows) > limit else cut)
-            if self._stopping:
+                return self._answer("found", await self._fit_rows(rows), "rows" if len(rows) > limit else cut)
+            if self._is_stopping:
                 return self._answer("server-stopping", [], None)
             if anyio.current_time() >= self._deadline:
                 self._notes.append(
@@ -145,9 +145,9 @@ class _Wait:
                 return self._answer("timed-out", [], cut)
             await self._sleep()
 
-    def _crowded_out(self, ahead: int) -> Answer:
-        """Return the answer for a client whose turn did not come in time."""
-        if self._stopping:
+    def _crowded_out_answer(self, ahead: int) -> Answer:
+        """Return the answer for a client whose turn to run the query did not come in time."""
+        if self._is_stopping:
             return self._answer("server-stopping", [], None)
         self._notes.append(
             f"entries after line {self._seen} were not queried in time, because all waits share one budget and {ahead} "
@@ -156,12 +156,12 @@ class _Wait:
         return self._answer("timed-out", [], "time")
 
     @property
-    def _stopping(self) -> bool:
+    def _is_stopping(self) -> bool:
         """Return whether the server is stopping."""
         return self._call.state.lifecycle.phase == "stopping"
 
-    async def _gained_rows(self) -> tuple[list[object], Cut | None]:
-        """Return the new rows and the truncation of the query, if the log has grown since the last query."""
+    async def _find_new_rows(self) -> tuple[list[object], Cut | None]:
+        """Run the query if a log has grown, and return the new rows and whether the result was cut."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
@@ -172,15 +172,15 @@ class _Wait:
         return rows, cut
 
     def _note_gaps(self) -> None:
-        """Note which lines were evicted before the query covered them."""
+        """Add notes about lines that were evicted before the query read them."""
         for name, source in self.sources.items():
             if source.last_evicted_line > self._seen:
                 self._gap = True
                 lines = f"lines {self._seen + 1} to {source.last_evicted_line} were evicted from {name}"
                 self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows based on them may be missing"]
 
-    async def _rows_that_fit(self, rows: list[object]) -> list[object]:
-        """Return the newest rows that fit into an answer."""
+    async def _fit_rows(self, rows: list[object]) -> list[object]:
+        """Return the newest rows that fit in an answer."""
         has_requested_bytes = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = image_collector(self._call, 0, "repl_output_log with maxImages gives it")
@@ -193,8 +193,8 @@ class _Wait:
         return fitted if isinstance(fitted, list) else []
 
     async def _sleep(self) -> None:
-        """Sleep until the log has grown or the time is up, and report progress."""
-        while not self._stopping and (now := anyio.current_time()) < self._deadline:
+        """Sleep until a log has grown or the time is up. Report progress in the meantime."""
+        while not self._is_stopping and (now := anyio.current_time()) < self._deadline:
             if now - self._reported_at >= self._call.services.durations.progress_s:
                 self._reported_at = now
                 await self._call.progress(now - self._started, f"no new row yet; the log is at line {self._seen}")
@@ -208,7 +208,9 @@ class _Wait:
                 return
 
     async def _run_query(self, until: int, extract: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
-        """Run the query at the client's turn, and return its truncation, if any, and the result of `extract`.
+        """Run the query when it is the client's turn.
+
+        Returns how the result was cut, if it was, and the result of `extract`.
 
         Raises:
             NoTurnError: the turn did not come in time.
@@ -226,7 +228,7 @@ class _Wait:
         return await services.work.standing.run(self._call.client, evaluate, until=patience)
 
     def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
-        """Return the answer with these rows and the notes so far."""
+        """Create the answer with the given rows and the notes so far."""
         return Answer(
             {
                 "status": status,
@@ -243,22 +245,22 @@ class _Wait:
 
 
 def _digest(row: object) -> int:
-    """Return a digest of eight bytes that identifies a row."""
+    """Return an 8-byte digest of a row."""
     return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 
 def _digests(answer: QueryAnswer) -> Sequence[int]:
-    """Return the sorted digests of the rows of an answer, without duplicates."""
+    """Return the sorted digests of an answer's rows, without duplicates."""
     return array("Q", sorted(set(map(_digest, answer.rows))))
 
 
 def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
-    """Return the rows of an answer whose digests are not known."""
-    return [row for row in answer.rows if not _is_among(known, _digest(row))]
+    """Return the rows whose digests are not among the known ones."""
+    return [row for row in answer.rows if not _contains(known, _digest(row))]
 
 
-def _is_among(known: Sequence[int], digest: int) -> bool:
-    """Return whether sorted digests contain a digest."""
+def _contains(known: Sequence[int], digest: int) -> bool:
+    """Return whether a sorted sequence contains a digest."""
     index = bisect_left(known, digest)
     return index < len(known) and known[index] == digest
 

@@ -27,7 +27,7 @@ class DriftArguments(Arguments):
 
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
-    """Return every difference between the loaded code and its files, one line for each module and object."""
+    """Return the differences between loaded code and its files, with one line for each module and object."""
     repl = choose_session(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await find_drift(call, repl)
     lines = drift_lines(call, repl, found)

@@ -29,7 +29,7 @@ from codriver.features.handoff.conflict_ledger import (
 from codriver.files import FileRules, Links
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.session_choice import find_serving_repl
-from codriver.tools.ledgers.file_edits import is_edit_by
+from codriver.tools.ledgers.file_edits import is_made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ async def edit_notes(call: Call, edited: EditedFile) -> list[str]:
 async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
     path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
-    is_shared = any(not is_edit_by(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
+    is_shared = any(not is_made_by(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
     repl = find_serving_repl(path, state.repls.values(), services.workspace)
     history = (
         services.part(Conflicts).histories.get(repl.id) if repl is not None and not isinstance(repl, str) else None
@@ -161,7 +161,7 @@ def _recent_edit_note(call: Call, edited: EditedFile) -> str:
     Each of these edits is reported once.
     """
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
-    if last is None or is_edit_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_EDIT_MS:
+    if last is None or is_made_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_EDIT_MS:
         return ""
     is_unreported = call.services.part(Conflicts).reported.claim(
         (call.client, edit.who), (edited.display_path, last.at_ms)

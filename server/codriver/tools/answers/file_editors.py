@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.drift_notes import may_be_file_of_module
-from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_edit_by
+from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,7 @@ async def find_other_editor(call: Call, who: str, path: Path) -> str:
     Returns an empty string if that was `who`, or if another program has written the file since.
     """
     edits = call.services.ledger.file_edits.by_file.get(path, ())
-    if not edits or is_edit_by(call.state, edits[-1], who, call.client):
+    if not edits or is_made_by(call.state, edits[-1], who, call.client):
         return ""
     is_last = await call.services.work.files.run(call.client, partial(_is_unchanged_since, path, edits[-1].at_ms))
     return edits[-1].who if is_last else ""

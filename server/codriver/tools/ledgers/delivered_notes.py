@@ -22,7 +22,7 @@ MAX_RECORD_ENTRIES: Final = 1000
 
 @dataclass(slots=True)
 class DeliveredNotes:
-    """Notes that each caller needs once, by their text or subject, for the lifetime of one server."""
+    """Records which notes each caller has received, for the lifetime of one server."""
 
     delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
 
@@ -36,7 +36,7 @@ class DeliveredNotes:
             self.delivered[caller, note] = None
 
     def claim(self, caller: Hashable, note: Hashable) -> bool:
-        """Record that the caller receives a note, and return whether it is the first time."""
+        """Record that the caller receives a note, and return whether it is new to the caller."""
         is_new = self.is_new(caller, note)
         self.delivered[caller, note] = None
         return is_new
@@ -44,9 +44,9 @@ class DeliveredNotes:
 
 @dataclass(slots=True)
 class ReplNotes:
-    """Notes about REPLs that each caller has received, for the lifetime of one server.
+    """Records which notes about REPLs each caller has received, for the lifetime of one server.
 
-    They are not repeated after a restart of the REPL.
+    Notes are not repeated after a restart of the REPL.
     """
 
     notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
@@ -55,7 +55,10 @@ class ReplNotes:
     """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
 
     def record_generation(self, client: str, who: str, repl: Repl) -> bool:
-        """Record the generation of a REPL in an answer to a caller, and return whether it has changed."""
+        """Record the generation of a REPL in an answer to a caller.
+
+        Returns whether it has changed since the caller's last answer.
+        """
         caller = (None if who == COMMANDS_CALLER else client, who, repl.id)
         before = self.generations.get(caller)
         if before == repl.generation:
@@ -69,9 +72,9 @@ class ReplNotes:
         return None if evaluation.who == COMMANDS_CALLER else evaluation.client
 
     def is_new(self, evaluation: Evaluation, note: str) -> bool:
-        """Return whether the answer about this evaluation should have the note.
+        """Return whether the answer about this evaluation should include the note.
 
-        Only the first evaluation whose answer has the note gets it, however often that answer is fetched.
+        Only the first evaluation with the note has it in its answer, however often that answer is fetched.
         """
         client = self.client_or_none(evaluation)
         first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
@@ -80,7 +83,7 @@ class ReplNotes:
 
 @dataclass(slots=True)
 class NoteRecords:
-    """Records of the notes that callers have received, for the lifetime of one server."""
+    """All records of notes that callers have received, for the lifetime of one server."""
 
     notes: DeliveredNotes = field(default_factory=DeliveredNotes)
     """Notes about ways to proceed while code runs or waits for input, by their text."""

@@ -20,7 +20,7 @@ MAX_FILE_EDITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of a file, with its text before and after, if known and short enough."""
+    """An edit of a file by a caller. The texts before and after it are None if they are unknown or too long."""
 
     who: str
     client: str | None
@@ -31,7 +31,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditedFile:
-    """An edit of the file at `path`, and the known earlier edits, newest last."""
+    """A file with its last edit and the edits before it, newest last."""
 
     path: Path
     display_path: str
@@ -42,12 +42,15 @@ class EditedFile:
 
 @dataclass(slots=True)
 class FileEdits:
-    """The most recent edits of each file, for the life of one server."""
+    """The most recent edits of each file, for the lifetime of one server."""
 
     by_file: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
 
     def add(self, path: Path, display_path: str, edit: Edit) -> EditedFile:
-        """Record an edit, discarding the oldest ones beyond the limits, and return it with the earlier ones."""
+        """Record an edit, and return it with the earlier edits of the file.
+
+        The oldest edits beyond the limits are discarded.
+        """
         earlier = self.by_file.pop(path, ())
         self.by_file[path] = (*earlier, edit)[-MAX_FILE_EDITS:]
         while len(self.by_file) > MAX_EDITED_FILES or sum(map(len, self.by_file.values())) > MAX_EDITED_FILES:
@@ -55,7 +58,7 @@ class FileEdits:
         return EditedFile(path, display_path, edit, earlier)
 
 
-def is_edit_by(state: State, edit: Edit, who: str, client: str | None) -> bool:
-    """Return whether the caller `who` of this client made an edit, even if the client has reconnected since."""
+def is_made_by(state: State, edit: Edit, who: str, client: str | None) -> bool:
+    """Return whether a caller made an edit, even if its client has reconnected since."""
     is_back = edit.who == who and edit.client not in state.clients
     return is_back or caller_names.is_by_caller(state, client, who, (edit.client, edit.who))

@@ -47,11 +47,11 @@ MAX_DEFINITIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LispEvaluation:
-    """One evaluation of Lisp from the log. `number` increases with each evaluation.
+    """An evaluation of Lisp code, read from the log. `number` increases with each evaluation.
 
-    `namespace` is the namespace at its start, and `file` is the file from which the code was loaded. With `is_whole`,
-    the text and the line numbers are those of the file. `forms` or `before_line` is the point that a failed evaluation
-    reached.
+    `namespace` is the current namespace before the evaluation. `file` is the file from which the code was loaded. If
+    `is_whole` is true, the text and the line numbers are those of the file. `forms` or `before_line` is the point that
+    a failed evaluation reached.
     """
 
     number: int
@@ -69,7 +69,7 @@ class LispEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionMade:
-    """One evaluation of a definition. The text is not stored."""
+    """A definition made by an evaluation. The text of the definition is not stored."""
 
     definition: Definition
     number: int
@@ -95,24 +95,24 @@ class DefinitionHistory:
         self._aliases: Aliases = NO_ALIASES
 
     def record(self, evaluated: LispEvaluation) -> tuple[DefinitionMade, ...]:
-        """Record a finished evaluation, and return its definitions in order."""
+        """Record a finished evaluation, and return the definitions that it made, in order."""
         try:
             read = read_definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
         except TooManyFormsError:
             return ()
         self._aliases = read.aliases
         for form in read.ns_forms if evaluated.is_done or evaluated.forms else ():
-            self._add((form.namespace, form.name), _made_by(evaluated, form, is_sure=True))
-        made = tuple(self._enter(evaluated, read))
+            self._add((form.namespace, form.name), _to_definition_made(evaluated, form, is_sure=True))
+        made = tuple(self._record_definitions(evaluated, read))
         return tuple(definition for definition in made if not definition.definition.is_removal)
 
-    def _enter(self, evaluated: LispEvaluation, read: Definitions) -> Iterator[DefinitionMade]:
-        """Record the definitions of an evaluation, and yield each of them."""
+    def _record_definitions(self, evaluated: LispEvaluation, read: Definitions) -> Iterator[DefinitionMade]:
+        """Record the definitions of an evaluation, and yield each one."""
         sure = _certain_count(evaluated, read)
         for index, definition in enumerate(read.found):
-            made = _made_by(evaluated, definition, is_sure=index < sure)
+            made = _to_definition_made(evaluated, definition, is_sure=index < sure)
             if definition.is_removal:
-                self._undo(definition)
+                self._remove(definition)
             else:
                 for name in {definition.name, *definition.makes}:
                     self._add((definition.namespace, name), made)
@@ -128,38 +128,39 @@ class DefinitionHistory:
             yield made
 
     def _add(self, key: tuple[str, str], made: DefinitionMade) -> None:
-        """Add a definition of a name. Beyond the limit, the second one is discarded."""
+        """Add a definition of a name. If there are too many, the second oldest is discarded."""
         known = self._made.setdefault(key, [])
         known.append(made)
         if len(known) > MAX_DEFINITIONS:
             del known[1]
 
-    def _undo(self, definition: Definition) -> None:
+    def _remove(self, definition: Definition) -> None:
         """Discard the definitions that a form such as `ns-unmap` removes."""
         for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
-    def definitions_of(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
-        """Return the recorded definitions of a name since it was last undefined, in order."""
+    def find_definitions(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
+        """Return the definitions of a name since it was last removed, oldest first."""
         return tuple(self._made.get((namespace, name), ()))
 
-    def methods_defined_in(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
-        """Return the newest definition of each method of a multimethod or protocol that was defined in a namespace.
+    def find_methods(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
+        """Return the names of methods defined in a namespace, with their newest definitions.
 
-        Methods of a protocol that was redefined afterwards are left out, because the new protocol lacks them.
+        These are methods of multimethods and protocols. If a protocol was redefined after a method, the method is left
+        out, because the new protocol does not have it.
         """
         found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
         newest = {name: made.number for name, made in found if made.definition.head == "defprotocol"}
         methods = [(name, made) for name, made in found if made.definition.head in EXTENDING_HEADS]
-        return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
+        return [(name, made) for name, made in methods if newest.get(_extended_protocol(name, made), 0) <= made.number]
 
     def effective_definition(self, namespace: str, name: str) -> DefinitionMade | None:
-        """Return the effective definition of a name, if all of its definitions were certain.
+        """Return the definition of a name that is in effect, or None if some of its definitions are uncertain.
 
-        For `defonce` and `defmulti`, that is not the last one.
+        For `defonce` and `defmulti`, this may be an earlier one than the last.
         """
         effective_definition: DefinitionMade | None = None
-        for made in self.definitions_of(namespace, name):
+        for made in self.find_definitions(namespace, name):
             head = made.definition.head
             has_no_effect = (
                 effective_definition is not None
@@ -170,8 +171,8 @@ class DefinitionHistory:
         return effective_definition
 
 
-def _made_by(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool) -> DefinitionMade:
-    """Return the record of a definition by an evaluation."""
+def _to_definition_made(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool) -> DefinitionMade:
+    """Create the record of a definition made by an evaluation."""
     return DefinitionMade(
         definition,
         evaluated.number,
@@ -184,13 +185,13 @@ def _made_by(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool
     )
 
 
-def _protocol(name: str, made: DefinitionMade) -> str:
-    """Return the protocol that a method extends, or an empty string for a method of a multimethod."""
+def _extended_protocol(name: str, made: DefinitionMade) -> str:
+    """Return the name of the protocol that a method extends, or an empty string for a method of a multimethod."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
-    """Return the number of definitions that certainly took effect."""
+    """Return how many definitions of an evaluation certainly took effect, even if it failed."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
@@ -215,9 +216,9 @@ TIMESTAMP_SLACK_MS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The present definitions of a file, and its modification time in epoch milliseconds.
+    """The current definitions in a file, and the file's stamp.
 
-    `text` reads the file again, because its text is not stored. It blocks.
+    `text` reads the text of the file again, because it is not stored. It blocks.
     """
 
     path: str
@@ -227,13 +228,16 @@ class Source:
 
     @property
     def written_ms(self) -> int:
-        """Return when the file was written, or replaced by another file."""
+        """Return the time when the file was last written or replaced, in epoch milliseconds."""
         return max(self.stamp[:2]) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownForm:
-    """The digest of a var's form, or None if unknown. It is valid while `var` stays the same."""
+    """The form with which a var was defined, as a digest, or None if it is unknown.
+
+    It is valid while `var`, the state of the var, stays the same.
+    """
 
     var: tuple[str, int | None, str, str]
     """File, line, root and stamp of the var."""
@@ -245,7 +249,7 @@ class _KnownForm:
 
 @dataclass(slots=True)
 class _NamespaceComparison:
-    """The last comparison of one namespace: the compared sources, and the differences."""
+    """The last comparison of a namespace with its source files, and the differences found."""
 
     loaded: LoadedNamespace
     sources: tuple[Source, ...] = ()
@@ -255,10 +259,10 @@ class _NamespaceComparison:
 
 @dataclass
 class LispDrift:
-    """Repeated comparisons of one process of a REPL with its files.
+    """Compares the code loaded in one process of a REPL with its files, reusing earlier results.
 
-    `number` is the number of the last evaluation in the ledger, and `line` is the last processed line of the log.
-    `waiting` has earlier lines whose evaluations were unfinished.
+    `number` is the number of the last recorded evaluation, and `line` is the last processed line of the log. `waiting`
+    has earlier lines whose evaluations were unfinished.
     """
 
     ledger: DefinitionHistory = field(default_factory=DefinitionHistory)
@@ -281,7 +285,7 @@ class LispDrift:
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
-        """Return the files of all namespaces, including those just reported."""
+        """Return the files of all namespaces, including those that the REPL just reported."""
         known_spaces = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*known_spaces, *loaded.changed) for file in namespace.files}
 
@@ -290,21 +294,21 @@ class LispDrift:
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
-        """Return whether one of these files has changed since it was last compared or checked."""
+        """Return whether one of the files has changed since it was last compared or checked."""
         compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
         known = {**compared, **self._seen}
         self._seen = dict(stamps)
         return any(file in known and known[file] != stamp for file, stamp in stamps.items())
 
     def last_differences(self) -> Iterator[Difference]:
-        """Yield the differences from files in the last comparison."""
+        """Yield the differences found by the last comparison."""
         for space in self._spaces.values():
             yield from space.rows
 
     def dependents(self, namespace: str) -> list[tuple[str, str]]:
-        """Return the namespaces that require `namespace`, directly or not, with their files.
+        """Return the namespaces that depend on `namespace`, directly or not, and their files.
 
-        Each follows those that it requires.
+        Each namespace comes after those that it requires.
         """
         homes = {
             name: source
@@ -338,9 +342,9 @@ class LispDrift:
         compared_ms: int,
         broken: Mapping[str, DriftKind] = NO_BROKEN_FILES,
     ) -> tuple[Difference, ...]:
-        """Return the differences between the code loaded at `compared_ms` and the files as read.
+        """Compare the code that was loaded at `compared_ms` with the given sources, and return the differences.
 
-        `broken` are files that are missing or can no longer be read as Lisp.
+        `broken` has the files that are missing or cannot be read as Lisp.
         """
         floor_ms = (self._compared_ms or loaded.started_ms) - TIMESTAMP_SLACK_MS
         self._update_namespaces(loaded)
@@ -365,7 +369,7 @@ class LispDrift:
         return tuple(rows)
 
     def _update_namespaces(self, loaded: Loaded) -> None:
-        """Record changed namespaces, and discard missing ones."""
+        """Record changed namespaces and discard namespaces that no longer exist."""
         for namespace in loaded.changed:
             self._marks[namespace.name] = namespace.mark, bool(namespace.files)
             if namespace.files:
@@ -375,11 +379,11 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known_definition(self, key: tuple[str, str]) -> _KnownForm | None:
-        """Return the state of a definition in the last comparison."""
+        """Return what the last comparison found out about a definition, or None."""
         return self._known.get(key)
 
     def definitions_without_vars(self, namespace: str) -> list[tuple[str, _KnownForm]]:
-        """Return the known definitions of a namespace that have no var, by name."""
+        """Return the names and states of a namespace's known definitions that have no var, such as methods."""
         return [
             (name, known)
             for (space, name), known in self._known.items()
@@ -387,17 +391,20 @@ class LispDrift:
         ]
 
     def is_known(self, namespace: str, home: str) -> bool:
-        """Return whether a namespace other than `home` has files that show which methods it defines."""
+        """Return whether a namespace other than `home` has known files.
+
+        Its files determine which methods it defines.
+        """
         return namespace != home and namespace in self._spaces
 
     def store_known_definition(self, key: tuple[str, str], known: _KnownForm) -> None:
-        """Record the state of a definition."""
+        """Record what a comparison found out about a definition."""
         self._known[key] = known
 
 
 @dataclass
 class LispRecords:
-    """What is known about Lisp code, for the lifetime of one server: files as last read, and the drift of each REPL."""
+    """Records about loaded Lisp code, for the lifetime of one server."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """Sources by path and by the features for which the file was read."""
@@ -406,7 +413,7 @@ class LispRecords:
 
 
 class _Comparison:
-    """Comparison of one namespace with its files."""
+    """Compares one namespace with its files."""
 
     def __init__(self, drift: LispDrift, loaded: LoadedNamespace, sources: Sequence[Source], floor_ms: int) -> None:
         self._drift = drift
@@ -422,7 +429,7 @@ class _Comparison:
         self._is_loaded_unseen = False
 
     def rows(self) -> Iterator[Difference]:
-        """Yield a row for each difference."""
+        """Yield the differences between the namespace and its files."""
         made = {name for found in self._written.values() for definition, _ in found for name in definition.makes}
         methods = []
         for name, found in self._written.items():
@@ -432,42 +439,42 @@ class _Comparison:
             elif live:
                 yield from self._compare_var(name, live[0], found)
             elif found[0][0].is_sure and found[0][0].makes:
-                yield self._row(name, "missing")
+                yield self._difference(name, "missing")
         for name in methods:
-            yield from self._changed_methods(name, self._written[name])
+            yield from self._compare_methods(name, self._written[name])
         yield from self._removed_methods()
         if ns_forms := [(form, source) for source in self._sources for form in self._ns_forms(source)]:
-            yield from self._changed_methods(NS_FORM_NAME, ns_forms[:1])
-        for name, method in self._drift.ledger.methods_defined_in(self._loaded.name):
+            yield from self._compare_methods(NS_FORM_NAME, ns_forms[:1])
+        for name, method in self._drift.ledger.find_methods(self._loaded.name):
             is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
             if is_unrecorded and not self._drift.is_known(method.definition.namespace, self._loaded.name):
-                yield self._row(name, "gone", method, evaluated=True)
+                yield self._difference(name, "gone", method, evaluated=True)
         for name in sorted(self._vars.keys() - made - self._written.keys()):
-            yield from self._unwritten_var(self._vars[name])
+            yield from self._compare_unwritten_var(self._vars[name])
 
     def _compare_var(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]
     ) -> Iterator[Difference]:
         """Compare a var with its definitions in the files, and yield the difference, if any."""
         is_once = all(definition.head in self._drift.ledger.once for definition, _ in found)
-        known = self._find(name, var, found, is_once=is_once)
+        known = self._determine_form(name, var, found, is_once=is_once)
         self._drift.store_known_definition((self._loaded.name, name), known)
         if known.digest in {definition.digest for definition, _ in found}:
             return
         if known.digest is None:
             if not is_once:
-                yield self._row(name, "unknown")
+                yield self._difference(name, "unknown")
         elif is_once:
-            yield self._row(name, "kept")
+            yield self._difference(name, "kept")
         elif var.file and known.digest != REBOUND_DIGEST and (known.made is None or known.made.file):
-            yield self._row(name, "edited")
+            yield self._difference(name, "edited")
         else:
-            yield self._row(name, "redefined", known.made, evaluated=True)
+            yield self._difference(name, "redefined", known.made, evaluated=True)
 
-    def _find(
+    def _determine_form(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool
     ) -> _KnownForm:
-        """Return the form of a var according to the most recent evidence."""
+        """Determine the form with which a var was defined, from the most recent evidence."""
         key = self._loaded.name, name
         old = self._drift.known_definition(key)
         if (
@@ -479,57 +486,60 @@ class _Comparison:
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
-        if (again := self._rebound(name, var, found, old)) is not None:
+        if (again := self._determine_rebound_form(name, var, found, old)) is not None:
             return again
         made = self._drift.ledger.effective_definition(*key) if is_once else self._defining_evaluation(name, var)
         # A definition before the last comparison was known then, and did not cause a later change.
         made = made if made is not None and (old is None or made.number > old.number) else None
         if made is not None:
             if made.is_sure:
-                return self._now(var, made.definition.digest, made)
+                return self._known_form(var, made.definition.digest, made)
             if not is_same:
-                return self._now(var, None, made)
+                return self._known_form(var, None, made)
         if old is not None and is_same:
             return old
         if var.file:
             self._is_loaded_unseen = True
             for definition, source in found:
                 if source.path == var.file and source.written_ms < self._floor_ms:
-                    return self._now(var, definition.digest, None)
-        return self._now(var, None, made)
+                    return self._known_form(var, definition.digest, None)
+        return self._known_form(var, None, made)
 
-    def _rebound(
+    def _determine_rebound_form(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _KnownForm | None
     ) -> _KnownForm | None:
-        """Return the state of a var with the same metadata whose new root came from no definition."""
-        makings = self._drift.ledger.definitions_of(self._loaded.name, name)
+        """Determine the form of a var whose root value changed without a new definition.
+
+        Returns None if this does not apply to the var.
+        """
+        makings = self._drift.ledger.find_definitions(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING_HEADS else None
         if made is not None and (old is None or made.number > old.number):
-            return self._now(var, made.definition.digest, made)
+            return self._known_form(var, made.definition.digest, made)
         is_as_defined = old is not None and old.var[3] == var.stamp and old.var[0] == var.file
         if old is None or not is_as_defined or not var.stamp or old.var[2] == var.root or old.digest is None:
             return None
         if any(REBINDING_PATTERN.search(source.text()) for _, source in found):
             return replace(old, var=_state(var))  # code in the file may rebind it
-        return self._now(var, REBOUND_DIGEST, None)
+        return self._known_form(var, REBOUND_DIGEST, None)
 
-    def _now(self, var: LoadedVar, digest: bytes | None, made: DefinitionMade | None) -> _KnownForm:
-        """Return the state of a var with the given digest and definition."""
+    def _known_form(self, var: LoadedVar, digest: bytes | None, made: DefinitionMade | None) -> _KnownForm:
+        """Record the form of a var in its current state."""
         return _KnownForm(_state(var), digest, made, self._drift.number)
 
     def _defining_evaluation(self, name: str, var: LoadedVar) -> DefinitionMade | None:
-        """Return the evaluation that defined a var, by the var's file and line."""
-        for made in reversed(self._drift.ledger.definitions_of(self._loaded.name, name)):
+        """Find the evaluation that defined a var by the file and line of the var, or return None."""
+        for made in reversed(self._drift.ledger.find_definitions(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
             if is_placed and made.file == var.file:
                 return made
         return None
 
-    def _changed_methods(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        """Yield changed methods. They have no var, so they are known only from code in the log."""
+    def _compare_methods(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
+        """Yield the differences of methods. They have no var, so that only code in the log shows their definitions."""
         key = self._loaded.name, name
         old = self._drift.known_definition(key)
-        makings = self._drift.ledger.definitions_of(*key)
+        makings = self._drift.ledger.find_definitions(*key)
         if name == NS_FORM_NAME:
             # A form like this is often evaluated only to enter the namespace, and removes nothing from it.
             digests = {definition.digest for definition, _ in found}
@@ -549,31 +559,30 @@ class _Comparison:
         self._drift.store_known_definition(key, known)
         if known.digest is not None and known.digest not in {definition.digest for definition, _ in found}:
             is_evaluated = known.made is not None and not known.made.file and name != NS_FORM_NAME
-            yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
+            yield self._difference(
+                name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None
+            )
 
     def _removed_methods(self) -> Iterator[Difference]:
-        """Yield the methods of protocols and interfaces that a file used to define."""
+        """Yield a difference for each method that the files no longer define."""
         ledger = self._drift.ledger
         for name, known in self._drift.definitions_without_vars(self._loaded.name):
-            makings = ledger.definitions_of(self._loaded.name, name)
+            makings = ledger.find_definitions(self._loaded.name, name)
             is_undone = bool(makings) and makings[-1].definition.head == "remove-method"
             protocol = (
-                ledger.definitions_of(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
+                ledger.find_definitions(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
             )
             is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol was redefined
             is_evaluated = known.made is not None and not known.made.file
             if not (name in self._written or name == NS_FORM_NAME or is_undone or is_lost or is_evaluated):
-                yield self._row(name, "gone")
+                yield self._difference(name, "gone")
 
-    def _unwritten_var(self, var: LoadedVar) -> Iterator[Difference]:
-        """Yield a difference for a var that no definition in the files creates.
-
-        The var exists only in the REPL, unless a macro defined it.
-        """
+    def _compare_unwritten_var(self, var: LoadedVar) -> Iterator[Difference]:
+        """Yield a difference for a var that no definition in the files creates, unless a macro may have created it."""
         made = self._defining_evaluation(var.name, var)
         if not var.file:
             if var.line is not None or made is not None:
-                yield self._row(var.name, "gone", made, evaluated=True)
+                yield self._difference(var.name, "gone", made, evaluated=True)
             return
         source = next((candidate for candidate in self._sources if candidate.path == var.file), None)
         if source is None:
@@ -590,12 +599,12 @@ class _Comparison:
                 or defines_within(source.text(), var.name)
             )
         if not is_made_otherwise:
-            yield self._row(var.name, "gone")
+            yield self._difference(var.name, "gone")
 
     def _is_at_unknown_form(self, var: LoadedVar, source: Source) -> bool:
-        """Return whether an unknown form of the file may have been at the var's line when it was loaded.
+        """Return whether a form of unknown effect may have been at the line of a var when the file was loaded.
 
-        Lines between known definitions may have moved since by as much as the definitions around them.
+        Lines between known definitions may have moved since then by as much as the definitions around them.
         """
         if var.line is None:
             return bool(source.definitions.unknown)
@@ -603,7 +612,7 @@ class _Comparison:
             (definition.line, definition.line - line_now)
             for definition in source.definitions.found
             for name in definition.makes[:1]
-            if (line_now := self._line_of(name)) is not None
+            if (line_now := self._find_line(name)) is not None
         ]
         for form in source.definitions.unknown:
             before = [move for line, move in moves if line < form.line][-1:]
@@ -612,7 +621,7 @@ class _Comparison:
                 return True
         return False
 
-    def _line_of(self, name: str) -> int | None:
+    def _find_line(self, name: str) -> int | None:
         """Return the line of a var, or None if it is unknown."""
         var = self._vars.get(name)
         return var.line if var is not None else None
@@ -621,15 +630,15 @@ class _Comparison:
         """Return the `ns` forms of a file for this namespace."""
         return (form for form in source.definitions.ns_forms if form.namespace == self._loaded.name)
 
-    def _row(
+    def _difference(
         self, name: str, kind: DriftKind, made: DefinitionMade | None = None, *, evaluated: bool = False
     ) -> Difference:
-        """Return a difference, with the caller, evaluation and time of its definition, if known."""
+        """Create a difference, with the caller, evaluation and time of the definition if known."""
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
         by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""
         return Difference(self._loaded.name, name, kind, evaluated, by=by, joint="/")
 
 
 def _state(var: LoadedVar) -> tuple[str, int | None, str, str]:
-    """Return the values of a var that change when it is defined again."""
+    """Return the values of a var that change when it is redefined."""
     return var.file, var.line, var.root, var.stamp

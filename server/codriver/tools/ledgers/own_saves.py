@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SavedFiles:
-    """Stamps of files that this server saved and loads on request, for the lifetime of one server."""
+    """Stamps of files that this server wrote and loads itself, for the lifetime of one server."""
 
     stamps: dict[Path, Stamp] = field(default_factory=dict)
     """Stamps of the files as written."""
@@ -25,12 +25,12 @@ class SavedFiles:
 
     @property
     def is_writing(self) -> bool:
-        """Return whether an edit may be writing files."""
+        """Return whether an edit in progress may be writing files."""
         return self._under_way > 0
 
     @contextlib.contextmanager
     def edit_in_progress(self) -> Iterator[None]:
-        """Enter a context for an edit, from before its first write until all stamps are recorded."""
+        """Mark an edit as in progress, from before its first write until all stamps are recorded."""
         self._under_way += 1
         try:
             yield
@@ -38,7 +38,10 @@ class SavedFiles:
             self._under_way -= 1
 
     def record_stamps(self, paths: Iterable[Path]) -> None:
-        """Record the present stamps of files. Blocks."""
+        """Record the current stamps of files.
+
+        Reads the status of files, so it blocks.
+        """
         for path in paths:
             with contextlib.suppress(OSError):
                 self.stamps[path] = stamp_from_status(path.stat())

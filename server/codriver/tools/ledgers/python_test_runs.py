@@ -14,7 +14,7 @@ MAX_REMEMBERED_RUNS: Final = 200
 
 @dataclass(slots=True)
 class TestsRun:
-    """Test runs in Python REPLs by evaluation, for the life of one server."""
+    """Records about test runs, for the lifetime of one server."""
 
     __test__ = False  # or pytest would collect it as a test
 
@@ -26,6 +26,6 @@ class TestsRun:
     """Most recent difference that a caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """Return and clear the differences found since the caller's last answer, including those of the given run."""
+        """Return and clear the differences found since the caller's last answer, and return those of the given run."""
         of_run, unreported = self.compared.get(evaluation, ""), self.unreported.pop(who, "")
         return [fromkey for fromkey in dict.fromkeys((of_run, unreported)) if fromkey] if of_run or unreported else []

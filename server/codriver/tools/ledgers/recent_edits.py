@@ -26,15 +26,15 @@ class RecentEdits:
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_REMEMBERED_EDITS))
 
     def add(self, started_ms: int, changes: Iterable[Change]) -> None:
-        """Record the changes of an edit that started at this time, unless it is very large."""
+        """Record the changes of an edit that started at `started_ms`, unless they are too large."""
         recorded = tuple(changes)
         if sum(len(change.before.data or b"") + len(change.after or b"") for change in recorded) <= MAX_EDIT_BYTES:
             self.done.append((started_ms, recorded))
 
     def changes_since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
-        """Return the files that have changed since a time, with their first and last contents.
+        """Return the files changed by edits that started at `when_ms` or later.
 
-        None means that there was no file.
+        The values are the content before the first and after the last edit. None means that the file did not exist.
         """
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
         for started_ms, changes in self.done:

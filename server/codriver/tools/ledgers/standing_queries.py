@@ -27,7 +27,7 @@ GUARANTEED_CLIENT_ROWS = 100_000
 
 
 def _too_many_waits_error(standing: int, most: int, whose: str, unit: str) -> RefusedError:
-    """Return the refusal of a query that exceeds the limit for one client or for all."""
+    """Create the error for a query that exceeds the limit for one client or for all clients."""
     return refused(
         "too-many-waits",
         f"{standing} {unit} of {whose} are waiting already, and the limit is {most}",
@@ -37,7 +37,7 @@ def _too_many_waits_error(standing: int, most: int, whose: str, unit: str) -> Re
 
 
 class QueryLimits:
-    """Counts the waiting queries and the rows that they remember, for the lifetime of one server."""
+    """Counts waiting queries and the rows that they remember, for the lifetime of one server."""
 
     def __init__(self) -> None:
         self._waits: Counter[str] = Counter()
@@ -48,33 +48,35 @@ class QueryLimits:
 
     @contextmanager
     def count_query(self, client: str) -> Iterator[None]:
-        """Count one more waiting query of this client in the context.
+        """Count a waiting query of a client while the context is active.
 
         Raises:
-            RefusedError: the query exceeds a limit.
+            RefusedError: there are too many waiting queries.
         """
-        _check(
+        _check_limits(
             self._waits, client, 1, (GUARANTEED_CLIENT_WAITS, MAX_CLIENT_WAITS, MAX_TOTAL_WAITS), "calls of wait_for"
         )
-        with _added(self._waits, client, 1):
+        with _counted(self._waits, client, 1):
             yield
 
     @contextmanager
     def count_rows(self, client: str, rows: int) -> Iterator[None]:
-        """Count these rows as remembered for this client in the context.
+        """Count rows as remembered for a client while the context is active.
 
         Raises:
-            RefusedError: the rows exceed a limit.
+            RefusedError: there are too many remembered rows.
         """
-        _check(self._rows, client, rows, (GUARANTEED_CLIENT_ROWS, MAX_CLIENT_ROWS, MAX_TOTAL_ROWS), "rows of wait_for")
-        with _added(self._rows, client, rows):
+        _check_limits(
+            self._rows, client, rows, (GUARANTEED_CLIENT_ROWS, MAX_CLIENT_ROWS, MAX_TOTAL_ROWS), "rows of wait_for"
+        )
+        with _counted(self._rows, client, rows):
             yield
 
 
-def _check(counted: Counter[str], client: str, more: int, limits: tuple[int, int, int], unit: str) -> None:
-    """Check that a client may have `more` of what is counted.
+def _check_limits(counted: Counter[str], client: str, more: int, limits: tuple[int, int, int], unit: str) -> None:
+    """Check that the count of a client may grow by `more`.
 
-    `limits` are the guaranteed number of each client, the maximum of one client, and the maximum of all clients.
+    `limits` are the number guaranteed to each client, the maximum for one client, and the maximum for all clients.
 
     Raises:
         RefusedError: a limit is exceeded.
@@ -88,8 +90,8 @@ def _check(counted: Counter[str], client: str, more: int, limits: tuple[int, int
 
 
 @contextmanager
-def _added(counted: Counter[str], client: str, more: int) -> Iterator[None]:
-    """Count `more` for a client in the context."""
+def _counted(counted: Counter[str], client: str, more: int) -> Iterator[None]:
+    """Increase the count of a client by `more` while the context is active."""
     counted[client] += more
     try:
         yield

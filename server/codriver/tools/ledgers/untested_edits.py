@@ -23,11 +23,11 @@ class UntestedEdits:
     changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MAX_UNTESTED_FILES))
 
     def add(self, who: str, path: Path) -> None:
-        """Record an edit. Beyond the limit, the oldest file is forgotten."""
+        """Record an edit of a file. If there are too many files, the oldest one is discarded."""
         self.changed[who, path] = None
 
     def pop(self, who: str) -> tuple[Path, ...]:
-        """Return and clear the files of one caller, in the order of their edits."""
+        """Return and clear the files of a caller, in the order of their edits."""
         files = tuple(path for owner, path in self.changed if owner == who)
         for path in files:
             del self.changed[who, path]

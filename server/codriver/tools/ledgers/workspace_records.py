@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WorkspaceRecords:
-    """All records of callers' code and files, for the lifetime of one server."""
+    """All records about callers' code and files, for the lifetime of one server."""
 
     start_soon: Callable[..., object]
     """Starts a function with arguments in the background."""
