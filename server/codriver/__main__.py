@@ -23,8 +23,8 @@ FIRST_CALL_TIMEOUT_MS = 300
 
 
 def main() -> None:
-    """Run the command line and exit with its status."""
-    begun = _begin(sys.argv[1:]) if _is_output_read_by_program() else None
+    """Run the command line, and exit with its status."""
+    begun = _start_plain_eval(sys.argv[1:]) if _is_output_read_by_program() else None
     if begun is None or not _print_plain_answer(begun[1]):
         from codriver.commands import cli  # noqa: PLC0415  # slow to import
 
@@ -32,14 +32,17 @@ def main() -> None:
 
 
 def _is_output_read_by_program() -> bool:
-    """Return whether a program reads the output and this is not a shell completion."""
+    """Return whether another program reads the output, and not a terminal or a shell that completes a command."""
     streams = (sys.stdout, sys.stderr)
     is_read = all(stream is not None and not stream.isatty() for stream in streams)
     return is_read and sys.platform != "win32" and "_CODRIVER_COMPLETE" not in os.environ
 
 
-def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseException] | None:
-    """Send a plain `eval`. Return the connection and the answer or error, or None for any other command line."""
+def _start_plain_eval(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseException] | None:
+    """Start a plain `eval` without the full command line.
+
+    Returns the connection, and the answer or the error. Returns None for any other command line.
+    """
     match words:
         case ["eval", code]:
             given = None
@@ -54,7 +57,7 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
 
     connection = None
     try:
-        workspace = _workspace(given)
+        workspace = _find_workspace(given)
         if workspace is None:
             return None
         connection = client.connect(workspace)
@@ -66,10 +69,10 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
         return connection, error
 
 
-def _workspace(given: str | None) -> Path | None:
-    """Return the workspace of a plain `eval`, or None if the full command line must handle it.
+def _find_workspace(given: str | None) -> Path | None:
+    """Return the workspace of a plain `eval`, or None if the full command line has to determine it.
 
-    That is the given directory, or the current one if it has or had a server.
+    This is the given directory, or else the current directory if a server has been started in it.
     """
     from pathlib import Path  # noqa: PLC0415  # as above
 
@@ -84,7 +87,10 @@ def _workspace(given: str | None) -> Path | None:
 
 
 def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
-    """Print an answer that has only output, values and plain notes, and return whether it was printed."""
+    """Print an answer that has only output, values and plain notes.
+
+    Returns false for any other answer, which is not printed.
+    """
     if isinstance(answer, BaseException) or answer.get("ok") is not True or answer.get("status") != "done":
         return False
     values = answer.get("values") or ([answer["result"]] if "result" in answer else [])

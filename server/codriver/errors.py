@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class CodriverError(Exception):
-    """The base class of all of Codriver's exceptions."""
+    """Base class of all exceptions raised by Codriver."""
 
 
 class PeerError(CodriverError):
-    """Raised when the peer of a connection violates its protocol, so that the connection must be closed."""
+    """Raised when the peer violates the protocol. The connection must be closed."""
 
 
 NOT_CONNECTED: Final = "it is not connected at the moment"
@@ -100,9 +100,9 @@ Reason = Literal[
 
 
 class RefusedError(CodriverError):
-    """Raised when a request is understood but refused. Subclasses exist for refusals that callers catch.
+    """Raised when a valid request is refused. Subclasses exist for refusals that callers catch.
 
-    `hint` says what to do next. `details` has further JSON values for the answer, with camelCase keys.
+    `hint` describes what to do next. `details` has additional JSON values for the answer, with camelCase keys.
     """
 
     reason: Reason
@@ -115,35 +115,35 @@ class RefusedError(CodriverError):
 
 
 def refused(reason: Reason, message: str, *, hint: str, details: Mapping[str, object] | None = None) -> RefusedError:
-    """Create a refusal with this reason, for the caller to raise. Used for refusals that nobody catches by type."""
+    """Create a `RefusedError` with the given reason, for the caller to raise."""
     error = RefusedError(message, hint=hint, details=details)
     error.reason = reason
     return error
 
 
 class StartError(CodriverError):
-    """Raised when a server, a REPL or a command cannot start. The message is ready to be printed."""
+    """Raised when a server, a REPL or a command cannot be started. Its message can be printed as it is."""
 
     exit_status: ClassVar[int] = 1
     """The exit status of a command that fails this way."""
 
 
 def truncate(text: str, most: int) -> str:
-    """Truncate a text to `most` characters, the last of which is then an ellipsis."""
+    """Truncate a text to `most` characters. A truncated text ends with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def truncate_with_length(text: str, most: int) -> str:
-    """Truncate a text to `most` characters, followed by an ellipsis and the original length."""
+    """Truncate a text to `most` characters. A truncated text is followed by an ellipsis and the original length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def join_first(names: Sequence[str], most: int = 5) -> str:
-    """Join the first `most` names, followed by the number of further ones."""
+    """Join the first `most` names with commas, followed by the number of remaining ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs Codriver with an extra, as a clause for messages."""
+    """Return the command that installs Codriver with an extra, formatted for a message."""
     return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"

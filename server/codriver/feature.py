@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line.
+    """A command that a feature adds to the command line.
 
-    `module` is imported when the command is used; it has the `click` command as `NAME_command`. `synonyms` are words of
-    other programs with this meaning, for the hint about an unknown command.
+    `module` is imported when the command is used. It has the `click` command as `NAME_command`. `synonyms` are words
+    that other programs use for it. The hint about an unknown command suggests this one for them.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Command:
 class Options:
     """Options that a feature adds to a command of the base.
 
-    `module` is imported with the command. Its function `extend_command` receives the `click` command, and returns
-    a copy that has the options too.
+    `module` is imported with the command. Its function `extend_command` receives the `click` command and returns a copy
+    with the additional options.
     """
 
     command: str
@@ -52,9 +52,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The declaration of one feature.
+    """The declaration of a feature.
 
-    `requires` names other features that this one imports; it is left out where one of them is.
+    `requires` names the features that this one imports. It is disabled if one of them is.
     """
 
     name: str

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """State that lives as long as a server, reached from a call as `call.services.part(kind)`."""
+    """State of a feature that lives as long as the server. Calls access it as `call.services.part(kind)`."""
 
     kind: type[T]
     make: Callable[[Services, TaskGroup], T]
@@ -51,7 +51,10 @@ class Part(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Report(Generic[T]):
-    """A report that REPLs send with replies to evaluations, or at any time: see `codriver.repls.contract.extras`."""
+    """A kind of report that REPLs send with replies to evaluations, or at any time.
+
+    See `codriver.repls.contract.extras`.
+    """
 
     name: str
     part: type[T]
@@ -65,7 +68,7 @@ class Report(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ResourceRow:
-    """The address or template of a resource, as clients list it."""
+    """The URI or URI template of a resource, as clients list it."""
 
     uri: str
     title: str
@@ -74,7 +77,7 @@ class ResourceRow:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFamily:
-    """The resources whose addresses begin with `codriver://KIND`, as `codriver://KIND/PART/PART`."""
+    """The resources of one kind. Their URIs have the form `codriver://KIND/PART/PART`."""
 
     kind: str
     parts: int
@@ -93,7 +96,7 @@ class ResourceFamily:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A skill about a tool of the feature. It is of use only where the tool is."""
+    """A skill about a tool of the feature. It is offered only together with the tool."""
 
     skill: str
     tool: str
@@ -105,7 +108,7 @@ REPORT: Final = "{report}"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt that a person picks in a client, to set an agent to work."""
+    """A prompt that a person can select in a client to give an agent a task."""
 
     name: str
     title: str
@@ -120,7 +123,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """The parts of a running server, for a feature that serves clients over a transport of its own."""
+    """The parts of a running server that a feature needs to serve clients over its own transport."""
 
     services: Services
     protocol: Any
@@ -130,9 +133,9 @@ class RunningServer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that a command makes at the server's port instead of speaking MCP: see `net.client.send_request`.
+    """A request that a command sends to the server's port instead of speaking MCP. See `net.client.send_request`.
 
-    `answer` receives the request's detail, and returns the answer.
+    `answer` receives the detail of the request and returns the answer.
     """
 
     name: str
@@ -141,7 +144,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRepls(Generic[T]):
-    """REPLs that connect to us when they are asked to, at addresses `PROTOCOL://PLACE`."""
+    """Describes REPLs that connect to the server when requested, at addresses of the form `PROTOCOL://LOCATION`."""
 
     protocol: str
     part: type[T]
@@ -155,7 +158,7 @@ class AcceptedRepls(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Connectors(Generic[T]):
-    """How a server connects to REPLs by protocols of a feature."""
+    """Describes how a server connects to REPLs over the protocols of a feature."""
 
     part: type[T]
     make: Callable[[T], Mapping[str, Connector]]
@@ -166,7 +169,7 @@ class Connectors(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ServerHooks:
-    """What a feature adds to a running server."""
+    """Everything that a feature adds to a running server."""
 
     tools: tuple[Tool, ...] = ()
     parts: tuple[Part[Any], ...] = ()

@@ -10,8 +10,8 @@ from codriver.core.images import (
     MARK_PATTERN,
     ImageFacts,
     decode_base64,
+    find_images,
     image_dimensions,
-    images_in,
     parse_image,
     replace_image_data,
     replace_marks,
@@ -64,14 +64,14 @@ def test_any_broken_image_header_can_be_parsed(rest, start):
 def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
     shown = replace_image_data(text)
-    png, svg = images_in(shown)
+    png, svg = find_images(shown)
     assert shown == f"<Figure> {png.mark} and {svg.mark}"
     assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
     assert png == parse_image("image/png", base64.b64encode(PNG).decode())
     assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
     assert replace_marks(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
     assert replace_image_data("no picture") == "no picture"
-    assert images_in("no picture") == ()
+    assert find_images("no picture") == ()
 
 
 @given(
@@ -84,13 +84,13 @@ def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
     )
 )
 def test_every_mark_is_parsed_as_it_was_written(one):
-    assert images_in(f"a {one.mark} b") == (one,)
+    assert find_images(f"a {one.mark} b") == (one,)
     assert MARK_PATTERN.fullmatch(one.mark)
 
 
 def test_a_truncated_image_is_one_mark_without_a_digest():
     kept = truncate_entry(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
-    (one,) = images_in(shown := replace_image_data(kept.text))
+    (one,) = find_images(shown := replace_image_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")
     assert shown == f"<Figure> {one.mark} end"
 

@@ -42,14 +42,14 @@ EXTENDED: Final = frozenset({"call", "serve", "watch"})
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return the declarations of the features in `NAMES`, except for those that require a feature that is not in it."""
+    """Return the declarations of all features whose required features are available."""
     found: tuple[Feature, ...] = tuple(import_module(f"codriver.features.{name}").FEATURE for name in NAMES)
     return tuple(feature for feature in found if set(feature.requires) <= set(NAMES))
 
 
 @cache
 def server_hooks() -> tuple[ServerHooks, ...]:
-    """Import and return the server hooks of each feature, in the order of the list."""
+    """Import and return the server hooks of all features, in the order of `NAMES`."""
     return tuple(feature.server() for feature in features())
 
 
@@ -64,22 +64,22 @@ def prompts() -> tuple[Prompt, ...]:
 
 
 def feature_parts() -> tuple[Part[Any], ...]:
-    """Return the declarations of the state that features keep for the lifetime of a server."""
+    """Return the declarations of the state that features store for the lifetime of a server."""
     return tuple(part for hooks in server_hooks() for part in hooks.parts)
 
 
 def port_requests() -> tuple[Request, ...]:
-    """Return the requests that commands can make at the server's port instead of speaking MCP."""
+    """Return the requests of features that commands can send to the server's port instead of speaking MCP."""
     return tuple(request for hooks in server_hooks() for request in hooks.requests)
 
 
 def feature_durations() -> Mapping[str, float]:
-    """Return the durations that features declare, in seconds by name."""
+    """Return the durations that features declare, in seconds, by name."""
     return {name: seconds for feature in features() for name, seconds in feature.durations}
 
 
 def event_logs() -> tuple[EventLog, ...]:
-    """Return the logs of events that features add."""
+    """Return the event logs that features add."""
     return tuple(log for feature in features() for log in feature.logs)
 
 
@@ -93,7 +93,7 @@ def option_modules(command: str) -> tuple[str, ...]:
 
 @cache
 def manifest() -> Manifest:
-    """Return all tools: those of the base, with the arguments that features add, and those of features."""
+    """Return the manifest of all tools, with the arguments that features add."""
     from codriver.skills.library import EDITING_SKILL  # noqa: PLC0415  # commands only need the declarations
     from codriver.tools.manifest import create_manifest  # noqa: PLC0415  # as above
 
@@ -132,12 +132,12 @@ def adapter_hooks() -> AdapterHooks:
 
 
 def repl_kinds() -> Mapping[ReplKind, Launch]:
-    """Return the kinds of REPLs that features add, and the function that starts each."""
+    """Return the kinds of REPLs that features add, with the functions that start them."""
     return {kind: launch for feature in features() for kind, launch in feature.repl_kinds}
 
 
 def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl, ...]:
-    """Return the REPLs that settings of features name."""
+    """Return the REPLs that the settings of features name."""
     return tuple(found for hooks in server_hooks() for named in hooks.named_repls for found in named(settings, environ))
 
 
@@ -162,12 +162,12 @@ def project_finders() -> tuple[FindProject, ...]:
 
 
 def languages() -> Mapping[str, tuple[str, ...]]:
-    """Return the languages that tools of features are for, each with the suffixes of its files."""
+    """Return the languages that features' tools support, with the suffixes of their files."""
     return {name: suffixes for hooks in server_hooks() for name, suffixes in hooks.languages}
 
 
 def edit_languages() -> Mapping[str, ApplyText]:
-    """Return the functions that apply edits to files in languages of features, by suffix."""
+    """Return the functions that edit files in languages of features, by file suffix."""
     return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
 
 

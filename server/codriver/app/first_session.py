@@ -49,9 +49,10 @@ if TYPE_CHECKING:
 
 
 def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
-    """Store the first answers to clients, for relays to use. `clients` has each client's name and version of MCP.
+    """Store the first answers to clients for relays, which send them while a server is starting.
 
-    Clients for which a server has already stored an entry are skipped. Blocks on the disk.
+    `clients` has the name and the MCP version of each client. Clients that already have an entry are skipped. Writes
+    files, so it blocks.
 
     Raises:
         SettingsError: the settings of the workspace are invalid.
@@ -70,7 +71,7 @@ def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> 
 
 
 def expected_state(workspace: Path, settings: Settings) -> State:
-    """Return the state of a server that has just been started in the workspace, without starting anything.
+    """Return the state that a server would have after starting in a workspace. Nothing is started.
 
     Raises:
         OSError: the workspace cannot be read.
@@ -110,9 +111,9 @@ def instructions_for(
     *,
     are_starting: bool = False,
 ) -> str:
-    """Return the instructions that a client with this name receives in its handshake.
+    """Return the instructions that a client receives in its handshake.
 
-    With `are_starting`, return those for the next start of the server, when its REPLs will not be connected yet.
+    With `are_starting`, they are those for the next start of the server, when its REPLs are not connected yet.
     """
     known = state.repls.values()
     # A REPL that was given up will probably not start the next time either.
@@ -124,7 +125,7 @@ def instructions_for(
             phases[repl.key],
             repl.note or "",
             tuple(first_answer_warnings(state, repl)),
-            kind=_kind(repl),
+            kind=_describe_kind(repl),
         )
         for repl in known
     ]
@@ -138,8 +139,8 @@ def instructions_for(
     )  # fmt: skip
 
 
-def _kind(repl: Repl) -> str:
-    """Describe the application or the notebook that a REPL belongs to, or return an empty string for a plain REPL."""
+def _describe_kind(repl: Repl) -> str:
+    """Describe the application or the notebook that a REPL belongs to. Return an empty string for any other REPL."""
     if repl.profile is not None and repl.profile.application:
         return f"running application {repl.profile.application}"
     if repl.notebook:
@@ -148,7 +149,7 @@ def _kind(repl: Repl) -> str:
 
 
 def _describe_trust_benefit(state: State) -> str:
-    """Describe what becomes available if the user accepts the workspace, or return an empty string if nothing does."""
+    """Describe what the user gains by accepting the workspace. Return an empty string if nothing."""
     if state.is_accepted or state.lifecycle.is_searching:
         return ""
     if state.repl_of_files and state.repl_of_files != PYTHON:
@@ -167,7 +168,7 @@ SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LI
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report the languages of the workspace's files at the start and whenever one is added.
+    """Report the languages of the workspace's files at the start, and whenever a language is added.
 
     Languages are never removed.
     """
@@ -186,7 +187,10 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 
 def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesFound:
-    """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
+    """Scan the workspace for the languages of its files and a suitable REPL.
+
+    `known` are languages that are already known and not searched for. Reads directories, so it blocks.
+    """
     languages = {**SUFFIXES_BY_LANGUAGE, **features.languages()}
     missing = {name: suffixes for name, suffixes in languages.items() if name not in known}
     found = file_kinds_in(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
@@ -197,6 +201,9 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
 
 
 def _starts_programs(repl: str) -> bool:
-    """Return whether the REPL is started as a program, which requires that the user has accepted the workspace."""
+    """Return whether a REPL is started as a program of the project.
+
+    The user has to accept the workspace before that.
+    """
     kind = find_kind(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

@@ -42,7 +42,10 @@ WHO = "codriver-watch"
 
 
 class SavedFileLoader:
-    """Loads saved files one after the other, for the lifetime of a server. Idle while the setting is off."""
+    """Loads saved files one after the other, for the lifetime of a server.
+
+    It does nothing while the setting `watch` is off.
+    """
 
     def __init__(self, services: Services, load_file: Tool) -> None:
         self._services = services
@@ -61,7 +64,7 @@ class SavedFileLoader:
             if self._services.live.settings.watch:
                 now = await poller.next_result()
                 if not self._services.ledger.saves.is_writing:
-                    await self._load_all(self._saved(now))
+                    await self._load_all(self._find_saved(now))
             else:
                 self._loaded = None
                 await self._services.live.changed.wait()
@@ -73,10 +76,10 @@ class SavedFileLoader:
         for file in saved:
             await self._load(file)
 
-    def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
+    def _find_saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
         """Return the files that were saved since they were last loaded, oldest first.
 
-        Files that may still be incomplete are left out.
+        Files that changed since the last scan are left out, because they may still be incomplete.
         """
         if self._loaded is None:
             # Existing files do not count as saved.
@@ -102,7 +105,7 @@ class SavedFileLoader:
             )
             return
         self._unserved.discard(file.suffix)
-        call = Call(services, client="", client_name=WHO, progress=_ignore)
+        call = Call(services, client="", client_name=WHO, progress=_ignore_progress)
         given = await answer_call(
             self._load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO}
         )
@@ -111,7 +114,10 @@ class SavedFileLoader:
             self._log(f"{relative_path} was saved, and loading it into {repl.key} failed: {failure}", error=True)
 
     def _log_unserved(self, suffix: str, text: str) -> None:
-        """Log once per file suffix that files are not loaded, until one is, because editors save often."""
+        """Log that files with a suffix are not loaded.
+
+        This is logged only once until such a file is loaded, because editors save often.
+        """
         if suffix not in self._unserved:
             self._unserved.add(suffix)
             self._log(text, error=False)
@@ -121,7 +127,7 @@ class SavedFileLoader:
 
 
 def _failure_text(given: Answer) -> str | None:
-    """Return a line that explains why a file was not loaded, or None if it was."""
+    """Explain why a file was not loaded, or return None if it was."""
     fields = given.fields
     if fields.get("status") in UNFINISHED_STATUSES:
         return f"its evaluation {fields.get('evaluationId')} is still {fields['status']}"
@@ -134,12 +140,15 @@ def _failure_text(given: Answer) -> str | None:
     return f"{words.strip()}{location}"
 
 
-async def _ignore(_elapsed_s: float, _words: str) -> None:
+async def _ignore_progress(_elapsed_s: float, _words: str) -> None:
     """Ignore progress."""
 
 
 def source_file_stamps(workspace: Path) -> dict[Path, Stamp]:
-    """Return the stamp of every source file in the workspace, skipping hidden directories and dependencies."""
+    """Return the stamps of all source files in the workspace.
+
+    Hidden directories and dependencies are skipped.
+    """
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
     for _directory, _depth, files in walk(workspace, max_entries=MAX_SCANNED_ENTRIES):

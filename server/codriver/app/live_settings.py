@@ -42,7 +42,7 @@ def gating_settings() -> frozenset[str]:
 
 
 class LiveSettings:
-    """The current settings for the lifetime of a server, which are reloaded when their files change."""
+    """The settings of a running server. They are reloaded when their files change."""
 
     def __init__(self, reloader: SettingsReloader) -> None:
         self._reloader = reloader
@@ -56,7 +56,7 @@ class LiveSettings:
         """The discovery, which is informed of added REPLs. None before the search for REPLs starts."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
-        """Check the files until cancelled, apply changes and log them."""
+        """Check the settings files until cancelled, and apply and log changes."""
         poller = Poller(self._reloader.check, interval_s=SETTINGS_CHECK_INTERVAL_S, rests_first=True)
         while True:
             change = await poller.next_result(lambda found: found is not None)
@@ -94,7 +94,7 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def enabled_skills(settings: Settings) -> SkillSelection:
-    """Return the skills that the settings enable."""
+    """Return which skills the settings enable."""
     disabled = disabled_skills(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )

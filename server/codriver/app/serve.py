@@ -95,11 +95,11 @@ Verbosity = Literal["quiet", "usual", "verbose"]
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The options of one server. `overrides` are settings given on the command line, by name.
+    """Options for running a server. `overrides` are settings from the command line, by name.
 
-    `ends_when_idle` makes the server stop when it has had no clients for a while. `on_reached` is called when it
-    accepts connections. `is_on_demand` means that a relay or a command starts the server instead of the user, so
-    programs in the workspace are only started if the user has accepted it.
+    `ends_when_idle` stops the server when it has had no clients for a while. `on_reached` is called when it accepts
+    connections. `is_on_demand` is true if a relay or a command starts the server instead of the user. Programs in the
+    workspace are then only started if the user has accepted the workspace.
     """
 
     workspace: Path
@@ -116,7 +116,7 @@ class ServeOptions:
 
 
 class UvloopMissingError(StartError):
-    """Raised when the settings require uvloop but it is not installed."""
+    """Raised when the settings require uvloop, but it is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -126,10 +126,10 @@ class UvloopMissingError(StartError):
 
 
 def run(options: ServeOptions) -> int:
-    """Run one server until it is stopped, and return the exit status.
+    """Run a server until it is stopped, and return the exit status.
 
     Raises:
-        StartError: the server could not start.
+        StartError: the server could not be started.
     """
     with logging_to_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load_workspace_settings(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
@@ -150,10 +150,10 @@ def run(options: ServeOptions) -> int:
 
 
 def _uses_uvloop(settings: Settings) -> bool:
-    """Return whether to use uvloop, which is the default if it is installed.
+    """Return whether to use uvloop. By default, it is used if it is installed.
 
     Raises:
-        UvloopMissingError: the settings require it but it is not installed.
+        UvloopMissingError: the settings require uvloop, but it is not installed.
     """
     is_installed = find_spec("uvloop") is not None
     if settings.event_loop == "uvloop" and not is_installed:
@@ -191,7 +191,7 @@ async def _run(options: ServeOptions, loaded: LoadedSettings, durations: Duratio
 
 
 class Server:
-    """A running server: its parts, and the effects that concern it as a whole."""
+    """A running server. Starts and stops its parts, and performs effects that concern the server as a whole."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class Server:
         self._core = self._parts.core
 
     async def run(self) -> None:
-        """Start, serve clients, and return when everything is closed."""
+        """Start the server, serve clients, and return when everything is closed."""
         parts = self._parts
         self._plan_shutdown()
         self._tasks.start_soon(self._stop_on_signals)
@@ -252,7 +252,7 @@ class Server:
             await self._closed.wait()
 
     async def _watch_skills(self) -> None:
-        """Notify clients when skills have changed."""
+        """Notify clients whenever skills change."""
         poller = Poller(self._parts.skills.changed, interval_s=self._skills_s, rests_first=True)
         while True:
             await poller.next_result(bool)
@@ -283,18 +283,18 @@ class Server:
                 await listener.serve(front.serve_connection, self._tasks)
 
     def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
-        """Return the functions that answer commands' requests, by the name of the request."""
+        """Return the functions that answer the requests of commands, by the name of the request."""
         server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
         return {request.name: partial(request.answer, server) for request in features.port_requests()}
 
     async def _read_history(self) -> None:
-        """Load the history of earlier runs in a thread. Readers wait for it."""
+        """Load the history of earlier runs in a thread. Code that needs the history waits for it."""
         read = self._parts.history.read
         report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         self._core.report(*history_error_actions(report))
 
     def _announce(self, effect: PublishAddress) -> None:
-        """Write the record and the port file of the server, and print the greeting."""
+        """Write the server's record and port file, and print the server's address."""
         lifecycle = effect.lifecycle
         record = ServerRecord(
             pid=lifecycle.process_id,
@@ -337,7 +337,7 @@ class Server:
 
     @staticmethod
     def _install_relay() -> None:
-        """Install the relay. If that fails, clients need a relay on the PATH."""
+        """Install the relay. If this fails, clients need a relay on their `PATH`."""
         try:
             logger.info(
                 "the relay is at %s", relay_install.install_relay(relay_install.shipped_relay_directory(), relay_file())
@@ -346,7 +346,7 @@ class Server:
             logger.warning("%s; clients configured with codriver-relay from the PATH are not affected", error)
 
     def _start_discovery(self) -> None:
-        """Start the search for the configured REPLs and for others in the workspace."""
+        """Start looking for the configured REPLs and for others in the workspace."""
         settings = self._live.settings
         discovery = Discovery(
             core=self._core,
@@ -392,14 +392,14 @@ class Server:
                 return
 
     async def _shut_down(self) -> None:
-        """Run the steps of the shutdown, and record that the server is closed."""
+        """Run the steps of the shutdown, and mark the server as closed."""
         try:
             await self.shutdown.run()
         finally:
             self._closed.set()
 
     def _plan_shutdown(self) -> None:
-        """Add the steps of the shutdown in the order in which the parts were started. The last one runs first."""
+        """Add the steps of the shutdown in the order in which the parts are started. The last one runs first."""
         parts, add = self._parts, self.shutdown.add
         # A limiter of its own, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
@@ -431,17 +431,17 @@ class Server:
         add("close the listener", self._accepting.cancel)
 
     async def _await_open_requests(self) -> None:
-        """Wait until the clients' open requests are answered."""
+        """Wait until all open requests of clients are answered."""
         await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients), self._stop_s)
 
     async def _empty_outboxes(self) -> None:
-        """Close the clients' outboxes, and wait until their messages are sent."""
+        """Close the outboxes of clients, and wait until their messages are sent."""
         for client in self._parts.clients:
             await run_step(f"close the outbox of the client {client.id}", client.outbox.close)
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
     async def _disconnect_clients(self) -> None:
-        """Close all connections, so that relays keep further messages for the next server."""
+        """Close all connections. Relays store further messages for the next server."""
         for client in self._parts.clients:
             client.part()
         await _wait_until(lambda: not self._parts.clients, self._stop_s)
@@ -478,14 +478,14 @@ class Server:
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
-    """Wait until `is_so` returns True, for at most `most_s` seconds."""
+    """Wait until `is_so` returns true, for at most `most_s` seconds."""
     deadline = anyio.current_time() + most_s
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
 
 
 def describe_server(state: State, port_file: Path, *, has_token: bool = False) -> str:
-    """Return the line that `serve` prints: address, port file, REPLs, and the path of the token if one is required."""
+    """Describe a server in one line: its address, port file, REPLs, and the path of the token if clients need one."""
     lifecycle = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({lifecycle.port_note})" if lifecycle.port_note else ""
@@ -495,7 +495,7 @@ def describe_server(state: State, port_file: Path, *, has_token: bool = False) -
 
 @dataclass(slots=True)
 class ConnectionChanges:
-    """Computes which REPLs and clients have connected or disconnected since the previous check."""
+    """Determines which REPLs and clients have connected or disconnected since the previous check."""
 
     _repls: dict[str, str] = field(default_factory=dict)
     _clients: dict[str, str] = field(default_factory=dict)
@@ -521,10 +521,10 @@ def _counted(count: int) -> str:
 
 
 class NonBlockingHandler(logging.Handler):
-    """A log handler that writes to stderr in a thread, which runs until the process ends.
+    """A log handler that writes to stderr in a separate thread.
 
-    The program that starts a server may connect stderr to a pipe and never read it. Writing to a full pipe blocks, and
-    would block the whole server. So a separate thread writes, and records that cannot be written are dropped.
+    The program that starts a server may connect stderr to a pipe and never read it. Writing to a full pipe would block
+    the whole server. The thread is blocked instead, and messages that cannot be queued are dropped.
     """
 
     def __init__(self) -> None:
@@ -534,7 +534,7 @@ class NonBlockingHandler(logging.Handler):
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record to the thread. If too many are waiting, drop and count it."""
+        """Queue a record for the thread. If too many are waiting, the record is dropped and counted."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
@@ -544,7 +544,7 @@ class NonBlockingHandler(logging.Handler):
             self._dropped += 1
 
     def drain(self) -> None:
-        """Wait until everything is written, for at most `FAREWELL_S`."""
+        """Wait until all records are written, for at most `FAREWELL_S` seconds."""
         deadline = time.monotonic() + FAREWELL_S
         while self._waiting.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -565,7 +565,7 @@ class NonBlockingHandler(logging.Handler):
 
 @contextmanager
 def logging_to_stderr(level: int) -> Iterator[None]:
-    """Write log messages from `level` on to stderr for the duration of the context."""
+    """Write log messages with at least this level to stderr while the context is active."""
     handler = NonBlockingHandler()
     logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])
     try:

@@ -18,7 +18,7 @@ STEP_S: Final = 30.0
 
 
 class Shutdown:
-    """The steps of one server's shutdown, which are added as the server starts."""
+    """The steps of a server's shutdown, which are added while the server starts."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, Callable[[], object]]] = []
@@ -26,18 +26,18 @@ class Shutdown:
         self._running = anyio.Lock()
 
     def add(self, name: str, step: Callable[[], object]) -> None:
-        """Add a step, which will run before all steps added earlier."""
+        """Add a step. It runs before all steps that were added earlier."""
         self.steps.append((name, step))
 
     async def run(self) -> None:
-        """Run all steps, last added first. Further calls wait for the first one."""
+        """Run all steps, starting with the last one. Further calls wait for the first call."""
         async with self._running:
             while self.steps:
                 await run_step(*self.steps.pop())
 
 
 async def run_step(name: str, step: Callable[[], object]) -> None:
-    """Run one step. Log an error if it fails or takes longer than `MAX_STEP_S`."""
+    """Run a step. Log an error if it fails or takes longer than `STEP_S`."""
     try:
         with anyio.fail_after(STEP_S):
             given = step()

@@ -42,10 +42,10 @@ EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
 
 
 class StoredLists:
-    """Stores the first answers to clients, for the lifetime of a server, in the background and ignoring errors.
+    """Stores first answers to clients in the background, for the lifetime of a server. Errors are ignored.
 
-    A client is identified by its name, the protocol version that it requests, whether it performs a handshake, and
-    whether it accepts skills.
+    An entry is identified by the client's name, the protocol version that it requests, whether it performs a handshake,
+    and whether it accepts skills.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -55,53 +55,57 @@ class StoredLists:
         """The answers that this server has stored, by client."""
 
     def store(self, client_name: str, protocol: str, accepts_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
-        """Store the list of tools that a client received, with the greeting to use while a server is starting."""
+        """Store the list of tools that a client received, with the greeting to send while a server is starting."""
         if not client_name or client_name.startswith(COMMAND_NAME_PREFIX):
             return
         who = {"name": client_name, "protocol": protocol, **({} if accepts_skills else {"withoutSkills": True})}
         entry: Answer = {**who, "greeting": greeting, "tools": tools}
-        if self._stored.get(_who(entry)) != entry:
-            self._stored[_who(entry)] = entry
+        if self._stored.get(_client_identity(entry)) != entry:
+            self._stored[_client_identity(entry)] = entry
             self._writes.schedule(partial(store_client_entry, self._workspace, entry))
 
     async def end(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all entries are written."""
         await self._writes.wait_until_written()
 
 
 def store_client_entry(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
-    """Add a client's entry to the file of a workspace, replacing its previous one. Blocks on the disk.
+    """Add a client's entry to the file of a workspace, replacing its previous entry.
 
-    With `only_new`, an existing entry is left unchanged. Errors are logged and ignored, because the file only saves
-    time.
+    With `only_new`, an existing entry is not replaced. Errors are logged and ignored, because the file only saves time.
+    Writes a file, so it blocks.
     """
     try:
-        path = _file(workspace)
+        path = _stored_lists_file(workspace)
         about = validity_conditions(workspace)
-        if only_new and any(_who(listed) == _who(client) for listed in _clients(path, about)):
+        if only_new and any(
+            _client_identity(listed) == _client_identity(client) for listed in _read_entries(path, about)
+        ):
             return
-        others = [listed for listed in _clients(path, about) if _who(listed) != _who(client)]
+        others = [
+            listed for listed in _read_entries(path, about) if _client_identity(listed) != _client_identity(client)
+        ]
         text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
         if len(text) > MAX_FILE_BYTES:
             text = json.dumps({**about, "clients": [client]}).encode()
         if len(text) <= MAX_FILE_BYTES:
             files.replace(path, text, links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
-            _forget_oldest(path.parent)
+            _remove_oldest(path.parent)
     except OSError as error:
         logger.info("cannot store the list of tools for relays: %s", error)
 
 
 def remove_stored_lists(workspace: Path) -> None:
-    """Remove the file of a workspace. Errors are logged and ignored."""
+    """Remove the stored lists of a workspace. Errors are logged and ignored."""
     try:
         with suppress(FileNotFoundError):
-            files.remove(_file(workspace))
+            files.remove(_stored_lists_file(workspace))
     except OSError as error:
         logger.info("cannot remove the list of tools for relays: %s", error)
 
 
 def validity_conditions(workspace: Path) -> dict[str, object]:
-    """Return all values that must be unchanged for the stored lists to be valid."""
+    """Return everything that must be unchanged for stored lists to be valid, as JSON."""
     stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     all_files = (*layers.settings_files(workspace), *stamped_files)
     variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
@@ -115,20 +119,20 @@ def validity_conditions(workspace: Path) -> dict[str, object]:
 
 
 def json_stamp(file: Path) -> list[int] | None:
-    """Return the stamp of a file as JSON, or None if it does not exist."""
+    """Return the stamp of a file as JSON, or None if the file does not exist."""
     try:
         return list(files.stamp_from_status(file.stat()))
     except OSError:
         return None
 
 
-def _file(workspace: Path) -> Path:
+def _stored_lists_file(workspace: Path) -> Path:
     status = workspace.stat()
     return state_directory() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
 
 
-def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
-    """Return the entries in a file, newest first, or none if it was written under other circumstances."""
+def _read_entries(path: Path, about: Mapping[str, object]) -> list[Answer]:
+    """Return the entries in a file, newest first. There are none if its validity conditions have changed."""
     stored = files.read_json(path, FILE_RULES)
     if not isinstance(stored, dict) or any(
         name not in stored or stored[name] != value for name, value in about.items()
@@ -138,15 +142,15 @@ def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     return [client for client in clients if isinstance(client, dict)] if isinstance(clients, list) else []
 
 
-def _who(client: Answer) -> tuple[object, ...]:
+def _client_identity(client: Answer) -> tuple[object, ...]:
     """Return the identity of an entry's client."""
     greeting = client.get("greeting")
     is_handshake = isinstance(greeting, dict) and "protocolVersion" in greeting
     return client.get("name"), client.get("protocol"), is_handshake, client.get("withoutSkills", False)
 
 
-def _forget_oldest(directory: Path) -> None:
-    """Remove the files that were written least recently if there are too many."""
+def _remove_oldest(directory: Path) -> None:
+    """Remove the files that were written least recently, if there are too many."""
     stored = sorted(directory.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
     for file in stored[MAX_WORKSPACES:]:
         with suppress(FileNotFoundError):

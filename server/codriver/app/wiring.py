@@ -78,15 +78,15 @@ MAX_TRANSCRIPT_BYTES = 64 * 2**20
 
 
 def now_ms() -> int:
-    """Return the current time in epoch milliseconds."""
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
-    """Return a function that reports a disk error to the core, or, when called with None, that it is resolved.
+    """Return a function that reports a disk error to the core. Calling it with None reports that the error is resolved.
 
-    The returned function may be called in any thread. The core stores the error under `code`. Must be called on the
-    event loop.
+    The function may be called in any thread. The core remembers the error under `code`. Must be called on the event
+    loop.
     """
     loop = asyncio.get_running_loop()
 
@@ -104,7 +104,7 @@ def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
 
 @dataclass(frozen=True, slots=True)
 class ServerParts:
-    """The parts of one server, which exist as long as it does."""
+    """All parts of a server. They exist as long as the server."""
 
     history: History
     reports: tuple[Action, ...]
@@ -137,14 +137,14 @@ def build_server_parts(
     durations: Durations,
     is_user_started: bool,
 ) -> ServerParts:
-    """Create all parts of the server of `workspace`.
+    """Create all parts of a server for a workspace.
 
-    `performers` carry out the effects that concern the server as a whole, and `session_id` is the server's id. If the
-    user started the server (`is_user_started`), that also requests its REPLs. Blocks while it opens the history and
-    undoes incomplete batches of edits.
+    `performers` perform the effects that concern the server as a whole. `session_id` is the server's id. If
+    `is_user_started` is true, the user has also requested its REPLs by starting it. Opens the history and undoes
+    incomplete batches of edits, so it blocks.
     """
     redactor = Redactor.from_environment(os.environ)
-    history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
+    history, report, transcripts, logbook, recorder = _create_stores(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, enabled_skills(live.settings))
     parts: ServerParts
 
@@ -153,7 +153,7 @@ def build_server_parts(
         nonlocal parts
 
         grants = InterpreterGrants(workspace, partial(_embedded_python, workspace, live))
-        recipe_of = partial(_recipe_of, workspace, live, grants, is_user_started)
+        recipe_of = partial(_find_recipe, workspace, live, grants, is_user_started)
         repls = ReplSupervisor(
             core=core, tasks=tasks, connectors=_connectors(core, workspace), workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, hooks=features.adapter_hooks(),
@@ -162,9 +162,9 @@ def build_server_parts(
         clients = Clients(core, introduced=lambda name: seen.record(client_slug(name)))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
-            changed_since=partial(_changed_since, workspace),
+            changed_since=partial(_find_changed_files, workspace),
         )  # fmt: skip
-        services = _services(
+        services = _create_services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
             lambda: is_user_started or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
@@ -172,7 +172,7 @@ def build_server_parts(
         features.attach_features(services, tasks)
         manifest = features.manifest()
         watcher = SavedFileLoader(services, manifest.by_name["load_file"])
-        protocol = _protocol(services, manifest, clients, skills, redactor, stored_lists)
+        protocol = _create_protocol(services, manifest, clients, skills, redactor, stored_lists)
         parts = ServerParts(
             history=history, reports=history_error_actions(report), transcripts=transcripts, logbook=logbook,
             recorder=recorder,
@@ -193,27 +193,27 @@ def build_server_parts(
     return parts
 
 
-async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
-    """Return the files of the workspace that were changed after `since_ms`, in epoch milliseconds."""
+async def _find_changed_files(workspace: Path, since_ms: int) -> Sequence[str]:
+    """Return the files of the workspace that changed after a time, in epoch milliseconds."""
     return await anyio.to_thread.run_sync(changed_files, workspace, since_ms)
 
 
 def _embedded_python(workspace: Path, live: LiveSettings) -> str | None:
-    """Return the interpreter that the embedded REPL would use if the workspace were accepted, or None."""
+    """Return the interpreter that the embedded REPL would use if the user accepted the workspace, or None."""
     try:
         return find_recipe(PYTHON_KIND.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
         return None
 
 
-def _recipe_of(
+def _find_recipe(
     workspace: Path,
     live: LiveSettings,
     grants: InterpreterGrants,
     is_user_started: bool,  # noqa: FBT001  # bound by `partial`
     words: str,
 ) -> Recipe:
-    """Return the recipe for starting the REPL that `words` describes.
+    """Return the recipe for starting the REPL that the setting `repl` describes with `words`.
 
     A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """
@@ -232,7 +232,7 @@ def _recipe_of(
 
 
 def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]:
-    """Return the performers of effects that the parts provide."""
+    """Return the functions of the parts that perform effects."""
     return {
         **parts.repls.performers,
         dispatch.RunJob: parts.services.tests.start_job,
@@ -247,7 +247,7 @@ def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]
 
 
 def _stop_evaluation(parts: ServerParts, effect: dispatch.StopEvaluation) -> None:
-    """Stop an evaluation whose result nobody needs any more, in its REPL or in its own process."""
+    """Stop an evaluation that nobody needs any more, in its REPL or in its own process."""
     evaluation = parts.core.state.evaluations.get(effect.evaluation)
     if evaluation is not None and evaluation.is_job:
         parts.services.tests.interrupt(evaluation, effect.why)
@@ -256,7 +256,10 @@ def _stop_evaluation(parts: ServerParts, effect: dispatch.StopEvaluation) -> Non
 
 
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
-    """Return the connectors of the server. Sessions opened in REPLs that may outlive the server are recorded."""
+    """Return the connectors of the server, by protocol.
+
+    They record the sessions that are opened in REPLs that may outlive the server.
+    """
 
     def is_owned(address: str) -> bool:
         return any(repl.is_owned and repl.address == address for repl in core.state.repls.values())
@@ -267,10 +270,13 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
     }
 
 
-def _log(
+def _create_stores(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
-    """Create the stores for text: history, the error from starting it, transcripts, log and memory."""
+    """Create the stores for text: history, transcripts, log and memory.
+
+    Also returns the error from opening the history, if any.
+    """
     settings, directory = live.settings, workspace_state_directory(workspace)
     history = History(
         history_file(workspace),
@@ -278,7 +284,7 @@ def _log(
         max_bytes=settings.history_max_bytes,
     )
     next_line, report = history.start()
-    transcripts = _transcripts(settings, directory / "spill", redactor)
+    transcripts = _create_transcripts(settings, directory / "spill", redactor)
     memory, started_ms = Memory(directory, redact=redactor), now_ms()
     logbook = Logbook(
         history,
@@ -296,11 +302,11 @@ def _log(
 
 
 def history_error_actions(report: str | None) -> tuple[Action, ...]:
-    """Return actions that report errors in the history's file, if there are any."""
+    """Return actions that report an error in the history's file, or none if there is no error."""
     return () if report is None else (LatchError("history", report), AddServerLine(report, error=True))
 
 
-def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
+def _create_services(  # noqa: PLR0913, PLR0917  # one parameter per part
     core: Core,
     live: LiveSettings,
     workspace: Path,
@@ -314,7 +320,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     tasks: TaskGroup,
     durations: Durations,
 ) -> Services:
-    """Combine the parts that tools need."""
+    """Combine the parts that tools use."""
     records = BatchRecords(workspace_state_directory(workspace) / "edits", workspace)
     editor = Editor(workspace, records, features.edit_languages())
     image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
@@ -344,7 +350,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     )
 
 
-def _transcripts(settings: Settings, directory: Path, redactor: Redactor) -> Transcripts:
+def _create_transcripts(settings: Settings, directory: Path, redactor: Redactor) -> Transcripts:
     return Transcripts(
         stored=evaluation_queue.MAX_FINISHED,
         max_bytes=MAX_TRANSCRIPT_BYTES,
@@ -354,7 +360,7 @@ def _transcripts(settings: Settings, directory: Path, redactor: Redactor) -> Tra
     )
 
 
-def _protocol(
+def _create_protocol(
     services: Services,
     manifest: Manifest,
     clients: Clients,
@@ -381,7 +387,10 @@ def _protocol(
 
 
 def _load_sdk() -> MakesSdk:
-    """Import and return the SDK-based part of the protocol. Blocks: it takes as long as all other imports."""
+    """Import the part of the protocol that uses the SDK.
+
+    This takes as long as all other imports together, and blocks.
+    """
     gc.disable()  # garbage collection would take a third of the time, and imports leave no garbage
     try:
         from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # only needed for some clients

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @cache
 def settings_model() -> type[Settings]:
-    """Return the settings model with the settings of all features and the names of their REPLs."""
+    """Return the model of all settings, including those of features."""
     return build_settings_model(
         tuple(setting for feature in features() for setting in feature.settings),
         frozenset(word for kind in repl_kinds() for word in kind.words),
@@ -29,7 +29,7 @@ def settings_model() -> type[Settings]:
 def load_workspace_settings(
     workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
 ) -> LoadedSettings:
-    """Load the settings of a workspace: see `codriver.settings.layers.load_settings`.
+    """Load the settings of a workspace. See `codriver.settings.layers.load_settings`.
 
     Raises:
         SettingsError: a value is invalid or a file cannot be read.

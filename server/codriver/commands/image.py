@@ -16,7 +16,7 @@ import click
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import convert_field_errors, echo, echo_bytes, write_file
-from codriver.core.images import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
+from codriver.core.images import DATA_URL_PATTERN, ImageFacts, decode_base64, find_images, parse_image
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 
@@ -144,12 +144,14 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
         lines_with_images = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
     for line, _, text in lines_with_images:
-        if any(listed.digest not in contents for listed in images_in(text)):
+        if any(listed.digest not in contents for listed in find_images(text)):
             arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MAX_IMAGES_PER_LINE}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {parse_image(kind, data).digest: decode_base64(data) for kind, data in images}
     return _numbered(
-        (name, listed, contents.get(listed.digest)) for _, name, text in lines_with_images for listed in images_in(text)
+        (name, listed, contents.get(listed.digest))
+        for _, name, text in lines_with_images
+        for listed in find_images(text)
     )
 
 

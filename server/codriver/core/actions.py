@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Action:
-    """Base class of events that happened and of requests for a change."""
+    """Base class of actions: events that happened, and requests to change something."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class StartServer(Action):
 
 @dataclass(frozen=True)
 class ListenerOpened(Action):
-    """Dispatched when the listener is open.
+    """Dispatched when the server accepts connections.
 
-    `requested_port` is the port from the settings, which may differ from `port`.
+    `requested_port` is the port in the settings. `port` is the one in use, which may differ.
     """
 
     host: ValueReference[str] = from_result(1)
@@ -47,9 +47,9 @@ class ListenerOpened(Action):
 
 @dataclass(frozen=True)
 class ReplSearchChanged(Action):
-    """Dispatched when the first search for REPLs starts, and when it ends.
+    """Dispatched when the first search for REPLs starts and when it ends.
 
-    By then the state has every REPL it found.
+    At its end, the state contains every REPL that was found.
     """
 
     is_under_way: bool
@@ -57,9 +57,9 @@ class ReplSearchChanged(Action):
 
 @dataclass(frozen=True)
 class PortFilesScanned(Action):
-    """Dispatched after a scan of the port files.
+    """Dispatched after a scan for port files.
 
-    `has_unread` is true if some were skipped for now because the REPLs that write them may still be starting.
+    `has_unread` is true if some of them were not read yet, because the REPLs that write them may still be starting.
     """
 
     has_unread: bool
@@ -67,35 +67,35 @@ class PortFilesScanned(Action):
 
 @dataclass(frozen=True)
 class StopServer(Action):
-    """A request to stop the server, with the reason to report. Ignored unless the server is starting or started."""
+    """A request to stop the server for the given reason. Ignored unless the server is starting or started."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class ServerStopped(Action):
-    """Dispatched when the server has closed everything."""
+    """Dispatched when the server has closed all connections and REPLs."""
 
 
 @dataclass(frozen=True)
 class ClientConnected(Action):
-    """Dispatched when a connection has been admitted."""
+    """Dispatched when a client has connected and was admitted."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class ClientDisconnected(Action):
-    """Dispatched when a connection is closed. Its sessions and streams end with it."""
+    """Dispatched when a client has disconnected. Its sessions end."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class GracePeriodExpired(Action):
-    """Dispatched when the grace period after a client's disconnect has passed.
+    """Dispatched when the grace period after a client's disconnection is over.
 
-    From then on, the client's remaining evaluations end as soon as they block another caller.
+    From then on, its evaluations are stopped if they block another caller.
     """
 
     client: str
@@ -103,9 +103,9 @@ class GracePeriodExpired(Action):
 
 @dataclass(frozen=True)
 class CallerNamed(Action):
-    """Dispatched when a caller gives its name, which stays valid until it gives another.
+    """Dispatched when a caller passes its name, which remains valid until it passes another one.
 
-    `formerly` is its previous name, which it gave or Codriver generated.
+    `formerly` is its previous name, which it passed itself or Codriver generated.
     """
 
     conversation: str
@@ -118,9 +118,9 @@ class CallerNamed(Action):
 
 @dataclass(frozen=True)
 class EvaluationsReported(Action):
-    """Dispatched when an answer has reported the status of other callers' evaluations to a caller.
+    """Dispatched when an answer has reported other callers' evaluations to a caller.
 
-    If the answer was also about a session, `session` is its key and `seen` the status that the answer gave.
+    If the answer was about a session, `session` is its key, and `seen` the session's status in the answer.
     """
 
     client: ValueReference[str] = from_context("client")
@@ -131,7 +131,7 @@ class EvaluationsReported(Action):
 
 @dataclass(frozen=True)
 class ResourcesChanged(Action):
-    """Dispatched when the list of resources (skills) has changed."""
+    """Dispatched when the list of resources, such as skills, has changed."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ToolsChanged(Action):
 
 @dataclass(frozen=True)
 class LanguagesFound(Action):
-    """Dispatched after a scan of the workspace's files, with the languages that were found."""
+    """Dispatched after a scan of the workspace's files, with the languages of the files."""
 
     languages: frozenset[str]
     repl: str = ""
@@ -159,14 +159,14 @@ class WorkspaceAccepted(Action):
 
 @dataclass(frozen=True)
 class ProgramsFound(Action):
-    """Dispatched with all programs of the workspace that currently listen on a port."""
+    """Dispatched with all programs of the workspace that are listening on a port."""
 
     programs: tuple[ListeningProgram, ...]
 
 
 @dataclass(frozen=True)
 class AddRepl(Action):
-    """A request to connect to a REPL or to start it. Ignored if a REPL with this `id` exists and was not given up."""
+    """A request to connect to a REPL or to start one. Ignored if the REPL with this `id` is already in use."""
 
     id: str
     key: str
@@ -190,7 +190,10 @@ class AddRepl(Action):
 
 @dataclass(frozen=True)
 class DropRepl(Action):
-    """A request to drop a REPL that is not connected and will not return, usually because its port file was deleted."""
+    """A request to remove a REPL that is not connected and will not come back.
+
+    For example, its port file was deleted.
+    """
 
     id: str
     cause: str = "its port file is gone"
@@ -198,7 +201,7 @@ class DropRepl(Action):
 
 @dataclass(frozen=True)
 class ReplProgress(Action):
-    """Dispatched with a progress message for people who wait for a REPL to start."""
+    """Dispatched with a message about the progress of a starting REPL, for people who wait for it."""
 
     id: str
     note: str
@@ -206,10 +209,10 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """Dispatched when the REPL's process listens at `address`. Codriver connects next.
+    """Dispatched when a REPL's process listens at `address`, so that Codriver can connect to it.
 
-    `caution` is added to the first answer to each caller, and `remark` to one answer in the workspace. `awaits_trust`
-    is true if accepting the workspace would start a different process.
+    `caution` is added to each caller's first answer, and `remark` to a single answer in the workspace. `awaits_trust`
+    is true if another process would be started after the user accepts the workspace.
     """
 
     id: str
@@ -221,7 +224,7 @@ class ReplStarted(Action):
 
 @dataclass(frozen=True)
 class ReplConnected(Action):
-    """Dispatched when a connection to a REPL is ready. `key` becomes the REPL's key if it has none yet."""
+    """Dispatched when a REPL is connected and ready. `key` becomes its key if it has none yet."""
 
     id: str
     profile: Profile
@@ -232,7 +235,10 @@ class ReplConnected(Action):
 
 @dataclass(frozen=True)
 class CapabilityFound(Action):
-    """Dispatched when a connected REPL turns out to have another capability, for as long as the connection lasts."""
+    """Dispatched when another capability of a connected REPL is discovered.
+
+    The REPL has it until the connection is lost.
+    """
 
     id: str
     name: str
@@ -241,7 +247,7 @@ class CapabilityFound(Action):
 
 @dataclass(frozen=True)
 class ReplLost(Action):
-    """Dispatched when a connection is lost or cannot be established. `final` is true if retrying is pointless."""
+    """Dispatched when a connection is lost or cannot be established. If `final` is true, it is not retried."""
 
     id: str
     cause: str
@@ -253,7 +259,7 @@ class ReplLost(Action):
 
 @dataclass(frozen=True)
 class RetryDue(Action):
-    """Dispatched when the pause before another attempt to connect has passed."""
+    """Dispatched when it is time to try again to connect to a REPL."""
 
     id: str
     failures: int
@@ -263,7 +269,7 @@ class RetryDue(Action):
 
 @dataclass(frozen=True)
 class RestartRepl(Action):
-    """A request to end the REPL's process and start it again. `why` is included in the REPL's note."""
+    """A request to end the process of a REPL and start a new one. `why` becomes part of the REPL's note."""
 
     id: str
     why: str
@@ -281,7 +287,7 @@ class SessionOpened(Action):
 
 @dataclass(frozen=True)
 class RequestLane(Action):
-    """A request for a connection's lane in a REPL, which is created if it does not exist."""
+    """A request for a client's lane in a REPL, which is created if necessary."""
 
     id: str
     lane: Lane
@@ -290,7 +296,7 @@ class RequestLane(Action):
 
 @dataclass(frozen=True)
 class SessionClosed(Action):
-    """Dispatched when the REPL has closed a session whose client had disconnected."""
+    """Dispatched when a REPL has closed a session of a disconnected client."""
 
     id: str
     name: str
@@ -298,7 +304,10 @@ class SessionClosed(Action):
 
 @dataclass(frozen=True)
 class Evaluate(Action):
-    """A request to evaluate code as soon as its queue is free. `head` is the beginning of the code, for display."""
+    """A request to evaluate code as soon as its queue is free.
+
+    `head` is the beginning of the code, for display.
+    """
 
     repl: str
     request: Request
@@ -314,7 +323,8 @@ class Evaluate(Action):
 class StartJob(Action):
     """A request to run a job as soon as its queue is free.
 
-    A job is a test run in a new process, or code in the frames of a failed run. `head` is the command, for display.
+    A job is a test run in a new process, or the evaluation of code in a frame of a failed test. `head` is the beginning
+    of its command, for display.
     """
 
     request: Request
@@ -326,9 +336,9 @@ class StartJob(Action):
 
 @dataclass(frozen=True)
 class ExternalEvaluationStarted(Action):
-    """Dispatched when a REPL starts to run code that did not pass through this server, such as a cell run in an editor.
+    """Dispatched when a REPL runs code that was not sent through this server, such as a cell run in an editor.
 
-    `evaluation` is the id to give it.
+    `evaluation` is a new id for it.
     """
 
     repl: str
@@ -346,7 +356,7 @@ class InputRequested(Action):
 
 @dataclass(frozen=True)
 class InputSent(Action):
-    """Dispatched when input has been sent to an evaluation, which then continues."""
+    """Dispatched when input has been sent to an evaluation, so that it continues."""
 
     evaluation: str
 
@@ -369,7 +379,7 @@ class EvaluationFinished(Action):
 
 @dataclass(frozen=True)
 class RunningReported(Action):
-    """Dispatched when an answer has reported to the caller that its evaluation is running or waits for input.
+    """Dispatched when an answer has told the caller that its evaluation is running or needs input.
 
     Ignored if the evaluation has finished.
     """
@@ -379,9 +389,9 @@ class RunningReported(Action):
 
 @dataclass(frozen=True)
 class StopRequested(Action):
-    """Dispatched when a running evaluation has been asked to stop.
+    """Dispatched when somebody has requested that a running evaluation stops.
 
-    `why` names the requester and the reason, and is included in the answer about the evaluation's end.
+    `why` names the requester and the reason. It is included in the answer about the evaluation.
     """
 
     evaluation: str
@@ -390,7 +400,7 @@ class StopRequested(Action):
 
 @dataclass(frozen=True)
 class CancelQueued(Action):
-    """A request to remove an evaluation from its queue before it runs. Ignored if it has started or finished."""
+    """A request to remove an evaluation from its queue. Ignored if the evaluation has started or finished."""
 
     evaluation: str
     why: str
@@ -399,7 +409,7 @@ class CancelQueued(Action):
 
 @dataclass(frozen=True)
 class AddServerLine(Action):
-    """A request to write one of the server's messages to the output log."""
+    """A request to write a message of the server to the output log."""
 
     text: str
     error: bool = False
@@ -414,7 +424,10 @@ class AddServerLine(Action):
 
 @dataclass(frozen=True)
 class LatchError(Action):
-    """A request to remember an error until the server stops. Repeating a `code` increments its count."""
+    """A request to remember an error until it is withdrawn or the server stops.
+
+    Repeating it with the same `code` increases its count.
+    """
 
     code: str
     text: str
@@ -423,7 +436,7 @@ class LatchError(Action):
 
 @dataclass(frozen=True)
 class WithdrawError(Action):
-    """A request to forget the latched error with this `code` because it is resolved. Ignored if there is none."""
+    """A request to forget the remembered error with this `code`, because it was resolved. Ignored if there is none."""
 
     code: str
 

@@ -15,6 +15,9 @@ MAX_ENTRIES: Final = 64
 
 
 def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
-    """Return the mapping with this entry added as its newest, without the oldest entries beyond `MAX_ENTRIES`."""
+    """Return a copy of a mapping with the entry as its newest one.
+
+    The oldest entries beyond `MAX_ENTRIES` are removed.
+    """
     others = [entry for entry in mapping.items() if entry[0] != key][-(MAX_ENTRIES - 1) :]
     return MappingProxyType(dict([*others, (key, value)]))

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def name_caller(state: State, action: CallerNamed) -> Outcome:
-    """Record a caller's name. The caller keeps the lane and the reported evaluations that it had while unnamed."""
+    """Record the name of a caller.
+
+    The caller keeps the lane and the record of reported evaluations that it had without a name.
+    """
     client = state.clients.get(action.client)
     if client is None:
         return Outcome(state)
@@ -42,7 +45,7 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
 
 
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
-    """Transfer the lanes that a caller had while unnamed to its name, unless the name has a lane already."""
+    """Rename the lanes that a caller had while it was unnamed, unless its name already has a lane."""
     for repl in state.repls.values():
         lanes = [
             session
@@ -60,9 +63,9 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 
 
 def caller_name(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
-    """Return the name given last in this conversation, or None.
+    """Return the name that was last passed in a conversation, or None.
 
-    If `client_name` is given, names that a client with this name gave over an earlier connection count too.
+    If `client_name` is given, names passed over earlier connections of clients with this name are considered, too.
     """
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None
@@ -76,9 +79,9 @@ def _conversation_key(client_name: str, conversation: str) -> str:
 
 
 def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
-    """Return whether the pair `by` of a client and a `who` denotes the caller `who` of `client`.
+    """Return whether the pair `by` of a client and a name refers to the caller `who` of `client`.
 
-    A caller is also recognized by the `who` that was generated for it before it gave a name.
+    The name may also be the one that was generated for the caller before it passed one.
     """
     other, name = by
     if other != client:
@@ -88,7 +91,7 @@ def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | Non
 
 
 def is_first_evaluation(state: State, evaluation: Evaluation) -> bool:
-    """Return whether this is the caller's first evaluation over this connection to the REPL."""
+    """Return whether this is a caller's first evaluation since the REPL was connected or restarted."""
     return not any(
         (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
         and is_by_caller(state, evaluation.client, evaluation.who, (other.client, other.who))

@@ -7,6 +7,6 @@ CHECKPOINT_PREFIX = "checkpoint"
 
 
 def checkpoint_name(description: str) -> str:
-    """Return the name of the checkpoint that a description sets, or an empty string if it sets none."""
+    """Return the name of the checkpoint that an evaluation's description sets, or an empty string."""
     word, _, name = description.partition(":")
     return " ".join(name.split()) if word.strip().lower() == CHECKPOINT_PREFIX else ""

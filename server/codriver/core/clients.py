@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 def add_client(state: State, action: ClientConnected) -> Outcome:
-    """Add a client, which need not be informed about evaluations that are older than its connection."""
+    """Add a client. Evaluations older than its connection are not reported to it."""
     client = Client(action.client, since=state.evaluated)
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
 def remove_client(state: State, action: ClientDisconnected) -> Outcome:
-    """Remove a client and end the sessions that it owns."""
+    """Remove a client and end its sessions."""
     return end_client_sessions(replace(state, clients=without_item(state.clients, action.client)), action.client)
 
 
 def end_client_grace(state: State, action: GracePeriodExpired) -> Outcome:
-    """Turn the remaining evaluations of a disconnected client into orphans, which may not block other callers."""
+    """Turn the evaluations of a disconnected client into orphans, which must not block other callers."""
     return end_grace_period(state, action.client)
 
 
 def notify_resources_changed(state: State, _action: ResourcesChanged) -> Outcome:
-    """Notify clients that they should list resources again."""
+    """Notify clients that the list of resources has changed."""
     return Outcome(state, effects=(NotifyClients(changed="resources"),))
 
 
 def notify_tools_changed(state: State, _action: ToolsChanged) -> Outcome:
-    """Notify clients that they should list tools again."""
+    """Notify clients that the list of tools has changed."""
     return Outcome(state, effects=(NotifyClients(changed="tools"),))

@@ -34,14 +34,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Base class of instructions to the shell. `then` has the actions to dispatch with the result, if there is one."""
+    """Base class of effects, which are instructions for code outside of the core.
+
+    `then` has the actions to dispatch with the result of the effect, if it has one.
+    """
 
     then: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
 class OpenListener(Effect):
-    """An instruction to open the listener. Its result is the host and the actual port."""
+    """An instruction to listen for connections. Its result is the host and the port in use."""
 
     host: ValueReference[str] = from_settings("host")
     port: ValueReference[int] = from_settings("mcp_socket_server_port")
@@ -49,21 +52,24 @@ class OpenListener(Effect):
 
 @dataclass(frozen=True)
 class PublishAddress(Effect):
-    """An instruction to write the port file and the server's record, now that the server can be reached."""
+    """An instruction to write the port file and the server's record, so that clients can find the server."""
 
     lifecycle: ValueReference[Lifecycle] = from_state("lifecycle")
 
 
 @dataclass(frozen=True)
 class ShutDownServer(Effect):
-    """An instruction to shut down: refuse new calls, interrupt running code, answer pending calls, close everything."""
+    """An instruction to shut the server down.
+
+    New calls are refused, running code is interrupted, pending calls are answered, and connections are closed.
+    """
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class StoreDocument(Effect):
-    """An instruction to store a document under its kind and name, so that it outlives this server."""
+    """An instruction to store a document beyond the lifetime of this server, by its kind and name."""
 
     kind: str
     name: str
@@ -75,7 +81,7 @@ class StoreDocument(Effect):
 
 @dataclass(frozen=True)
 class NotifyClients(Effect):
-    """An instruction to notify every initialized client that a list has changed."""
+    """An instruction to notify all initialized clients that a list has changed."""
 
     changed: Literal["tools", "resources"] = "tools"
 
@@ -96,14 +102,14 @@ class StartRepl(Effect):
 
 @dataclass(frozen=True)
 class EndRepl(Effect):
-    """An instruction to close a REPL's connection, and to end its process if Codriver started it."""
+    """An instruction to close the connection of a REPL, and to end its process if Codriver started it."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class RetryRepl(Effect):
-    """An instruction to dispatch `then` after `delay_s`."""
+    """An instruction to dispatch `then` after `delay_s` seconds."""
 
     id: str
     delay_s: float
@@ -111,7 +117,7 @@ class RetryRepl(Effect):
 
 @dataclass(frozen=True)
 class RunEvaluation(Effect):
-    """An instruction to send code to a REPL, to report how it ends, and to interrupt it after `max_run_ms`."""
+    """An instruction to send code to a REPL and to report its outcome. The code is interrupted after `max_run_ms`."""
 
     repl: str
     request: Request
@@ -122,7 +128,7 @@ class RunEvaluation(Effect):
 
 @dataclass(frozen=True)
 class RunJob(Effect):
-    """An instruction to start a test run's process, to report how it ends, and to interrupt it after `max_run_ms`."""
+    """An instruction to run a job and to report its outcome. The job is interrupted after `max_run_ms`."""
 
     request: Request
     max_run_ms: ValueReference[int] = from_settings("max_run_ms")
@@ -138,7 +144,7 @@ class CloseSession(Effect):
 
 @dataclass(frozen=True)
 class StopEvaluation(Effect):
-    """An instruction to interrupt an evaluation whose result nobody needs any more, if its REPL supports interrupts."""
+    """An instruction to interrupt an evaluation that nobody needs any more, if its REPL supports interrupts."""
 
     evaluation: str
     why: str
@@ -146,14 +152,14 @@ class StopEvaluation(Effect):
 
 @dataclass(frozen=True)
 class StartGracePeriod(Effect):
-    """An instruction to dispatch `then` after `grace_ms`."""
+    """An instruction to dispatch `then` after `grace_ms` milliseconds."""
 
     grace_ms: ValueReference[int] = from_settings("gone_client_grace_ms")
 
 
 @dataclass(frozen=True)
 class WakeWaiters(Effect):
-    """An instruction to wake the callers that wait for an evaluation, because it has finished or its status changed."""
+    """An instruction to wake the callers that wait for an evaluation, because its status has changed."""
 
     evaluation: str
 
@@ -177,7 +183,7 @@ class AppendEntry(Effect):
 
 @dataclass(frozen=True)
 class SendLogMessage(Effect):
-    """An instruction to send a message to the clients that subscribed to the server's log."""
+    """An instruction to send a message to the clients that have subscribed to log messages."""
 
     level: Literal["info", "warning"]
     text: str
@@ -199,14 +205,14 @@ NO_CALLER_CONTEXT: Final[Context] = MappingProxyType({})
 
 
 class UnhandledError(CodriverError):
-    """Raised when no function is registered for an action or effect, which is a programming error."""
+    """Raised when no function is registered for a class of actions or effects."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
         super().__init__(f"no function handles the {kind} {', '.join(names)}: pass one to the core")
 
 
 class UnresolvedReferenceError(CodriverError):
-    """Raised when a reference in an action or effect names an unknown value, which is a programming error."""
+    """Raised when a reference in an action or effect names a value that does not exist."""
 
     def __init__(self, later: ValueReference[Any]) -> None:
         super().__init__(f"cannot resolve {later}: there is no value with this name")
@@ -214,7 +220,10 @@ class UnresolvedReferenceError(CodriverError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a handler: the new state, the effects to perform, and follow-up actions to dispatch before them."""
+    """The result of a handler.
+
+    It has the new state, the effects to perform, and the actions to dispatch before the effects.
+    """
 
     state: State
     effects: tuple[Effect, ...] = ()
@@ -226,7 +235,10 @@ Performer = Callable[[Any], object]
 
 
 class Core:
-    """The owner of one server's state. Not thread-safe: call it on the event loop only."""
+    """Owns the state of a server and changes it by dispatching actions.
+
+    A core must only be used on the thread of the event loop.
+    """
 
     def __init__(
         self,
@@ -237,12 +249,13 @@ class Core:
         handlers: Mapping[type[Action], Handler],
         performers: Callable[[Core], Mapping[type[Effect], Performer]],
     ) -> None:
-        """Set up the core with its functions for actions and effects, by class. `now` returns epoch milliseconds.
+        """Set up the core with a function for each class of actions and effects.
 
-        `performers` receives this core so that performers can report back to it. It must not dispatch yet.
+        `now` returns epoch milliseconds. `performers` receives this core, so that performers can report to it. It must
+        not dispatch actions itself.
 
         Raises:
-            UnhandledError: an action or effect of the core has no function.
+            UnhandledError: a class of actions or effects has no function.
         """
         self.state = state
         """The current state. Only a dispatch replaces it."""
@@ -257,9 +270,9 @@ class Core:
 
     @contextmanager
     def observed_by(self, observer: Callable[[State, State], None]) -> Iterator[None]:
-        """Call the observer after each step, with the states before and after it, while the context is open.
+        """Call `observer` after each change of the state while the context is active.
 
-        It must not raise. It may dispatch actions.
+        It receives the states before and after the change. It may dispatch actions, but must not raise exceptions.
         """
         self._observers = (*self._observers, observer)
         try:
@@ -268,22 +281,22 @@ class Core:
             self._observers = tuple(other for other in self._observers if other is not observer)
 
     def report(self, *actions: Action) -> None:
-        """Dispatch events that no caller caused."""
+        """Dispatch actions for events that no caller caused."""
         self.dispatch(NO_CALLER_CONTEXT, actions)
 
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
-        """Dispatch actions in the order described in the module's docstring.
+        """Dispatch actions in order. See the module's docstring for the steps.
 
         Raises:
-            UnhandledError: an action or effect of this class has no function.
-            UnresolvedReferenceError: a reference cannot be resolved.
-                After either error, the state is that of the last complete step. If a follow-up failed, the changes made
-                by `actions` remain, and their effects are performed.
+            UnhandledError: an action or effect has no function.
+            UnresolvedReferenceError: a reference cannot be resolved. After either error, the state is that of the last
+                complete step. If a follow-up action failed, the changes made by `actions` remain, and their effects are
+                performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 
     def resume(self, effect: Effect, result: object) -> None:
-        """Dispatch the actions that follow an effect, with its result filled in."""
+        """Dispatch the actions that follow an effect, with references to its result resolved."""
         if effect.then:
             self.report(*(resolve_references(action, {"result": result}) for action in effect.then))
 
@@ -323,7 +336,9 @@ PENDING_RESULT: Final = object()
 
 
 def resolve_references(record: R, sources: Mapping[str, object]) -> R:
-    """Return the record with its references resolved from `sources`, or the record itself if it has none.
+    """Return a copy of a record with its references replaced by values from `sources`.
+
+    A record without references is returned itself.
 
     Raises:
         UnresolvedReferenceError: a source does not have the value.
@@ -343,12 +358,12 @@ def resolve_references(record: R, sources: Mapping[str, object]) -> R:
 
 @cache
 def reference_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """Return the names of the class's fields that may contain references."""
+    """Return the names of the fields of a class that may contain references."""
     return tuple(field.name for field in fields(kind) if type(field.default) is ValueReference)
 
 
 def _resolve_effect(effect: Effect, sources: Mapping[str, object]) -> Effect:
-    """Resolve all references of an effect except those in `then` to its own result."""
+    """Resolve the references of an effect, except references to its own result in `then`."""
     then = tuple(resolve_references(action, {**sources, "result": PENDING_RESULT}) for action in effect.then)
     return resolve_references(replace(effect, then=then), sources)
 

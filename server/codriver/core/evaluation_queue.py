@@ -71,17 +71,23 @@ MAX_HEAD_CHARACTERS = 200
 
 
 def next_evaluation_id(state: State) -> str:
-    """Return the id of the next evaluation. It starts with the server's own id, so ids stay unique across restarts."""
+    """Return the id of the next evaluation.
+
+    It starts with a part of the server's id, so that it differs from ids of earlier servers.
+    """
     return evaluation_id(state, state.evaluated + 1)
 
 
 def evaluation_id(state: State, number: int) -> str:
-    """Return the id of the evaluation with this number."""
+    """Return the id of the evaluation with the given number."""
     return f"{state.lifecycle.session_id[:4]}-{number}"
 
 
 def for_unfinished_evaluation(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
-    """Wrap a handler so that it receives its action's evaluation, and is skipped if the evaluation has finished."""
+    """Wrap a handler so that it receives the evaluation of its action.
+
+    The handler is not called if the evaluation is unknown or has finished.
+    """
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
@@ -91,7 +97,7 @@ def for_unfinished_evaluation(handle: Callable[[State, Evaluation, Any], Outcome
 
 
 def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
-    """Return the actions that end all unfinished evaluations of a REPL because its connection is gone."""
+    """Return actions that end all unfinished evaluations of a REPL whose connection is lost."""
     return tuple(
         _finish_action(evaluation, cause, restarted=restarted)
         for evaluation in state.unfinished()
@@ -100,9 +106,9 @@ def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted
 
 
 def _finish_action(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
-    """Return the action that ends an evaluation.
+    """Return the action that ends an evaluation, because its REPL is gone.
 
-    Code that was running may have taken effect; queued code was never sent.
+    It states whether the code may have run.
     """
     if evaluation.is_others:
         return _finished_as_lost(evaluation, f"{cause}; it is unknown how far it got")
@@ -131,7 +137,7 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
 
 
 def accept_evaluation(state: State, action: Evaluate) -> Outcome:
-    """Run the evaluation immediately if its queue is free, and queue it otherwise."""
+    """Run an evaluation immediately if its queue is free, or add it to the queue."""
     repl = state.repls[action.repl]
     # If the session has just been closed, the REPL rejects the evaluation, which ends it.
     name = action.request.session
@@ -151,10 +157,10 @@ def accept_evaluation(state: State, action: Evaluate) -> Outcome:
 
 
 def accept_job(state: State, action: StartJob) -> Outcome:
-    """Start a job immediately if its queue is free, and queue it otherwise.
+    """Start a job immediately if its queue is free, or add it to the queue.
 
-    Test runs share one queue, and code in the frames of a failed run uses another, so neither blocks the other. Test
-    runs in the background wait for nothing.
+    Test runs share one queue. Code in frames of failed tests uses another one, so that neither waits for the other.
+    Test runs in the background wait for nothing.
     """
     client = state.clients.get(action.client or "")
     job = Evaluation(
@@ -183,7 +189,10 @@ def accept_job(state: State, action: StartJob) -> Outcome:
 
 
 def _job_effects(job: Evaluation, request: Request) -> tuple[Effect, ...]:
-    """Return the effects that start a job. Code is logged now; a test run is logged when it ends."""
+    """Return the effects that start a job.
+
+    The code of a job is logged when it starts, but a test run is logged when it finishes.
+    """
     run = RunJob(request=request)
     if request.kind in SUMMARIZED_KINDS:
         return (run,)
@@ -227,7 +236,7 @@ def _new_evaluation(state: State, action: Evaluate, repl: Repl, session: Session
 
 
 def record_external_evaluation(state: State, action: ExternalEvaluationStarted) -> Outcome:
-    """Record an evaluation that did not pass through this server. It occupies its queue, and its code is logged."""
+    """Record an evaluation that was not sent through this server. It occupies its queue, and its code is logged."""
     repl = state.repls.get(action.repl)
     if repl is None:
         return Outcome(state)
@@ -282,7 +291,7 @@ def _with_new(state: State, evaluation: Evaluation) -> State:
 
 
 def _retained_evaluations(state: State) -> Mapping[str, Evaluation]:
-    """Return the evaluations to retain: all unfinished ones, and the newest of the finished ones."""
+    """Return all unfinished evaluations and the newest finished ones."""
     excess = len(state.evaluations) - MAX_FINISHED
     if excess < MAX_EXCESS_FINISHED:
         return state.evaluations
@@ -295,10 +304,10 @@ def _as_running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
 
 
 def _run_effects(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
-    """Return the effects that run an evaluation and log its description and code before any output.
+    """Return the effects that run an evaluation, and that log its description and code.
 
-    The code is sent first. The log is written while the REPL works, and the REPL's answer is only read in a later turn
-    of the event loop.
+    The code is sent first, and logged while the REPL works. The REPL's output is read later, in another turn of the
+    event loop, so it follows the code in the log.
     """
     session = repl.sessions.get(evaluation.session)
     code = AppendEntry(
@@ -331,7 +340,7 @@ def _with_description_data(described: AppendEntry, request: Request) -> AppendEn
 
 
 def _checkpoint_effects(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
-    """Return the effect that stores a checkpoint if the description sets one. Checkpoints outlive the server."""
+    """Return the effect that stores a checkpoint, if the description of an evaluation sets one."""
     name = checkpoint_name(description)
     if not name:
         return ()
@@ -341,17 +350,20 @@ def _checkpoint_effects(evaluation: Evaluation, description: str, repl: Repl) ->
 
 
 def record_running_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
-    """Record that the caller knows that its evaluation is running, so that its other calls need not wait for it."""
+    """Record that the caller knows that its evaluation is running.
+
+    Its other calls then do not have to wait for the evaluation.
+    """
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
 
 def request_stop(state: State, evaluation: Evaluation, action: StopRequested) -> Outcome:
-    """Record who requested the evaluation's end and why, for the answer about it."""
+    """Record who requested that the evaluation stops and why, for the answer about it."""
     return Outcome(with_evaluation(state, replace(evaluation, stop_requested=action.why)))
 
 
 def cancel_queued(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
-    """End an evaluation that is still queued, so that it never runs."""
+    """End an evaluation that is still queued, so that it does not run."""
     if evaluation.status != "queued":
         return Outcome(state)
     return finish_evaluation(
@@ -360,9 +372,9 @@ def cancel_queued(state: State, evaluation: Evaluation, action: CancelQueued) ->
 
 
 def record_input_request(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
-    """Mark the evaluation as waiting for input and wake the callers queued behind it.
+    """Mark an evaluation as waiting for input, and wake the callers whose evaluations are queued behind it.
 
-    If no connected client can send input, the evaluation is stopped instead.
+    It is stopped if no connected client can send input.
     """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.stop_unwanted_orphans(waiting.state)
@@ -375,14 +387,14 @@ def record_input_request(state: State, evaluation: Evaluation, _action: InputReq
 
 
 def record_input_sent(state: State, evaluation: Evaluation, _action: InputSent) -> Outcome:
-    """Mark an evaluation as running again after it received input."""
+    """Mark an evaluation that received input as running."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
 
 
 def finish_evaluation(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
-    """Record the end of an evaluation, wake the callers that wait for it, and run the next in its queue."""
+    """Record the outcome of an evaluation, wake the callers that wait for it, and start the next one in its queue."""
     state = _with_finished(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     if evaluation.is_job:
@@ -410,7 +422,7 @@ def finish_evaluation(state: State, evaluation: Evaluation, action: EvaluationFi
 
 
 def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key: str) -> tuple[Effect, ...]:
-    """Return the log entry for the end of a test run, or of an evaluation that was interrupted or lost."""
+    """Return the log entry about a finished test run, or about an evaluation that was interrupted or lost."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong, cause = action.status != "done", ""
     if evaluation.kind == "run-tests":
@@ -451,7 +463,7 @@ def _with_finished(state: State, evaluation: Evaluation, action: EvaluationFinis
 
 
 def _stop_notes(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
-    """Return the note that says who stopped an evaluation and why, if anyone did."""
+    """Return a note about who stopped an evaluation and why. There is none if nobody did."""
     if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
@@ -463,7 +475,7 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 
 def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
-    """Return the evaluations of a REPL that should start now: for each free queue, the one with the lowest turn."""
+    """Return the evaluations of a REPL that should start now: in each free queue, the one with the lowest turn."""
     unfinished = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
     busy = {evaluation_queue(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING_STATUSES}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
@@ -479,10 +491,10 @@ def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
 
 
 def pass_turn_to_next(state: State, evaluation: Evaluation) -> State:
-    """Return the state after an evaluation has finished and its turn has passed to its client's next one in the queue.
+    """Pass the turn of a finished evaluation to the same client's next one in the queue.
 
-    If the evaluation ran, the next one moves to the end of the order. If it was cancelled, the next one takes its
-    position, unless its own is later already.
+    If the finished evaluation ran, the next one moves to the end of the order of turns. If it was cancelled, the next
+    one gets its position, unless it already has a later one.
     """
     if not state.live:
         return state

@@ -24,11 +24,11 @@ OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-i
 
 @dataclass(frozen=True)
 class Failure:
-    """The cause of a failed evaluation. Lines and columns count from 1; `form` is the failing form's number, from 1.
+    """Why an evaluation failed. Lines, columns and the number `form` of the failing form are counted from 1.
 
-    In a `chain`, `relation` describes how each error relates to the failure: its `cause`, the `context` in which it was
-    raised, `thrown around` it, `member 1` of its group, or the same `of` another error. The relation
-    `omitted` is that of errors that were left out.
+    In a `chain`, `relation` is the relation of each error to the failure: `cause`, `context` if the failure was raised
+    while handling it, `thrown around` if the error wraps the failure, or `member 1` of a group. A relation to another
+    error of the chain is followed by `of` and that error. The relation `omitted` stands for errors that are left out.
     """
 
     type: str
@@ -53,7 +53,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Lane:
-    """The owner of a lane: the client's name, the caller, and the conversation if the client names it."""
+    """The owner of a lane: the client's name, the caller, and the conversation if the client names it.
+
+    A lane is the session that a caller uses by default in a REPL.
+    """
 
     client_name: str
     who: str
@@ -62,7 +65,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation, from its acceptance until its result is dropped."""
+    """A piece of code to evaluate, from when it is accepted until its result is discarded."""
 
     id: str
     number: int
@@ -108,12 +111,12 @@ class Evaluation:
 
     @property
     def execution_session(self) -> str:
-        """Return the session of the REPL in which the evaluation actually runs."""
+        """Return the session of the REPL in which the code runs. Tests run in a session of their own."""
         return execution_session_for(self.kind, self.session)
 
     @property
     def is_job(self) -> bool:
-        """Return whether this is a test run in its own process, or code in the frames of a failed run."""
+        """Return whether this is a job: a test run in its own process, or code in a frame of a failed test."""
         return self.repl == TEST_JOBS_REPL
 
     @property
@@ -123,5 +126,5 @@ class Evaluation:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the evaluation has finished, with whatever outcome."""
+        """Return whether the evaluation has finished, successfully or not."""
         return self.status not in UNFINISHED_STATUSES

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def start_server(state: State, action: StartServer) -> Outcome:
-    """Open the listener. Clients can find the server only after that succeeds."""
+    """Open the listener. The server's address is published when it is open."""
     if state.lifecycle.phase != "stopped":
         return Outcome(state)
     lifecycle = Lifecycle(
@@ -67,7 +67,7 @@ def start_server(state: State, action: StartServer) -> Outcome:
 
 
 def record_listener(state: State, action: ListenerOpened) -> Outcome:
-    """Publish the server's address, with a note if it had to use a port other than the configured one."""
+    """Publish the server's address. Add a note if the port is not the configured one."""
     if state.lifecycle.phase != "starting":
         return Outcome(state)
     note = None
@@ -78,7 +78,7 @@ def record_listener(state: State, action: ListenerOpened) -> Outcome:
 
 
 def begin_shutdown(state: State, action: StopServer) -> Outcome:
-    """Start to shut down. Repeated requests are ignored."""
+    """Start shutting down. Repeated requests are ignored."""
     if state.lifecycle.phase not in ("starting", "started"):
         return Outcome(state)
     lifecycle = replace(state.lifecycle, phase="stopping")
@@ -86,7 +86,7 @@ def begin_shutdown(state: State, action: StopServer) -> Outcome:
 
 
 def store_languages(state: State, action: LanguagesFound) -> Outcome:
-    """Store the languages of the workspace's files and the REPL that fits them."""
+    """Store the languages of the workspace's files, and the REPL that they suggest."""
     return Outcome(
         replace(
             state,
@@ -104,12 +104,12 @@ def record_acceptance(state: State, _action: WorkspaceAccepted) -> Outcome:
 
 
 def store_programs(state: State, action: ProgramsFound) -> Outcome:
-    """Store the programs of the workspace that listen on a port."""
+    """Store the programs of the workspace that are listening on a port."""
     return Outcome(replace(state, programs=action.programs))
 
 
 def record_port_file_scan(state: State, action: PortFilesScanned) -> Outcome:
-    """Record whether some port files still have to be read."""
+    """Record whether some port files have not been read yet."""
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.has_unread)))
 
 
@@ -119,14 +119,14 @@ def record_search_status(state: State, action: ReplSearchChanged) -> Outcome:
 
 
 def complete_shutdown(state: State, _action: ServerStopped) -> Outcome:
-    """Complete the shutdown."""
+    """Mark the server as stopped."""
     if state.lifecycle.phase != "stopping":
         return Outcome(state)
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, phase="stopped")))
 
 
 def add_server_line(state: State, action: AddServerLine) -> Outcome:
-    """Append a line to the output log and send it to the clients that subscribed to log messages."""
+    """Append a line to the output log, and send it to clients that have subscribed to log messages."""
     appended = AppendEntry(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
@@ -140,7 +140,7 @@ def add_server_line(state: State, action: AddServerLine) -> Outcome:
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:
-    """Remember an error. If its code is known already, increase the count and store the latest text."""
+    """Remember an error. If there is one with the same code, increase its count and replace its text."""
     known = state.latches.get(action.code)
     latch = LatchedError(action.code, action.text, action.now)
     if known is not None:
@@ -149,7 +149,7 @@ def latch_error(state: State, action: LatchError) -> Outcome:
 
 
 def withdraw_error(state: State, action: WithdrawError) -> Outcome:
-    """Forget an error that has been resolved."""
+    """Forget an error that was resolved."""
     if action.code not in state.latches:
         return Outcome(state)
     return Outcome(replace(state, latches=without_item(state.latches, action.code)))

@@ -38,9 +38,10 @@ _MAX_HEADER_BYTES: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """The properties of an image. `size` is its width and height in pixels, or None if the header lacks them.
+    """The properties of an image.
 
-    `digest` is the beginning of its SHA-256, or empty if the image was not stored completely.
+    `size` is the width and height in pixels, or None if they are unknown. `digest` is the beginning of the SHA-256
+    digest, or empty if the image is incomplete.
     """
 
     kind: str
@@ -50,31 +51,31 @@ class ImageFacts:
 
     @property
     def description(self) -> str:
-        """Return the media type, dimensions and size for display."""
+        """Return the media type, dimensions and size of the image for display."""
         pixels = f" {self.size[0]}x{self.size[1]}" if self.size else ""
         return f"{self.kind}{pixels}, {self.kilobytes} KB"
 
     @property
     def mark(self) -> str:
-        """Return the mark that replaces the image in text."""
+        """Return the mark that replaces the image in a text."""
         return f"<<{self.description}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
     def suffix(self) -> str:
-        """Return the suffix for a file that contains the image, with its dot."""
+        """Return the suffix for a file with this image, including the dot."""
         kind = self.kind.removeprefix("image/")
         return IRREGULAR_SUFFIXES.get(kind, f".{kind}")
 
 
 def parse_image(kind: str, data: str, *, is_whole: bool = True) -> ImageFacts:
-    """Return the properties of an image from its base64 data, which may be truncated."""
+    """Determine the properties of an image from its base64 data, which may be incomplete."""
     content = decode_base64(data)
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS] if is_whole and content else ""
     return ImageFacts(kind, image_dimensions(content), -(-len(content) // 1024), digest)
 
 
 def decode_base64(data: str) -> bytes:
-    """Decode base64 data that may be truncated or lack padding. Return no bytes if it cannot be decoded."""
+    """Decode base64 data that may be truncated or lack padding. Return empty bytes if it is invalid."""
     whole = data.rstrip("=")
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
@@ -84,7 +85,7 @@ def decode_base64(data: str) -> bytes:
 
 
 def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
-    """Replace the data of every image in a text by its mark, or by the text that `describe` returns."""
+    """Replace the data of each image in a text by its mark, or by the result of `describe`."""
     if "data:image/" not in text:
         return text
     return _CUT_DATA_URL_PATTERN.sub(
@@ -93,12 +94,12 @@ def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda
 
 
 def replace_marks(text: str, describe: Callable[[ImageFacts], str]) -> str:
-    """Replace every mark in a text by the text that `describe` returns."""
+    """Replace each image mark in a text by the result of `describe`."""
     return MARK_PATTERN.sub(lambda found: describe(_parse_mark(found)), text) if "<<image/" in text else text
 
 
-def images_in(text: str) -> tuple[ImageFacts, ...]:
-    """Return the images whose marks are in a text, in order of appearance."""
+def find_images(text: str) -> tuple[ImageFacts, ...]:
+    """Return the images whose marks occur in a text, in order."""
     return tuple(map(_parse_mark, MARK_PATTERN.finditer(text))) if "<<image/" in text else ()
 
 
@@ -108,7 +109,7 @@ def _parse_mark(found: re.Match[str]) -> ImageFacts:
 
 
 def image_dimensions(content: bytes) -> tuple[int, int] | None:
-    """Return the width and height from the header of a PNG, GIF, WebP or JPEG image, or None."""
+    """Return the width and height of a PNG, GIF, WebP or JPEG image, or None if they are unknown."""
     if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height is in the header's last bytes
         return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:  # as above

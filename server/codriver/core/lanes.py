@@ -24,7 +24,10 @@ MAX_LANES: Final = 64
 
 
 def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """Return the session of a lane that belongs to the connection `client`, or else an abandoned one, or else None."""
+    """Return the session of a lane, or None.
+
+    A session that belongs to the connection `client` is preferred to one whose client has disconnected.
+    """
     left = None
     for session in repl.sessions.values():
         if session.lane != lane:
@@ -37,12 +40,12 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
 
 
 def claim_lane(state: State, repl: Repl, action: RequestLane) -> Outcome:
-    """Assign a lane to the connection: an abandoned one, with its evaluations, or a new one if the limit allows."""
+    """Assign a lane to a client: one whose client has disconnected, with its evaluations, or else a new one."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
 
 def move_waiting_to_lanes(state: State, repl_id: str) -> State:
-    """Move evaluations that were queued before the REPL connected to the lanes of their callers."""
+    """Move the evaluations that were queued before a REPL was connected to the lanes of their callers."""
     if not state.repls[repl_id].supports_lanes:
         return state
     for evaluation in state.unfinished():
@@ -76,8 +79,8 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 
 def _with_lane_transferred(state: State, repl: Repl, session: Session, client: str | None) -> State:
-    """Transfer the evaluations in an abandoned lane to the client that reclaims it."""
-    for unfinished in state.unfinished_in(repl.id, session.name):
+    """Transfer the evaluations in a lane to the client that takes over the lane."""
+    for unfinished in state.unfinished_in_session(repl.id, session.name):
         if unfinished.client == session.client:
             evaluation = replace(unfinished, client=client, is_orphan=False)
             state = with_evaluation(state, evaluation)
@@ -85,5 +88,5 @@ def _with_lane_transferred(state: State, repl: Repl, session: Session, client: s
 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
-    """Return whether the session is being closed in the REPL at this moment."""
-    return session.is_leaving and not state.unfinished_in(repl.id, session.name)
+    """Return whether the REPL is closing the session at this moment."""
+    return session.is_leaving and not state.unfinished_in_session(repl.id, session.name)

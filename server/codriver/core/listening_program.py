@@ -7,7 +7,7 @@ from codriver.core.records import dataclass
 
 @dataclass(frozen=True)
 class ListeningProgram:
-    """A program of the workspace that listens on a port, by its process id and address."""
+    """A program of the workspace that is listening on a port."""
 
     pid: int
     address: str

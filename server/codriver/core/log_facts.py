@@ -41,23 +41,23 @@ MAX_TOTAL_DIFF_CHARACTERS: Final = 32_000
 
 
 class DescribedEntry(Protocol):
-    """An entry of the log."""
+    """A log entry that may have JSON data."""
 
     @property
     def data(self) -> str | None:
-        """Return the JSON data of the entry, if it has any."""
+        """Return the JSON data of the entry, or None."""
 
 
 def encode_facts(**facts: object) -> str:
-    """Encode facts as the JSON data of a log entry."""
+    """Encode keyword arguments as the JSON data of a log entry."""
     return json.dumps(facts, ensure_ascii=False)
 
 
 def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
-    """Return the data of an entry of `EDIT_KIND` or `UNDO_KIND` from pairs of a file's displayed name and its diff.
+    """Return the JSON data of a log entry about edits, from pairs of a file's displayed path and its diff.
 
-    `job` is the id of the test run because of which the edit was undone. Secrets are removed before the JSON is
-    encoded, because its escapes could hide them.
+    `job` is the id of the test run because of which the edit was undone. Secrets are removed before the data is
+    encoded, because escape sequences in JSON could hide them.
     """
     rows: list[dict[str, str]] = []
     left = MAX_TOTAL_DIFF_CHARACTERS
@@ -70,7 +70,7 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFacts:
-    """The data of a log entry for a finished test run."""
+    """The data of a log entry about a finished test run."""
 
     __test__ = False
 
@@ -92,7 +92,7 @@ class TestFacts:
     """Why the tests were run, if the result says nothing about the current files."""
 
     def to_data(self) -> str:
-        """Encode the data, leaving out counts of zero and names beyond `MAX_LISTED_TESTS`."""
+        """Encode the data as JSON, without zero counts and without names beyond `MAX_LISTED_TESTS`."""
         known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
         facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
         lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
@@ -107,7 +107,7 @@ class TestFacts:
 
 
 def decode_facts(entry: DescribedEntry) -> Mapping[str, Any]:
-    """Decode the data of an entry. Returns an empty mapping if there is none or it is damaged."""
+    """Decode the JSON data of a log entry. Return an empty mapping if it has none or it is invalid."""
     if entry.data is None:
         return {}
     try:

@@ -25,27 +25,33 @@ UNANSWERABLE_REASON = "it waits for input, but its client has disconnected"
 
 @dataclass(frozen=True)
 class _Unwanted:
-    """An orphan that must be stopped, with the reason."""
+    """An orphan that must be stopped, and the reason."""
 
     evaluation: Evaluation
     why: str
 
 
 def start_grace_period(state: State, client: str) -> tuple[Effect, ...]:
-    """Return the effect that starts a disconnected client's grace period, if it has unfinished evaluations or lanes."""
-    if not any(evaluation.client == client for evaluation in state.unfinished()) and not _lanes_of(state, client):
+    """Return the effect that starts the grace period of a disconnected client.
+
+    There is no effect if the client has no unfinished evaluations and no lanes.
+    """
+    if not any(evaluation.client == client for evaluation in state.unfinished()) and not _client_lanes(state, client):
         return ()
     return (StartGracePeriod(then=(GracePeriodExpired(client),)),)
 
 
 def end_grace_period(state: State, client: str) -> Outcome:
-    """Turn a disconnected client's evaluations into orphans, close its idle lanes, and stop orphans that must end."""
+    """Turn the evaluations of a disconnected client into orphans.
+
+    Idle lanes of the client are closed, and orphans that must not continue are stopped.
+    """
     for evaluation in state.unfinished():
         if evaluation.client == client:
             orphan = replace(evaluation, is_orphan=True)
             state = with_evaluation(state, orphan)
     closed: list[Effect] = []
-    for repl, session in _lanes_of(state, client):
+    for repl, session in _client_lanes(state, client):
         state = with_session(state, repl, replace(session, is_leaving=True))
         closed += close_if_unused(state, repl, session.name)
     finished = stop_unwanted_orphans(state)
@@ -53,7 +59,7 @@ def end_grace_period(state: State, client: str) -> Outcome:
 
 
 def stop_unwanted_orphans(state: State) -> Outcome:
-    """Stop every orphan that waits for input, runs in the background, or blocks a connected caller."""
+    """Stop all orphans that wait for input, run in the background, or block a connected caller."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted_orphans(state):
@@ -91,9 +97,9 @@ def _unwanted_orphans(state: State) -> list[_Unwanted]:
 
 
 def end_client_sessions(state: State, client: str) -> Outcome:
-    """Close the sessions that a client opened explicitly: drop their queued code and stop their running code.
+    """Close the sessions that a client opened explicitly. Their queued code is dropped, and their running code stopped.
 
-    The client's code in shared sessions continues until the grace period has passed.
+    The client's code in shared sessions continues until the grace period is over.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -103,7 +109,7 @@ def end_client_sessions(state: State, client: str) -> Outcome:
                 continue
             leaving = replace(session, client=None, is_leaving=True)
             state = with_session(state, repl.id, leaving)
-            left = state.unfinished_in(repl.id, session.name)
+            left = state.unfinished_in_session(repl.id, session.name)
             follow_ups += [
                 CancelQueued(evaluation.id, f"never sent: {CLIENT_SESSION_REASON}")
                 for evaluation in left
@@ -120,19 +126,19 @@ def end_client_sessions(state: State, client: str) -> Outcome:
 
 
 def close_if_unused(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """Return the effect that closes a session, or nothing while evaluations in it are unfinished."""
-    return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
+    """Return the effect that closes a session, or no effect while it has unfinished evaluations."""
+    return () if state.unfinished_in_session(repl, name) else (CloseSession(id=repl, name=name),)
 
 
 def remove_closed_session(state: State, repl: str, name: str) -> State:
-    """Remove a session of a disconnected client, after the REPL has closed it."""
+    """Remove a session of a disconnected client that the REPL has closed."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state
     return with_repl(state, replace(known, sessions=without_item(known.sessions, name)))
 
 
-def _lanes_of(state: State, client: str) -> list[tuple[str, Session]]:
-    """Return the lanes of a client as pairs of REPL id and session."""
+def _client_lanes(state: State, client: str) -> list[tuple[str, Session]]:
+    """Return the lanes of a client as pairs of a REPL's id and a session."""
     found = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
     return [(repl, session) for repl, session in found if session.client == client and session.lane is not None]

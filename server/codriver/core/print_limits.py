@@ -7,7 +7,7 @@ from codriver.core.records import dataclass
 
 @dataclass(frozen=True)
 class PrintLimits:
-    """Limits for printed values, for REPLs that respect them. None means no limit."""
+    """Limits for printing a value. None means no limit. Some REPLs do not support them."""
 
     max_length: int | None = None
     """Maximum number of elements to print per collection."""
@@ -23,10 +23,11 @@ NO_PRINT_LIMITS = PrintLimits()
 
 @dataclass(frozen=True)
 class ValuePart:
-    """A selected part of a stored value: the path to it, the first element, and the limits for printing it.
+    """A part of a stored value to print: the path to it, the first element, and the limits.
 
-    A step of the path is an index in a sequence, a key (strings unchanged, others as printed), or the name of a field.
-    A first step `$2` refers to the evaluation's second value instead of its last.
+    A step of the path is an index in a sequence, a key, or the name of a field. Keys that are strings are used as they
+    are, and others as printed. If the first step is `$2`, the path starts at the evaluation's second value instead of
+    its last.
     """
 
     path: tuple[int | str, ...] = ()

@@ -21,7 +21,11 @@ NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 
 @dataclass(frozen=True)
 class Capability:
-    """A capability of a REPL: provided by the server's op `op`, or `adapted` by Codriver on top of that op."""
+    """An operation that a REPL supports.
+
+    `op` is the name of the operation in the REPL's protocol. If `adapted` is true, Codriver implements the capability
+    with this operation.
+    """
 
     op: str
     adapted: bool = False
@@ -29,7 +33,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Profile:
-    """The abilities of a connected REPL, determined by `describe` and probes and never by its name."""
+    """The properties and capabilities of a connected REPL, determined by queries when it connected."""
 
     dialect: str = "unknown"
     """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb` or `unknown`."""

@@ -11,7 +11,7 @@ from codriver.core.state import (
 
 
 def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> State:
-    """Return the state with this REPL recorded as the caller's most recently used one."""
+    """Record a REPL as the one that the caller used last, and return the new state."""
     known = state.clients.get(client or "")
     before = known.used.get(who, ()) if known is not None else ()
     if known is None or before[-1:] == (repl,):
@@ -21,6 +21,6 @@ def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> S
 
 
 def recent_repl_ids(state: State, client: str, who: str) -> tuple[str, ...]:
-    """Return the ids of the REPLs that a caller has evaluated in, most recently used last."""
+    """Return the ids of the REPLs in which a caller has evaluated code, most recent last."""
     known = state.clients.get(client)
     return known.used.get(who, ()) if known is not None else ()

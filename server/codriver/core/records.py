@@ -54,7 +54,10 @@ else:
 
 
 class _Factory:
-    """A placeholder in signatures for defaults that are created for each record. Source: `dataclasses`."""
+    """A placeholder in signatures for default values that are created for each record.
+
+    Source: `dataclasses`.
+    """
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -64,7 +67,7 @@ FACTORY_PLACEHOLDER = _Factory()
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:
-    """Return a constructor with the signature that the standard library would generate for this dataclass."""
+    """Create a constructor with the signature that the standard library would generate for a dataclass."""
     fields = dataclasses.fields(kind)
     names = [field.name for field in fields]
     factories = {
@@ -97,7 +100,10 @@ def _without_placeholder(value: object) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class ValueReference(Generic[T]):
-    """A reference to a value of type T. `get` reads the value from its source, and `name` identifies it in messages."""
+    """A reference to a value that is not known yet. `get` reads the value from its source.
+
+    `name` identifies the value in messages.
+    """
 
     source: Literal["context", "settings", "state", "result"]
     name: str
@@ -110,7 +116,7 @@ class ValueReference(Generic[T]):
 
 
 def from_context(name: str) -> ValueReference[Any]:
-    """Return a reference to the value `name` of the dispatch's context."""
+    """Return a reference to the value `name` in the context of the dispatch."""
     return ValueReference("context", name, itemgetter(name))
 
 
@@ -120,19 +126,22 @@ def from_settings(name: str) -> ValueReference[Any]:
 
 
 def from_state(path: str) -> ValueReference[Any]:
-    """Return a reference to a part of the state by its dotted path, such as `lifecycle.port`."""
+    """Return a reference to a part of the state, given by its dotted path, such as `lifecycle.port`."""
     return ValueReference("state", path, attrgetter(path))
 
 
 def from_result(part: int | None = None) -> ValueReference[Any]:
-    """Return a reference to the effect's result, or to its part number `part`, counted from 1."""
+    """Return a reference to the result of an effect, or to its part with the number `part`, counted from 1."""
     return (
         ValueReference("result", "all") if part is None else ValueReference("result", str(part), itemgetter(part - 1))
     )
 
 
 class Recent(dict[K, V]):
-    """A mapping that retains a maximum number of entries. Setting an entry makes it the newest."""
+    """A dictionary with a maximum number of entries.
+
+    Setting an entry makes it the newest, and removes the oldest one if there are too many.
+    """
 
     __slots__ = ("_most",)
 
@@ -148,7 +157,7 @@ class Recent(dict[K, V]):
             del self[next(iter(self))]
 
     def setdefault(self, key: K, default: V) -> V:
-        """Return the existing value without making it the newest, or add `default` as a new entry."""
+        """Return the value of an entry without making it the newest. If there is no such entry, add `default`."""
         if key not in self:
             self[key] = default
         return self[key]

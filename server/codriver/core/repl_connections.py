@@ -76,7 +76,7 @@ MAX_REMEMBERED_STARTS = 8
 
 
 def notifying_of_tool_changes(handle: Handler) -> Handler:
-    """Wrap a handler so that clients are notified when it changes the available tools, by a capability or a language.
+    """Wrap a handler so that clients are notified when it changes which tools are available.
 
     Clients also list resources again when a rare capability appears or disappears, because its guide is listed only
     with it.
@@ -97,7 +97,10 @@ def notifying_of_tool_changes(handle: Handler) -> Handler:
 
 
 def for_known_repl(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
-    """Wrap a handler so that it receives the REPL of its action, and is skipped if that REPL is unknown."""
+    """Wrap a handler so that it receives the REPL of its action.
+
+    The handler is not called if the REPL is unknown.
+    """
 
     def handled(state: State, action: Any) -> Outcome:
         repl = state.repls.get(action.id)
@@ -107,7 +110,7 @@ def for_known_repl(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
 
 
 def add_repl(state: State, action: AddRepl) -> Outcome:
-    """Connect to a REPL or start it. If it is known already, only update what has changed about it."""
+    """Connect to a REPL or start it. If the REPL is already known, update only its changed properties."""
     known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
         return _update_known_repl(state, known, action)
@@ -150,7 +153,7 @@ def _update_known_repl(state: State, known: Repl, action: AddRepl) -> Outcome:
 
 
 def drop_repl(state: State, repl: Repl, action: DropRepl) -> Outcome:
-    """Drop a disconnected REPL, and record its key and generation in case it comes back."""
+    """Remove a disconnected REPL, and record its key and generation in case it comes back."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
     left = with_item(state.forgotten, repl.id, DroppedRepl(repl.key, repl.generation))
@@ -159,12 +162,12 @@ def drop_repl(state: State, repl: Repl, action: DropRepl) -> Outcome:
 
 
 def store_progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
-    """Store the progress message as the REPL's note."""
+    """Store a progress message as the REPL's note."""
     return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
 def record_started_process(state: State, repl: Repl, action: ReplStarted) -> Outcome:
-    """Record the address of a started process, which is connected to next."""
+    """Record the address of a started process. Codriver connects to it next."""
     caution = repl.origin.stand_in_note or action.caution
     listening = replace(
         repl,
@@ -178,7 +181,7 @@ def record_started_process(state: State, repl: Repl, action: ReplStarted) -> Out
 
 
 def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outcome:
-    """Start to use a new connection, which begins a new generation, and run the queued evaluations."""
+    """Start using a new connection, which starts a new generation of the REPL, and run queued evaluations."""
     connected = replace(
         repl,
         key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
@@ -202,7 +205,7 @@ def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outco
 
 
 def add_capability(state: State, repl: Repl, action: CapabilityFound) -> Outcome:
-    """Add a capability to the REPL for as long as the connection lasts."""
+    """Add a capability to a REPL until its connection is lost."""
     if repl.profile is None or repl.profile.capabilities.get(action.name) == action.capability:
         return Outcome(state)
     capabilities = with_item(repl.profile.capabilities, action.name, action.capability)
@@ -219,7 +222,7 @@ def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:
 
 
 def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcome:
-    """Schedule a retry or give the REPL up. Its evaluations end if it was connected or is given up."""
+    """Schedule a retry, or give the REPL up. Unfinished evaluations end if it was connected or is given up."""
     # Start times may be in the future if the clock was set back.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
@@ -254,7 +257,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
 
 
 def _lose_discovered_repl(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """Handle the loss of a REPL that was only discovered, or a failure to reach it.
+    """Handle the loss of a REPL that was only discovered, or a failed attempt to connect to it.
 
     Only the first failure is logged.
     """
@@ -281,19 +284,19 @@ def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Ac
 
 
 def _given_up_error_code(key: str) -> str:
-    """Return the code of the latched error about a REPL that was given up."""
+    """Return the code of the remembered error about a REPL that was given up."""
     return f"repl-given-up:{key}"
 
 
 def retry_connection(state: State, repl: Repl, action: RetryDue) -> Outcome:
-    """Try to connect again, unless the REPL's state has changed during the pause."""
+    """Try to connect again, unless the REPL's state has changed since the retry was scheduled."""
     if repl.phase != "waiting" or repl.failures != action.failures:
         return Outcome(state)
     return _start_or_connect(state, repl, action.now)
 
 
 def restart_repl(state: State, repl: Repl, action: RestartRepl) -> Outcome:
-    """End a process that Codriver started and start it again. Other REPLs are left alone."""
+    """End the process of a REPL that Codriver started, and start it again. Other REPLs are not affected."""
     if not repl.is_owned:
         return Outcome(state)
     restarting = replace(
@@ -316,7 +319,7 @@ def restart_repl(state: State, repl: Repl, action: RestartRepl) -> Outcome:
 
 
 def add_session(state: State, repl: Repl, action: SessionOpened) -> Outcome:
-    """Add a session that a caller has opened in the REPL."""
+    """Add a session that was opened in the REPL for a caller."""
     session = Session(action.name, action.who, action.client)
     return Outcome(with_session(state, repl.id, session))
 
@@ -331,7 +334,7 @@ def _free_key(state: State, expected: str, repl_id: str) -> str:
 
 
 def _start_or_connect(state: State, repl: Repl, now: int) -> Outcome:
-    """Start the REPL's process, or connect to the REPL if Codriver does not own it."""
+    """Start the process of a REPL, or connect to a REPL that Codriver did not start."""
     if not repl.is_owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
     starts = (*repl.starts, now)[-MAX_REMEMBERED_STARTS:]
@@ -340,5 +343,5 @@ def _start_or_connect(state: State, repl: Repl, now: int) -> Outcome:
 
 
 def _main_session_only(repl: Repl) -> Mapping[str, Session]:
-    """Return the sessions that survive a lost connection: only the shared one, as the others end with it."""
+    """Return only the shared session of a REPL. All others end when the connection is lost."""
     return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

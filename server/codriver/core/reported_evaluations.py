@@ -31,19 +31,19 @@ _EVALUATION_NUMBER = attrgetter("number")
 
 
 def caller_knowledge(state: State, client: str, who: str) -> CallerKnowledge | None:
-    """Return what a caller has been informed of, or None before its first answer."""
+    """Return what was reported to a caller, or None if it has not received an answer yet."""
     known = state.clients.get(client)
     return known.knowledge.get(who) if known else None
 
 
 def unreported_evaluations(state: State, reported: CallerKnowledge, client: str, who: str) -> list[Evaluation]:
-    """Return evaluations of other callers that started or finished since the caller's last report, by number."""
+    """Return other callers' evaluations that started or finished since the caller's last report, ordered by number."""
     unknown = _unknown_evaluations(state, reported, client, who)
     return [e for e in unknown if e.is_finished or e.number > reported.number] if unknown else unknown
 
 
 def is_up_to_date(state: State, reported: CallerKnowledge, session: str | None, current: ReportedStatus | None) -> bool:
-    """Return whether a report to this caller would add so little that it need not be recorded.
+    """Return whether a new report to a caller would add so little that it does not have to be recorded.
 
     This requires that no evaluation of others was unfinished at the last report, that few were accepted since, and that
     the caller knows the current status of the session.
@@ -53,7 +53,7 @@ def is_up_to_date(state: State, reported: CallerKnowledge, session: str | None, 
 
 
 def with_all_reported(state: State, client: Client, who: str) -> Client:
-    """Return the client after its caller `who` was informed of every evaluation."""
+    """Record that all evaluations were reported to the client's caller `who`, and return the new client."""
     reported = client.knowledge.get(who, NO_KNOWLEDGE)
     live = frozenset([e.id for e in _unknown_evaluations(state, reported, client.id, who) if not e.is_finished])
     others = [(name, mark) for name, mark in client.knowledge.items() if name != who][-(MAX_CALLERS - 1) :]
@@ -62,7 +62,7 @@ def with_all_reported(state: State, client: Client, who: str) -> Client:
 
 
 def with_session_reported(client: Client, who: str, session: str, current: ReportedStatus) -> Client:
-    """Return the client after its caller `who` was informed of the status of a session."""
+    """Record that the status of a session was reported to the client's caller `who`, and return the new client."""
     reported = client.knowledge.get(who, NO_KNOWLEDGE)
     if reported.seen.get(session) == current:
         return client
@@ -72,7 +72,7 @@ def with_session_reported(client: Client, who: str, session: str, current: Repor
 
 
 def _unknown_evaluations(state: State, reported: CallerKnowledge, client: str, who: str) -> list[Evaluation]:
-    """Return the evaluations of other callers whose start or end this caller does not know, sorted by number."""
+    """Return other callers' evaluations whose start or end was not reported to the caller, ordered by number."""
     known = state.evaluations
     found = [known[name] for name in reported.live if name in known] if reported.live else []
     # Evaluations are ordered by number, so iterating from the end stops at the first known one.
@@ -92,7 +92,7 @@ def _unknown_evaluations(state: State, reported: CallerKnowledge, client: str, w
 
 
 def record_all_reported(state: State, action: EvaluationsReported) -> Outcome:
-    """Record that a caller was informed of all evaluations, and of the status of a session."""
+    """Record that all evaluations, and possibly the status of a session, were reported to a caller."""
     if action.client not in state.clients:
         return Outcome(state)
     client = with_all_reported(state, state.clients[action.client], action.who)

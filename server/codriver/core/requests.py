@@ -24,7 +24,7 @@ SUMMARIZED_KINDS: frozenset[Kind] = frozenset({"run-tests"})
 
 @dataclass(frozen=True)
 class Form:
-    """A top-level form of the code to evaluate. `line` and `column` count from 1 within the code."""
+    """A top-level form of the code to evaluate. Its line and column in the code are counted from 1."""
 
     text: str
     line: int
@@ -35,7 +35,7 @@ class Form:
 
 @dataclass(frozen=True)
 class TestSelection:
-    """A selection of tests. An empty one selects all tests."""
+    """A selection of tests to run. An empty selection contains all tests."""
 
     namespace: str | None = None
     """A namespace, a Python module, a file or directory of the workspace, or a node id of pytest."""
@@ -49,7 +49,7 @@ class TestSelection:
     """See `Request.extras`."""
 
     def __str__(self) -> str:
-        """Describe the selection in words."""
+        """Describe the selection for people."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
         words = [named or ("what failed last" if self.only else "all tests")]
         return " ".join([*words, *([f"matching {self.match}"] if self.match else [])])
@@ -61,11 +61,12 @@ HowToLoad = Literal["", "whole"]
 
 @dataclass(frozen=True)
 class Request:
-    """The code to evaluate and its context, created by a tool, stored while it waits, and passed to the adapter.
+    """Code to evaluate, with everything that is needed to run it.
 
-    `forms` are the top-level forms of `code` in order, or empty if the caller did not split it. They are sent one by
-    one, and the first failure skips the rest. This is because nREPL 1.0.0 continues with the next form after a failure,
-    and other servers return only the last value. Without `forms`, `code` is sent as a whole and the server decides.
+    A tool creates the request, and the adapter of the REPL receives it unchanged. `forms` are the top-level forms of
+    `code`, or empty if the code is sent as a whole. Forms are sent one by one, and the first failure skips the rest.
+    This is because nREPL 1.0.0 continues with the next form after a failure, and other servers return only the last
+    value.
     """
 
     id: str
@@ -119,17 +120,17 @@ class Request:
 
     @property
     def text(self) -> str:
-        """Return the code to run as it should be logged."""
+        """Return the code to run, as it is logged."""
         return (
             "\n".join([form.log_text or form.text for form in self.forms]) if self.kind == "load-forms" else self.code
         )
 
     @property
     def sent_forms(self) -> tuple[Form, ...]:
-        """Return the forms that are sent one after the other."""
+        """Return the forms that are sent one by one."""
         return self.forms or (Form(self.code, 1, 1),)
 
 
 def execution_session_for(kind: Kind, session: str) -> str:
-    """Return the session in which an evaluation of this kind actually runs: tests have one of their own."""
+    """Return the session in which an evaluation of this kind runs. Tests run in a session of their own."""
     return TEST_SESSION if kind == "run-tests" else session

@@ -42,35 +42,35 @@ V = TypeVar("V")
 
 
 def with_item(mapping: Mapping[K, V], key: K, value: V) -> MappingProxyType[K, V]:
-    """Return a copy of the mapping with `key` set to `value`."""
+    """Return a copy of a mapping with one item set."""
     # The proxy's `|` copies the underlying dict in one step, 20 times as fast as unpacking the proxy.
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
 
 
 def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """Return a copy of the mapping without `key`."""
+    """Return a copy of a mapping without the item `key`."""
     return MappingProxyType({k: v for k, v in mapping.items() if k != key})
 
 
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
-    """Return the state with this evaluation added, replacing any with the same id."""
+    """Return the state with an evaluation added, or replaced if there is one with the same id."""
     return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
 
 
 def with_repl(state: State, repl: Repl) -> State:
-    """Return the state with this REPL added, replacing any with the same id."""
+    """Return the state with a REPL added, or replaced if there is one with the same id."""
     return replace(state, repls=with_item(state.repls, repl.id, repl))
 
 
 def with_session(state: State, repl: str, session: Session) -> State:
-    """Return the state with this session added to the REPL, replacing any with the same name."""
+    """Return the state with a session added to a REPL, or replaced if there is one with the same name."""
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))
     return replace(state, repls=with_item(state.repls, repl, known))  # `with_repl`, inlined for speed
 
 
 def free_name(base: str, used_names: Collection[str]) -> str:
-    """Return `base`, or else the first unused name of `base-2`, `base-3` and so on."""
+    """Return `base` if it is unused, or else the first unused name of `base-2`, `base-3` and so on."""
     name, number = base, 1
     while name in used_names:
         number += 1
@@ -80,7 +80,7 @@ def free_name(base: str, used_names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """The phase and the identity of the server. `port_note` explains why its port differs from the configured one."""
+    """The phase and the identity of the server. `port_note` explains why its port is not the configured one."""
 
     phase: Phase = "stopped"
     session_id: str = ""
@@ -99,7 +99,7 @@ class Lifecycle:
 
 @dataclass(frozen=True)
 class ReportedStatus:
-    """The generation and namespace of a session as last reported to a caller."""
+    """The generation and the namespace of a session that an answer reported to a caller."""
 
     generation: int
     namespace: str | None
@@ -107,7 +107,7 @@ class ReportedStatus:
 
 @dataclass(frozen=True)
 class CallerKnowledge:
-    """What a caller has been informed of: all evaluations up to `number`, of which those in `live` were unfinished."""
+    """Which evaluations were reported to a caller: all up to `number`. Those in `live` were unfinished at that time."""
 
     number: int
     live: frozenset[str]
@@ -117,7 +117,7 @@ class CallerKnowledge:
 
 @dataclass(frozen=True)
 class Client:
-    """A connected MCP client and what its callers know about other callers' evaluations."""
+    """A connected MCP client, its callers' names, and what was reported to them."""
 
     id: str
     since: int = 0
@@ -134,7 +134,10 @@ class Client:
 
 @dataclass(frozen=True)
 class Session:
-    """A session of a REPL. Lanes and isolated sessions belong to `who` of `client`, and end with that client."""
+    """A session of a REPL.
+
+    Lanes and isolated sessions belong to the caller `who` of `client`, and end when this client disconnects.
+    """
 
     name: str = MAIN_SESSION
     who: str | None = None
@@ -153,7 +156,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Origin:
-    """How Codriver came to know a REPL."""
+    """How a REPL was found, named or started."""
 
     kind: str
     """`address`, `port-file`, `process`, or the name that a feature gives to the REPLs that it finds."""
@@ -180,13 +183,16 @@ class Origin:
 
     @property
     def is_claim(self) -> bool:
-        """Return whether no person named the REPL, so each connection must verify that this user's process listens."""
+        """Return whether no person named the REPL.
+
+        If so, each connection must verify that a process of this user listens at its address.
+        """
         return bool(self.named_by) or self.kind == "port-file" or self.is_of_unverified_file
 
 
 @dataclass(frozen=True)
 class Repl:
-    """A REPL and its sessions. `key` is its stable name for clients; `generation` counts its connections."""
+    """A REPL and its sessions. `key` is its name for clients, and `generation` counts its connections."""
 
     id: str
     key: str
@@ -222,18 +228,22 @@ class Repl:
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     def session_key(self, session: str) -> str:
-        """Return a session's key: the REPL's key, followed by a slash and the name for all but the shared session."""
+        """Return the key of a session.
+
+        This is the key of the REPL for the shared session. For others, a slash and the name of the session follow.
+        """
         return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
 
     def with_shared_record(self, session: Session) -> Session:
-        """Return the session that records who evaluated last. Lanes share that record with the shared session."""
+        """Return the session that records who evaluated last, which is the shared session for all lanes."""
         return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
 
     @property
     def supports_lanes(self) -> bool:
-        """Return whether the REPL is connected and supports lanes.
+        """Return whether the REPL is connected and its sessions can be used as lanes.
 
-        A server that can interrupt a session reads messages while code runs, so its sessions do not block each other.
+        This requires that sessions do not block each other. They do not if the REPL can interrupt a session, because it
+        then reads messages while code runs.
         """
         profile = self.profile
         return (
@@ -245,28 +255,28 @@ class Repl:
 
     @property
     def dialect(self) -> str:
-        """Return the dialect of the connected REPL, or the expected one."""
+        """Return the dialect of the REPL, or the expected one if the REPL is not connected."""
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
     def other_working_tree(self) -> str | None:
-        """Return the other working tree of this repository that the REPL runs in, if a port file led there.
+        """Return the other working tree of this repository in which the REPL runs, or None.
 
-        None for a REPL that was named or that Codriver started, because it was chosen on purpose.
+        It is None for a REPL that was named or that Codriver started, because it was chosen on purpose.
         """
         return self.profile.other_tree if self.profile is not None and self.origin.kind == "port-file" else None
 
     @property
     def is_stand_in(self) -> bool:
-        """Return whether the REPL stands in for the project's own until that one can be used."""
+        """Return whether the REPL replaces the project's own one until that can be used."""
         return self.awaits_trust or bool(self.origin.stand_in_note)
 
     @property
     def is_awaited(self) -> bool:
         """Return whether calls should wait for the REPL.
 
-        They do while it is connecting for the first time, and while a process that Codriver started is restarting.
-        REPLs that were only discovered are never waited for.
+        They wait while it is connecting for the first time, and while a process that Codriver started is starting
+        again. They never wait for a REPL that was only discovered.
         """
         if self.origin.is_discovered_only:
             return False
@@ -276,13 +286,13 @@ class Repl:
 
     @property
     def is_owned(self) -> bool:
-        """Return whether Codriver started the REPL's process, and so may restart and end it."""
+        """Return whether Codriver started the REPL's process, so that it may restart and end it."""
         return self.origin.kind == "process"
 
 
 @dataclass(frozen=True)
 class DroppedRepl:
-    """A REPL that was dropped, for example with its port file."""
+    """The key and generation of a REPL that was dropped, for example because its port file was deleted."""
 
     key: str
     """Answers still need it to name the sessions of evaluations."""
@@ -292,7 +302,7 @@ class DroppedRepl:
 
 @dataclass(frozen=True)
 class LatchedError:
-    """An error that is remembered until the server stops. `count` is the number of occurrences."""
+    """An error that is remembered until it is resolved or the server stops. `count` counts its occurrences."""
 
     code: str
     text: str
@@ -302,7 +312,7 @@ class LatchedError:
 
 @dataclass(frozen=True)
 class State:
-    """The state of the whole server. `evaluated` is the number of evaluations accepted so far."""
+    """The state of a server. `evaluated` is the number of evaluations accepted so far."""
 
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
@@ -332,37 +342,37 @@ class State:
     """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
 
     def evaluation_session_key(self, evaluation: Evaluation) -> str:
-        """Return the key of an evaluation's session, even if the REPL has been dropped."""
+        """Return the key of an evaluation's session, even if its REPL has been dropped."""
         if repl := self.repls.get(evaluation.repl):
             return repl.session_key(evaluation.session)
         left = self.forgotten.get(evaluation.repl)
         return evaluation.repl if left is None else left.key
 
     def has_session(self, key: str) -> bool:
-        """Return whether `key` is the key of a session or an alias of a REPL."""
+        """Return whether there is a session with this key, or a REPL with this alias."""
         repls = self.repls.values()
         return any(
             key in repl.aliases or any(key == repl.session_key(name) for name in repl.sessions) for repl in repls
         )
 
     def unfinished(self) -> list[Evaluation]:
-        """Return the unfinished evaluations in order of arrival."""
+        """Return the unfinished evaluations in the order in which they were accepted."""
         return [self.evaluations[name] for name in self.live]
 
-    def unfinished_in(self, repl: str, session: str) -> list[Evaluation]:
-        """Return the unfinished evaluations in one session of a REPL."""
+    def unfinished_in_session(self, repl: str, session: str) -> list[Evaluation]:
+        """Return the unfinished evaluations in a session of a REPL."""
         return [
             evaluation for evaluation in self.unfinished() if (evaluation.repl, evaluation.session) == (repl, session)
         ]
 
     def languages(self) -> frozenset[str]:
-        """Return the languages of the workspace's files and REPLs. Tools for other languages are not offered."""
+        """Return the languages of the workspace's files and REPLs, which determine the listed tools."""
         dialects = {repl.dialect for repl in self.repls.values()}
         by_repls = ({LISP} if dialects - NON_LISP_DIALECTS else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
 
     def has_any(self, capabilities: Collection[str]) -> bool:
-        """Return whether at least one connected REPL has one of these capabilities."""
+        """Return whether a connected REPL has at least one of the capabilities."""
         for repl in self.repls.values():
             if repl.phase == "connected" and repl.profile:
                 offered = repl.profile.capabilities
@@ -372,12 +382,15 @@ class State:
         return False
 
     def repls_awaiting_acceptance(self) -> list[Repl]:
-        """Return the REPLs that will be started or replaced when the user accepts the workspace."""
+        """Return the REPLs that are started or replaced when the user accepts the workspace."""
         owned = [repl for repl in self.repls.values() if repl.is_owned]
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
     def capabilities(self) -> frozenset[str]:
-        """Return the capabilities of all REPLs, including those of a REPL that is starting, for which calls wait."""
+        """Return the capabilities that calls can use now.
+
+        They include those of a starting REPL, because calls wait for it.
+        """
         names = {"evaluate"} if self.lifecycle.is_searching else set()
         if PYTHON in self.languages():
             names.update({"test", "interrupt", "stacktrace"})  # tests run in processes of their own, without any REPL
@@ -393,9 +406,9 @@ class State:
         return frozenset(names)
 
     def expected_capabilities(self) -> frozenset[str]:
-        """Return the capabilities that determine the list of tools.
+        """Return the capabilities that determine which tools are listed.
 
-        They include those that a reconnecting REPL had before, so a restart does not change the list.
+        They include those that a reconnecting REPL had before, so that a restart does not change the list.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_awaited]
         # A REPL that waits for trust counts too: clients that list tools only once then have the tool afterwards.
@@ -406,9 +419,9 @@ class State:
 
 
 def evaluation_queue(state: State, evaluation: Evaluation) -> tuple[str, str]:
-    """Return the queue of an evaluation as a pair of REPL id and session.
+    """Return the queue of an evaluation as a pair of a REPL's id and a session's name.
 
-    A background evaluation has a queue of its own.
+    An evaluation in the background has its own queue.
     """
     if evaluation.is_background:
         return (evaluation.repl, evaluation.session)
@@ -416,9 +429,9 @@ def evaluation_queue(state: State, evaluation: Evaluation) -> tuple[str, str]:
 
 
 def session_queue(state: State, repl_id: str, position: str) -> tuple[str, str]:
-    """Return the queue of a session's evaluations.
+    """Return the queue for evaluations in a session.
 
-    In a REPL that runs one evaluation at a time, all sessions share one.
+    All sessions of a REPL that runs one evaluation at a time share a queue.
     """
     repl = state.repls.get(repl_id)
     profile = repl.profile if repl is not None else None
@@ -427,7 +440,7 @@ def session_queue(state: State, repl_id: str, position: str) -> tuple[str, str]:
 
 
 def queue_occupant(state: State, evaluation: Evaluation) -> Evaluation | None:
-    """Return the evaluation that currently occupies the queue of the given one, if any."""
+    """Return the other evaluation that currently occupies the queue of an evaluation, or None."""
     if not state.live:
         return None
     queue = evaluation_queue(state, evaluation)
@@ -438,10 +451,10 @@ def queue_occupant(state: State, evaluation: Evaluation) -> Evaluation | None:
 
 
 def outside_workspace_warning(state: State, repl: Repl) -> str | None:
-    """Return a warning if a port file led to a REPL that runs outside the workspace, or None.
+    """Return a warning about a REPL that was found by a port file and runs outside the workspace, or None.
 
-    A REPL should run in the workspace or in a directory above it. No warning is given for a REPL that was named by its
-    address, as directories differ in containers and behind tunnels.
+    A REPL should run in the workspace or in a directory above it. There is no warning about a REPL that was named by
+    its address, because paths differ in containers and behind tunnels.
     """
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.lifecycle.workspace:
@@ -462,19 +475,22 @@ def outside_workspace_warning(state: State, repl: Repl) -> str | None:
 
 
 def awaits_acceptance(repl: Repl) -> bool:
-    """Return whether accepting the workspace would start or replace this REPL."""
+    """Return whether accepting the workspace would start or replace the REPL."""
     is_refused = repl.phase == "stopped" and not repl.generation and TRUST_COMMAND in (repl.note or "")
     return repl.is_owned and (repl.awaits_trust or is_refused)
 
 
 def first_answer_warnings(state: State, repl: Repl) -> tuple[str, ...]:
-    """Return warnings for each caller's first answer from a REPL that is easily mistaken for another."""
+    """Return warnings for each caller's first answer from a REPL, if it is easily mistaken for another one."""
     nearby = _nearby_programs_warning(state, repl) if state.programs else ""
     return tuple([words for words in (outside_workspace_warning(state, repl), repl.caution, nearby) if words])
 
 
 def _nearby_programs_warning(state: State, repl: Repl) -> str:
-    """Warn that other programs of the workspace listen on ports, if this is a Python process that Codriver started."""
+    """Return a warning that other programs of the workspace listen on ports, or an empty string.
+
+    It is for Python REPLs that Codriver started, because they are not part of these programs.
+    """
     if not repl.is_owned or repl.dialect != PYTHON:
         return ""
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
@@ -491,5 +507,5 @@ def _nearby_programs_warning(state: State, repl: Repl) -> str:
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Return whether an absolute path is the directory itself or below it."""
+    """Return whether an absolute path is a directory or something in it."""
     return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")

@@ -5,7 +5,7 @@ import sys
 import pytest
 from needs import modules
 
-from codriver.core.images import images_in, replace_image_data
+from codriver.core.images import find_images, replace_image_data
 from codriver.features.export.documents.recordings import RecordedEvaluation
 from codriver.features.export.fresh_runs import FreshRuns, verify_in_repl
 
@@ -27,7 +27,7 @@ SHOWN_ONE_AFTER_THE_OTHER = [
 
 
 def pictures(values):
-    return [picture for value in values for picture in images_in(replace_image_data(value))]
+    return [picture for value in values for picture in find_images(replace_image_data(value))]
 
 
 async def test_successive_figures_all_reproduce(tmp_path):

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.images import images_in, replace_image_data, replace_marks
+from codriver.core.images import find_images, replace_image_data, replace_marks
 from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Ma
     Text next to an image is compared like any other text, unless the recorded value is only an image.
     """
     recorded, fresh = replace_image_data(recorded), replace_image_data(fresh)
-    before, now = images_in(recorded), images_in(fresh)
+    before, now = find_images(recorded), find_images(fresh)
     if not (before or now):
         return _compare_strings(recorded, fresh, dialect, time_ms)
     note = compare_images(before, now)

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.images import images_in, replace_image_data
+from codriver.core.images import find_images, replace_image_data
 from codriver.features.export.documents.comparison import HOME_MODULE_PATTERN, pattern_for_text, python_literal
 from codriver.features.export.documents.layout import (
     DocumentBuilder,
@@ -222,7 +222,7 @@ def _with_assertion(check: CheckedStep) -> str:
 
     An image becomes a comment, because its bytes may change with the version of the library that draws it.
     """
-    images = images_in(replace_image_data("\n".join((*check.images, check.drawn))))
+    images = find_images(replace_image_data("\n".join((*check.images, check.drawn))))
     comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
     return "\n".join([check.step.text if check.drawn else _value_assertion(check), *comments])
 

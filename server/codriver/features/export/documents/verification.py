@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.images import images_in, replace_image_data
+from codriver.core.images import find_images, replace_image_data
 from codriver.features.export.documents.comparison import match_images, match_value, pattern_for_text
 from codriver.features.export.documents.steps import Step, declared_namespace, split_cell, split_lisp, split_python
 
@@ -447,7 +447,7 @@ def _check_value(
     note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
     result = CheckedStep(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
-    return replace(result, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
+    return replace(result, is_alike=bool(match.note), drawn=observed.value if find_images(fresh) else "")
 
 
 def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
@@ -470,14 +470,14 @@ def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> N
     A figure is displayed as soon as it is drawn, so images may be recorded between the values of statements.
     """
     count = next((index for index, value in enumerate(values) if not _images_of(value)), len(values))
-    if images := images_in(fresh):
+    if images := find_images(fresh):
         count = next((index for index in range(count) if _images_of(values[index]) == images), 0)
     aside += values[:count]
     del values[:count]
 
 
 def _images_of(value: str) -> tuple[ImageFacts, ...]:
-    return images_in(replace_image_data(value))
+    return find_images(replace_image_data(value))
 
 
 def _match_step_images(
