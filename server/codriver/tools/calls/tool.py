@@ -153,12 +153,15 @@ def _first(values: object) -> list[object]:
 
 @cache
 def _listed_schema(model: type[BaseModel]) -> Schema:
-    """Return the schema of a model as listed, which the caller must not change. Computing it takes milliseconds."""
-    return _plain(model.model_json_schema(by_alias=True))
+    """Return the schema of a model in the form in which it is listed.
+
+    It is cached, because computing it takes milliseconds, so callers must not change it.
+    """
+    return _simplify_schema(model.model_json_schema(by_alias=True))
 
 
-def _plain(schema: Schema) -> Schema:
-    """Return a pydantic schema without titles, which clients do not need, and with references inlined."""
+def _simplify_schema(schema: Schema) -> Schema:
+    """Simplify a pydantic schema: remove titles, which clients do not need, and inline references."""
     definitions = schema.pop("$defs", {})
 
     def visit(node: object) -> object:
