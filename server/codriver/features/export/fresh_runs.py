@@ -421,7 +421,7 @@ def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedS
         why = note or "its code contains a secret, which is omitted, so it cannot run again"
         step = replace(check.step, text=text)
         return replace(check.without_assertion(why), step=step, verdict="absent", value=value, is_hidden=True)
-    if check.cell is not None and (cell := _redact_json(check.cell, clean)) != check.cell:
+    if check.cell is not None and (cell := _cleaned_json(check.cell, clean)) != check.cell:
         check = replace(check, cell=cell)
     if (value, raised, out, clean(check.pattern)) != (check.value, check.raised, check.out, check.pattern):
         return replace(check.without_assertion(note or "its result contains a secret, which is omitted"), value=value)
@@ -449,16 +449,16 @@ def _to_observed(ran: EvaluationOutcome, clean: Callable[[str], str]) -> StepRes
     *displays, value = map(clean, ran.values) if ran.values else (None,)
     line = failure.line or 0 if failure else 0
     displayed = tuple(filter(None, displays))
-    return StepResult(value, clean(ran.out), raised, displayed, _redact_json(ran.cell, clean), clean(ran.err), line)
+    return StepResult(value, clean(ran.out), raised, displayed, _cleaned_json(ran.cell, clean), clean(ran.err), line)
 
 
-def _redact_json(data: T, clean: Callable[[str], str]) -> T:
+def _cleaned_json(data: T, clean: Callable[[str], str]) -> T:
     """Return JSON data with `clean` applied to all strings."""
     if isinstance(data, str):
         return clean(data)  # type: ignore[return-value]  # a text, as was given
     if isinstance(data, Mapping):
-        return {name: _redact_json(value, clean) for name, value in data.items()}  # type: ignore[return-value]  # as above
-    return type(data)(_redact_json(value, clean) for value in data) if isinstance(data, list | tuple) else data
+        return {name: _cleaned_json(value, clean) for name, value in data.items()}  # type: ignore[return-value]  # as above
+    return type(data)(_cleaned_json(value, clean) for value in data) if isinstance(data, list | tuple) else data
 
 
 async def drive_check(
