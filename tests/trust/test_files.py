@@ -283,7 +283,8 @@ def test_an_unwritable_history_stays_in_memory_and_is_reported(tmp_path):
         live.client() as client,
     ):
         assert client.call("evaluate_code", code="'x'", timeoutMs=60_000)["ok"]
-        (said,) = [row["text"] for row in client.call("repl_output_log")["result"] if "only in memory" in row["text"]]
+        log = [row["text"] for row in client.call("repl_output_log")["result"]]
+        (said,) = [text for text in log if "this run's history is only in memory" in text]
         assert "(Read-only file system)" in said
         assert "Errno" not in said
         assert said.endswith("or set XDG_STATE_HOME")
