@@ -102,7 +102,7 @@ BY_TEST = (
     "setup/test_real_agents.py", "setup/test_real_clients.py", "setup/test_real_packages.py",
     "setup/test_real_restarts.py", "clients/test_client_libraries.py", "net/test_on_demand.py",
     "net/test_registration.py", "lisp/test_edit_laws.py", "relay/test_relay_life.py", "repls/launch/test_recipes.py",
-    "trust/test_hostile_checkout.py",
+    "trust/test_hostile_checkout.py", "features/warm_tests/test_warm_runs.py",
 )  # fmt: skip
 """The long files whose tests share nothing that takes time, and need not be run by one process."""
 KIND = re.compile(rf"[\[-]({'|'.join(map(re.escape, (*real_repls.NAMES, *real_kernels.NAMES)))})[\]-]")
