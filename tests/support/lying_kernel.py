@@ -86,7 +86,7 @@ class LyingKernel:
         self.say("status", {"execution_state": "idle"}, header)
 
     def _parts(self, kind, content, parent):
-        return self._signer.parts(new_header(kind, self._session), parent, {}, content)
+        return self._signer.sign_parts(new_header(kind, self._session), parent, {}, content)
 
     def say(self, kind, content, parent):
         """Publish a message."""

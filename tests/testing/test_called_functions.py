@@ -163,7 +163,7 @@ class Shop:
         recorder = FunctionsRecorder([str(self.folder)])
         if is_recorded:
             recorder.start()
-            recorder.enter("test", "test")
+            recorder.set_context("test", "test")
         try:
             space["test"]()
         except AssertionError:

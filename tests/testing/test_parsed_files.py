@@ -40,11 +40,11 @@ def test_pytest_gets_the_same_lines_from_a_shared_tree(monkeypatch):
     lines = range(0, len(source.lines), 7)
     plain = [code.getstatementrange_ast(line, source)[1:] for line in lines]
     monkeypatch.setattr(code, "getstatementrange_ast", code.getstatementrange_ast)
-    ParsedFiles().share_with(code)
+    ParsedFiles().share_with_pytest(code)
     shared = [code.getstatementrange_ast(line, Source(list(source.lines))) for line in lines]
     assert [found[1:] for found in shared] == plain
     assert len({id(tree) for tree, *_ in shared}) == 1
 
 
 def test_a_pytest_without_that_function_is_left_as_it_is():
-    ParsedFiles().share_with(None)
+    ParsedFiles().share_with_pytest(None)

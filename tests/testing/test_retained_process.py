@@ -154,7 +154,7 @@ def test_a_failure_of_a_rerun_test_is_not_retained(tmp_path):
     keeper.store_first("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "first"
     keeper.discard("first")
-    keeper.wait()
+    keeper.serve_requests()
     assert events.events == [("not-kept", {"reason": NO_FRAMES_MESSAGE})]
     keeper.store_first("second", trace_of(lambda: 2 / 0))
     assert keeper._nodeid == "second"

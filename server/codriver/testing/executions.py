@@ -132,7 +132,7 @@ class _Contents:
         self._accepted: set[tuple[str, str]] = set()
 
     def is_current(self, digest_of: Callable[[str], str]) -> bool:
-        """Return whether the files still have contents for which the tests execute the recorded functions."""
+        """Return whether the current contents of the files are ones for which the recorded functions are executed."""
         return all(
             (now := digest_of(file)) == then or (file, now) in self._accepted for file, then in self._recorded.items()
         )

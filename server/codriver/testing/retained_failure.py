@@ -45,7 +45,7 @@ class FrameCode:
 
 @dataclass(slots=True)
 class _RetainedRunProcess:
-    """The retained process of a run, and the events of its end."""
+    """The retained process of a failed run, with events that are set when it is dropped and when it has ended."""
 
     run: str
     process: RetainedProcess

@@ -126,14 +126,14 @@ class TestFailure:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The event that the process printed text to stdout or stderr."""
+    """Emitted when the process prints text to stdout or stderr."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The event that all tests were collected. `nodeids` are the tests that will run, in order."""
+    """Emitted when the tests have been collected. `nodeids` are the tests that will run, in order."""
 
     count: int
     """Number of tests found, including deselected ones."""
@@ -143,7 +143,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class TestStarted:
-    """The event that a test has started."""
+    """Emitted when a test starts."""
 
     __test__ = False
 
@@ -152,9 +152,9 @@ class TestStarted:
 
 @dataclass(frozen=True, slots=True)
 class TestFinished:
-    """The event that a test has finished.
+    """Emitted when a test has finished.
 
-    If `is_collector` is true, the event is instead about a file that could not be collected or was skipped.
+    If `is_collector` is true, it is instead emitted for a file that could not be collected or was skipped.
     """
 
     __test__ = False
@@ -183,7 +183,7 @@ class TestFinished:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The event that a recorder has finished. `error` is the reason if it could not record."""
+    """Emitted when a recorder has finished. `error` is the reason if it could not record."""
 
     recorder: str
     data: Any
@@ -192,7 +192,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class SecretsFound:
-    """The event that secrets were found, by their names, in the environment or the settings of the run."""
+    """Emitted when secrets are found, by their names, in the environment or the settings of the run."""
 
     named: tuple[tuple[str, str], ...]
     """Names and values."""
@@ -256,7 +256,7 @@ class RunError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """The event that the run has finished. It is always the last event."""
+    """Emitted at the end of the run, as its last event."""
 
     exit_status: int | None
     """Exit status of the runner, negative for the signal that ended it, or None if it did not end by itself."""

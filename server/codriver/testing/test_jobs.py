@@ -109,7 +109,7 @@ class TestJob:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The report of a test run, with additional facts about the run."""
+    """The report of a test run, with facts that only the server knows, such as files that changed during the run."""
 
     job: TestJob
     report: TestReport
@@ -148,7 +148,7 @@ class JobReport:
 
 @dataclass(slots=True)
 class _RunningJob:
-    """The state of a running job."""
+    """A running test job, with its process and the events received so far."""
 
     job: TestJob
     builder: ReportBuilder = field(default_factory=ReportBuilder)

@@ -65,13 +65,13 @@ def test_a_malformed_answer_finds_no_provider(told):
 
 
 def test_a_provider_without_a_form_refuses_as_the_contract_says():
-    refused = seam_providers.refusal_for(FOREIGN, "machines")
+    refused = seam_providers.accessor_refusal(FOREIGN, "machines")
     assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
     assert refused["hint"].endswith("dispatch, state")
-    assert seam_providers.refusal_for(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
-    assert seam_providers.refusal_for(FOREIGN, "subscribe")["reason"] == "band-missing"
-    assert seam_providers.refusal_for(FOREIGN, "state") is None
-    assert seam_providers.refusal_for(PROVIDERS[0], "whatever") is None
+    assert seam_providers.accessor_refusal(FOREIGN, "dispatch", {"dispatch"})["hint"].endswith(" state")
+    assert seam_providers.accessor_refusal(FOREIGN, "subscribe")["reason"] == "band-missing"
+    assert seam_providers.accessor_refusal(FOREIGN, "state") is None
+    assert seam_providers.accessor_refusal(PROVIDERS[0], "whatever") is None
 
 
 def test_a_form_gets_its_arguments_by_name_and_its_data_is_parsed():

@@ -26,7 +26,7 @@ def assemble(assembler, parts, size=7):
 
 
 def parts(content, signer=SIGNER, header=HEADER):
-    return signer.parts(header, PARENT, {}, content)
+    return signer.sign_parts(header, PARENT, {}, content)
 
 
 @pytest.mark.parametrize("leading_parts", [[], [b"topic"], [b"id", b""]])

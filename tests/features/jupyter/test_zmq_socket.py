@@ -21,7 +21,7 @@ HANDSHAKE_BYTES = len(GREETING) + len(ready_command("XPUB"))
 
 def print_of(number, size):
     header = {"msg_id": f"s_{number}", "msg_type": "stream"}
-    return encode(SIGNER.parts(header, {"msg_id": "p"}, {}, {"name": "stdout", "text": "x" * size}))
+    return encode(SIGNER.sign_parts(header, {"msg_id": "p"}, {}, {"name": "stdout", "text": "x" * size}))
 
 
 @asynccontextmanager

@@ -23,42 +23,42 @@ def test_each_opening_has_a_128_bit_host_name_and_its_own_token(access):
 
 def test_a_code_can_be_exchanged_once(access):
     code = access.issue_code(access.random_host, 0)
-    assert access.exchange(code, access.random_host, 1) == (access.token, None)
-    assert access.exchange(code, access.random_host, 2) == (None, "used")
+    assert access.exchange_code(code, access.random_host, 1) == (access.token, None)
+    assert access.exchange_code(code, access.random_host, 2) == (None, "used")
 
 
 def test_a_code_expires_after_ten_minutes(access):
     codes = [access.issue_code(access.random_host, 0) for _ in range(2)]
-    assert access.exchange(codes[0], access.random_host, CODE_LIFETIME_S - 0.1)[0] == access.token
-    assert access.exchange(codes[1], access.random_host, CODE_LIFETIME_S) == (None, "expired")
+    assert access.exchange_code(codes[0], access.random_host, CODE_LIFETIME_S - 0.1)[0] == access.token
+    assert access.exchange_code(codes[1], access.random_host, CODE_LIFETIME_S) == (None, "expired")
     assert CODE_LIFETIME_S == 600
 
 
 def test_at_most_eight_codes_are_outstanding_and_the_oldest_is_replaced(access):
     codes = [access.issue_code(access.random_host, number) for number in range(MAX_CODES + 1)]
-    assert access.exchange(codes[0], access.random_host, 10) == (None, "replaced")
-    assert all(access.exchange(code, access.random_host, 10)[0] for code in codes[1:])
+    assert access.exchange_code(codes[0], access.random_host, 10) == (None, "replaced")
+    assert all(access.exchange_code(code, access.random_host, 10)[0] for code in codes[1:])
     assert MAX_CODES == 8
 
 
 def test_a_code_works_only_with_the_host_it_was_issued_for(access):
     code = access.issue_code(access.random_host, 0)
-    assert access.exchange(code, "127.0.0.1", 1) == (None, "unknown")
-    assert access.exchange(code, access.random_host, 1)[0] == access.token
+    assert access.exchange_code(code, "127.0.0.1", 1) == (None, "unknown")
+    assert access.exchange_code(code, access.random_host, 1)[0] == access.token
 
 
 @pytest.mark.parametrize("code", ["", "A" * 32, "\ud800"])
 def test_other_text_is_not_a_code(access, code):
     access.issue_code(access.random_host, 0)
-    assert access.exchange(code, access.random_host, 1) == (None, "unknown")
+    assert access.exchange_code(code, access.random_host, 1) == (None, "unknown")
 
 
 def test_a_bounded_number_of_used_codes_is_remembered(access):
     first = access.issue_code(access.random_host, 0)
-    access.exchange(first, access.random_host, 0)
+    access.exchange_code(first, access.random_host, 0)
     for _ in range(MAX_INVALID_CODES):
-        access.exchange(access.issue_code(access.random_host, 0), access.random_host, 0)
-    assert access.exchange(first, access.random_host, 0) == (None, "unknown")
+        access.exchange_code(access.issue_code(access.random_host, 0), access.random_host, 0)
+    assert access.exchange_code(first, access.random_host, 0) == (None, "unknown")
     assert len(access._spent) == MAX_INVALID_CODES
 
 

@@ -232,7 +232,7 @@ def test_a_plan_for_pytest_alone_has_no_other_modules():
     plan = plan_from_run(RunRecord(modules, ("/lib/",)), [], is_pytest_only=True)
     assert plan.early == ("pytest", "_pytest.config")
     assert plan.late == ("_pytest.pathlib", "packaging")
-    assert RunRecord((*modules, ("_pytest.pdb", "/lib/_pytest/pdb.py")), ("/lib/",)).missing_from(plan) == (
+    assert RunRecord((*modules, ("_pytest.pdb", "/lib/_pytest/pdb.py")), ("/lib/",)).missing_modules(plan) == (
         "_pytest.pdb",
     )
 

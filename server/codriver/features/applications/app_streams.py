@@ -66,7 +66,7 @@ class QuerySeam(Protocol):
 
 
 class AppStreams:
-    """The streams of application events that clients watch, which are renewed regularly."""
+    """The streams of application events that clients watch. They are renewed regularly, so that they do not expire."""
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, query: QuerySeam) -> None:
         self._core = core

@@ -40,7 +40,7 @@ REPLACED_FIELDS: Final = frozenset({"result", "values"})
 
 
 class ChangeAppArguments(Evaluating):
-    """Arguments of `change_app`."""
+    """Arguments of the tool `change_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 
@@ -58,7 +58,7 @@ async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
     """Evaluate a change in the application, wait for the result, and return the answer of the seam."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
-    if refusal := seam_providers.refusal_for(_provider(repl), arguments.what):
+    if refusal := seam_providers.accessor_refusal(_provider(repl), arguments.what):
         return refusal_answer(call, refusal)
     target = resolve_session(call.state, key or repl.key)
     check_working_tree(call, target, who, key)

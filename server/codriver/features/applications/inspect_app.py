@@ -30,7 +30,7 @@ NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() … n
 
 
 class InspectAppArguments(Arguments):
-    """Arguments of `inspect_app`."""
+    """Arguments of the tool `inspect_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

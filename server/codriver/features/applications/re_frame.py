@@ -103,7 +103,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """The forms of a framework by accessor. The source files are read at the first access."""
+    """Code that calls a framework, by the name of the accessor. The source files are read at the first access."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str

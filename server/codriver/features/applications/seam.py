@@ -116,7 +116,7 @@ class Seam:
             await self._find_application()
         if self._found is None:
             raise self._missing()
-        if refused := seam_providers.refusal_for(self._found.provider, accessor, self._found.lacking):
+        if refused := seam_providers.accessor_refusal(self._found.provider, accessor, self._found.lacking):
             return json.dumps(refused)
         provider, parsed = self._found.provider, json.loads(arguments)
         code = seam_providers.accessor_code(provider, self._access.dialect, accessor, parsed)
@@ -217,7 +217,7 @@ def require_seam(repls: ReplSupervisor, repl: str) -> Seam:
 
 
 class SeamSessions:
-    """Receives the session ids that seams report."""
+    """Records the session id that the seam in each REPL reports."""
 
     def __init__(self, core: Core, repls: ReplSupervisor) -> None:
         self._core = core

@@ -59,7 +59,7 @@ MAX_REMEMBERED_PAIRS: Final = 1000
 
 @dataclass(slots=True)
 class LastApplications:
-    """The application that each client last received an answer from, for each REPL."""
+    """Remembers which application each client last received an answer from, for each REPL."""
 
     sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_REMEMBERED_PAIRS))
     """Session id of the application's seam, by client and REPL."""

@@ -164,7 +164,7 @@ def reports_sensitive_values(provider: Provider) -> bool:
     return ANY_ACCESSOR in provider.forms
 
 
-def refusal_for(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
+def accessor_refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
     """Return a refusal if the provider has no form for an accessor, or None.
 
     A provider that cannot push events refuses to subscribe and suggests reading the trace.
@@ -184,7 +184,7 @@ def accessor_code(
     """Return code that calls an accessor. `origin` identifies the caller of a change.
 
     Raises:
-        KeyError: the provider has no form for the accessor. Check this with `refusal_for` first.
+        KeyError: the provider has no form for the accessor. Check this with `accessor_refusal` first.
     """
     code = provider.forms.get(accessor) or provider.forms[ANY_ACCESSOR]
     contents = {"name": accessor, "args": encode_data(dialect, arguments), "origin": encode_data(dialect, origin)}

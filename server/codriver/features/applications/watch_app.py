@@ -26,7 +26,7 @@ STREAM_EVENTS_QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/li
 
 
 class WatchAppArguments(Arguments):
-    """Arguments of `watch_app`."""
+    """Arguments of the tool `watch_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

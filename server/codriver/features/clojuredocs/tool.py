@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ClojureDocsArguments(Arguments):
-    """Arguments of `clojuredocs_info`."""
+    """Arguments of the tool `clojuredocs_info`."""
 
     symbol: str = Field(min_length=1, max_length=300)
     repl_session_key: str | None = None

@@ -98,7 +98,7 @@ class ReplHistory:
     modules: set[str] = field(default_factory=set)
     """The Python modules that were loaded as files, named by their paths in the workspace."""
 
-    def module(self, name: str) -> str:
+    def loaded_module(self, name: str) -> str:
         """Return the full name of the loaded module whose name ends with `name`, or `name` itself."""
         for module in self.modules:
             if module.endswith(f".{name}"):
@@ -149,7 +149,7 @@ class ReplHistory:
 
 @dataclass(slots=True)
 class Conflicts:
-    """The code that callers sent to each REPL, and the conflicts of which callers were notified."""
+    """The code that callers sent to each REPL, and the conflicts that were already reported to callers."""
 
     histories: dict[str, ReplHistory] = field(default_factory=dict)
     reported: DeliveredNotes = field(default_factory=DeliveredNotes)

@@ -68,7 +68,7 @@ def record_sent_code(call: Call, repl: Repl, session: Session, request: Request)
     space = request.namespace or session.namespace or "user"
     history = call.services.part(Conflicts).history(repl)
     if language == "python":
-        space = history.module(request.namespace or "__main__")
+        space = history.loaded_module(request.namespace or "__main__")
         if request.kind == "load-file" and request.file:
             space = _module_name(request.file, str(call.services.workspace))
             history.modules.add(space)
@@ -260,7 +260,7 @@ FILE_CALLER: Final = "a file"
 
 
 async def record_original_code(call: Call, history: ReplHistory) -> None:
-    """Add the original code of namespaces to a history, as far as their files can be found."""
+    """Add the original code of namespaces to a history, if their files can be found."""
     for submission in history.submissions:
         if submission.number > history.based:
             history.based = submission.number

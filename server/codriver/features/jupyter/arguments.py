@@ -28,16 +28,15 @@ Numbers are accepted too. The schema does not list them, because some clients ca
 
 
 class StatusArguments(Given):
-    """The argument `cell` that this feature adds to the tool `status`."""
+    """The argument `cell` that the Jupyter feature adds to the tool `status`."""
 
     cell: CellName | None = Field(None, description="One cell's source, by id, or index from 0.")
 
 
 class CellOfEdit(PartArguments):
-    """The argument `cell` that this feature adds to each edit of the tool `edit_files`.
+    """The argument `cell` that the Jupyter feature adds to each edit of the tool `edit_files`.
 
-    The tool's schema does not list the argument, so that the schema stays short. The answer of `list_cells` mentions
-    it.
+    It is not part of the tool's schema, to keep the schema short. The answers of `list_cells` mention it.
     """
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})

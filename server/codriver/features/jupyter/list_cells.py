@@ -39,7 +39,7 @@ MAX_FIRST_LINE_CHARACTERS = 80
 
 
 class ListCellsArguments(Arguments):
-    """Arguments of `list_cells`."""
+    """Arguments of the tool `list_cells`."""
 
     file_path: str
     cell: CellName | None = Field(None, description="Its source: id, or index from 0.")
@@ -54,7 +54,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     read = partial(_read_notebook, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
-    call.services.part(NotebookVersions).note(call.who(arguments.who), path, stamp)
+    call.services.part(NotebookVersions).record_read(call.who(arguments.who), path, stamp)
     max_bytes = default_budget(call)
     if arguments.cell is not None:
         return _source_answer(notebook.cell(arguments.cell), arguments.start, max_bytes)

@@ -26,7 +26,7 @@ class NotebookVersions:
 
     known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_REMEMBERED_READS))
 
-    def note(self, who: str, path: Path, digest: bytes) -> None:
+    def record_read(self, who: str, path: Path, digest: bytes) -> None:
         """Record that a caller has read the version with this digest."""
         self.known[who, path] = digest
 

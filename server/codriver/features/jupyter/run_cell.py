@@ -60,7 +60,7 @@ DEFAULT_ALL_CELLS_TIMEOUT_MS = 600_000
 
 
 class RunCellArguments(Evaluating):
-    """Arguments of `run_cell`."""
+    """Arguments of the tool `run_cell`."""
 
     file_path: str
     cell: CellName | None = Field(None, description="The cell's id, or its index from 0.")

@@ -24,7 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 class Page:
-    """The page of a server. It is opened on request, and closed when nobody has viewed it for a while."""
+    """The web page on which a person can watch the activity of a server.
+
+    It is opened on request, and closed when nobody has viewed it for a while.
+    """
 
     def __init__(self, services: Services, tasks: TaskGroup) -> None:
         self._live = services.live

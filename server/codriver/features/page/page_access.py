@@ -76,7 +76,7 @@ class PageAccess:
         self._codes[code] = _Code(host, now)
         return code
 
-    def exchange(self, code: str, host: str, now: float) -> tuple[str | None, Spent | None]:
+    def exchange_code(self, code: str, host: str, now: float) -> tuple[str | None, Spent | None]:
         """Exchange a one-time code for the token. Return None and the reason if the code is invalid."""
         self._expire_codes(now)
         found = self._codes.get(code)

@@ -83,7 +83,7 @@ class UnknownCallError(Exception):
 
 
 class PageCalls:
-    """Answers the calls that pages make while the page of a server is open."""
+    """Answers the calls that the scripts of the web page make to the server."""
 
     def __init__(self, services: Services, caller: ToolRunner) -> None:
         self._services = services
@@ -138,8 +138,8 @@ class PageCalls:
                 return await read_run_entries(services, client, given.text("run"))
         return None
 
-    def frame(self, path: str) -> bytes | None:
-        """Return the document at an address and invalidate the address. Return None for an unknown address."""
+    def pop_frame(self, path: str) -> bytes | None:
+        """Return the document at an address, and invalidate the address. Return None for an unknown address."""
         given_at, text = self._frames.pop(path, (0.0, ""))
         return text.encode("utf-8", "replace") if text and time.monotonic() - given_at < FRAME_LIFETIME_S else None
 

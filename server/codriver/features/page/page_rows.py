@@ -53,7 +53,7 @@ OUTCOME_CATEGORIES: Final = frozenset({"evaluationResults", "evaluationErrorOutp
 
 
 class RowReader:
-    """Reads the rows for one page, and remembers which rows were sent."""
+    """Reads the rows of activity to send to one open web page, and remembers which rows were sent."""
 
     def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
         """Start where an earlier stream to the same page ended (`since`, `before`), or with 0 for a new page."""

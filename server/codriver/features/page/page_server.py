@@ -69,7 +69,7 @@ HEARTBEAT_INTERVAL_S: Final = 10.0
 
 
 class PageServer:
-    """Serves the page of a server from when it is opened until it is closed."""
+    """The HTTP server of the web page on which a person can watch the activity of Codriver."""
 
     def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, redirect: Path) -> None:
         """Create the page.
@@ -165,7 +165,7 @@ class PageServer:
             await http.respond(200, file.headers, file.body)
 
     async def _serve_frame(self, http: HttpConnection, request: Request) -> None:
-        body = self._calls.frame(request.target)
+        body = self._calls.pop_frame(request.target)
         headers = {
             **SECURITY_HEADERS,
             "content-security-policy": FRAME_POLICY,
@@ -201,7 +201,7 @@ class PageServer:
 
     async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
         """Exchange a one-time code for the token, and remove the redirect file, which contains the code."""
-        token, reason = self._access.exchange(given.text("code"), host, anyio.current_time())
+        token, reason = self._access.exchange_code(given.text("code"), host, anyio.current_time())
         if token is None:
             return {"refused": reason}
         await anyio.to_thread.run_sync(remove_redirect, self._redirect)

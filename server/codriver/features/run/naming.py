@@ -116,7 +116,7 @@ def program_name(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedProcess:
-    """A process of a run with its session key and its role."""
+    """A process of a program that `codriver run` started, with its session key and its role."""
 
     process: RunProcess
     slot: str
@@ -178,7 +178,7 @@ def _idle_role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
 
 
 def _serving_processes(members: Sequence[RunProcess], supervisors: Collection[int]) -> list[RunProcess]:
-    """Return the processes that run the program's code, as far as they are ready."""
+    """Return the processes that run the program's code and are ready."""
     ready = {member.pid: member for member in members if member.is_ready and not _is_helper(member)}
     reloaded = [
         process for process in ready.values() if process.is_reloaded and not _has_reloaded_parent(process, ready)

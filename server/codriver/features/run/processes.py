@@ -28,7 +28,7 @@ RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 
 @dataclass(frozen=True, slots=True)
 class RunProcess:
-    """The state of a process of a run when it was read."""
+    """A process of a program that `codriver run` started, as it was when it was read from `/proc`."""
 
     pid: int
     parent: int

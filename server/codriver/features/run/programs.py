@@ -60,7 +60,7 @@ MAX_FINISHED: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A named process of a run."""
+    """A process of a program that `codriver run` started, with its name."""
 
     run: Run
     named: NamedProcess
@@ -78,7 +78,7 @@ class Member:
 
 @dataclass(slots=True)
 class _ProcessCount:
-    """The number of processes of a run that handle requests."""
+    """The number of a program's processes that handle requests, and the time when it last changed."""
 
     usual: int
     """Their number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
@@ -87,7 +87,7 @@ class _ProcessCount:
     """When the number last changed."""
 
     def update(self, now: int, time: float) -> None:
-        """Record the current number of processes at a monotonic time in seconds."""
+        """Record the number of processes at a time in monotonic seconds."""
         if now != self.now:
             self.now, self.since = now, time
         elif time - self.since > NEXT_PROCESS_TIMEOUT_S:
@@ -132,7 +132,7 @@ class Programs:
         return os.access(self._directory_path, os.F_OK)
 
     async def find_members(self) -> list[Member]:
-        """Return the named processes of all runs."""
+        """Return the processes of all programs that `codriver run` has started in the workspace."""
         return await anyio.to_thread.run_sync(self._find_members)
 
     def _find_members(self) -> list[Member]:
@@ -169,7 +169,7 @@ class Programs:
         self._slots[name] = slots
         return rows
 
-    def find(self, member: Member) -> None:
+    def register(self, member: Member) -> None:
         """Add a process to the REPLs of the server, which then connects to it."""
         self.services.core.report(
             AddRepl(
@@ -271,7 +271,7 @@ class Programs:
             if member is not None and member.address != repl.address:
                 self._lost.pop(repl.id, None)
                 self._unreplaced.pop(repl.id, None)
-                self.find(member)
+                self.register(member)
             elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
             elif member is None:
@@ -402,7 +402,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
     Raises:
         RefusedError: the process did not provide a REPL.
     """
-    programs.find(member)
+    programs.register(member)
     with anyio.move_on_after(call.services.durations.others["program_connects_s"]):
         while (repl := call.state.repls.get(member.id)) is not None and repl.phase == "connecting":
             await anyio.sleep(WAIT_INTERVAL_S)

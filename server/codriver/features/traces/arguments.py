@@ -50,7 +50,7 @@ Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_parse_names), WithJso
 
 
 class TraceArguments(Given):
-    """The arguments that this feature adds to the tool `evaluate_code`."""
+    """The arguments that call tracing adds to the tool `evaluate_code`."""
 
     trace: Trace = Field(
         None,
@@ -61,7 +61,7 @@ class TraceArguments(Given):
 
 
 class TestTraceArguments(Given):
-    """The arguments that this feature adds to the tool `run_tests`."""
+    """The arguments that call tracing adds to the tool `run_tests`."""
 
     __test__ = False  # for pytest, which would otherwise collect the class
 

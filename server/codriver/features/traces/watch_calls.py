@@ -33,7 +33,7 @@ UNSUPPORTED_MESSAGE: Final = (
 
 
 class WatchCallsArguments(Arguments):
-    """Arguments of `watch_calls`."""
+    """Arguments of the tool `watch_calls`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 
@@ -75,7 +75,7 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
         if answer["refused"] == "capability-missing":
             raise CapabilityMissingError("trace", message=str(answer["message"]))
         raise refused("bad-arguments", str(answer["message"]), hint=BAD_ARGUMENTS_HINT)
-    watches.confirm(watch)
+    watches.end_if_disconnected(watch)
     location = str(answer.get("at")).replace(f"{call.services.workspace}/", "")
     return Answer({"at": location, "since": since, "query": WATCHED_CALLS_QUERY % watch.id})
 

@@ -147,7 +147,7 @@ class CallWatches:
         if self._watches.pop(watch.id, None) is not None and not self._watches:
             self._observing.close()
 
-    def confirm(self, watch: CallWatch) -> None:
+    def end_if_disconnected(self, watch: CallWatch) -> None:
         """End a watch again if its client has disconnected while it was being started."""
         if watch.client not in self._core.state.clients:
             self._end_soon(watch)

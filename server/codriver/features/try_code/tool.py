@@ -77,7 +77,7 @@ Candidates = Annotated[
 
 
 class TryCodeArguments(Evaluating):
-    """Arguments of `try_code`."""
+    """Arguments of the tool `try_code`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

@@ -31,7 +31,10 @@ def outcomes_by_test(report: TestReport) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The outcomes of tests in plain and in warm runs of the same files."""
+    """The outcomes of tests in warm and in plain runs of the same files.
+
+    A warm run uses a fork of a process that has preloaded modules. A plain run uses a new process.
+    """
 
     stamp: str
     """A digest of the files."""

@@ -77,7 +77,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmState:
-    """The properties of a warm process on which decisions depend."""
+    """The properties of a warm process that affect whether a run may use it."""
 
     is_ready: bool
     environment: Mapping[str, str]
@@ -95,7 +95,10 @@ class WarmState:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether to start a run warm. `reason` explains why it is plain."""
+    """The decision whether a run uses a fork of the warm process or a new, plain process.
+
+    `reason` explains why it uses a plain process.
+    """
 
     is_warm: bool
     reason: str = ""
@@ -119,10 +122,10 @@ def never_warm_reason(spec: RunSpec) -> str:
 
 
 def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
-    """Decide whether to start a run warm.
+    """Decide whether a run uses a fork of the warm process or a new, plain process.
 
     A run is plain if runs of its kind are never warm, if warm runs were found to differ, to hang or to save no time, if
-    something must be learned or compared first, or if there is no suitable process.
+    something must be learned or compared first, or if there is no suitable warm process.
     """
     if obstacle := never_warm_reason(spec):
         return Decision(is_warm=False, reason=obstacle)

@@ -159,7 +159,7 @@ class RunRecord:
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 
-    def missing_from(self, plan: Plan) -> tuple[str, ...]:
+    def missing_modules(self, plan: Plan) -> tuple[str, ...]:
         """Return the library modules that the run imported and the plan does not contain."""
         known = {*plan.early, *plan.late}
         return tuple(
@@ -224,7 +224,7 @@ def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> di
 
 def extend_plan(plan: Plan, record: RunRecord) -> Plan:
     """Return the plan with the missing library modules of a warm run added."""
-    return replace(plan, late=(*plan.late, *record.missing_from(plan)))
+    return replace(plan, late=(*plan.late, *record.missing_modules(plan)))
 
 
 def correct_plan(plan: Plan, obstacle: Obstacle, *, is_hidden_by_workspace: bool = False) -> Plan:

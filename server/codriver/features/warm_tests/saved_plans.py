@@ -37,7 +37,7 @@ _NATIVE_PREFIXES: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLE_PR
 
 
 class SavedPlans:
-    """A directory in which what was learned about projects is saved, with one file per project."""
+    """A directory that stores what was learned about the test runs of projects, in one file per project."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

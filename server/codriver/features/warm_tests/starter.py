@@ -71,7 +71,7 @@ MAX_LATE_IMPORT_S: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmOptions:
-    """The settings for warm test runs."""
+    """The settings for warm test runs, which use forks of a process that has preloaded modules."""
 
     preloading: Preloading = "off"
     memory_mb: int = 1024
@@ -88,7 +88,7 @@ class WarmOptions:
 
 @dataclass(slots=True)
 class _Entry:
-    """The state of one interpreter in one directory."""
+    """What is known about test runs of one interpreter in one directory, and the warm process for them."""
 
     python: str
     directory: Path
@@ -342,7 +342,12 @@ class WarmTests:
             entry.project = decisions.record_warm_start(entry.project, spec.arguments, seen.collected_s, least_s)
         await self._compare_outcomes(spec, entry, report, seen, is_warm=True)
         plan, found = entry.project.plan, RunRecord.parse(record) if record is not None else None
-        if plan is not None and found is not None and found.imported_s > MAX_LATE_IMPORT_S and found.missing_from(plan):
+        if (
+            plan is not None
+            and found is not None
+            and found.imported_s > MAX_LATE_IMPORT_S
+            and found.missing_modules(plan)
+        ):
             entry.project = replace(entry.project, plan=extend_plan(plan, found))
             self._end_process(entry)
         if entry.project.off != previous.off:
@@ -466,7 +471,7 @@ class WarmTests:
 
 @dataclass(slots=True)
 class RunObservations:
-    """The observed times and events of a run."""
+    """Times and events that were observed during a test run."""
 
     started_ns: int
     started_s: float
@@ -495,7 +500,7 @@ class RunObservations:
 
 
 class _Run:
-    """A run that starts warm, and is repeated in a plain process if that turns out to be necessary."""
+    """A test run in a fork of the warm process. It is repeated in a plain process if that turns out to be necessary."""
 
     def __init__(self, owner: WarmTests, spec: RunSpec, entry: _Entry, stack: AsyncExitStack) -> None:
         self._owner = owner

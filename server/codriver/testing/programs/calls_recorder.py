@@ -33,10 +33,10 @@ class CallsRecorder:
         """Start recording."""
         self._error = self._recorder.begin()
 
-    def enter(self, *context: str) -> None:
+    def set_context(self, *context: str) -> None:
         """Do nothing, because the calls of all tests are recorded together."""
 
-    def uses(self, nodeid: str, file: str, fixtures: object) -> None:
+    def record_test(self, nodeid: str, file: str, fixtures: object) -> None:
         """Do nothing, because the calls of all tests are recorded together."""
 
     def finish(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class FunctionsRecorder:
             monitoring.register_callback(self._tool, event, callback)
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
 
-    def enter(self, *context: str) -> None:
+    def set_context(self, *context: str) -> None:
         """Set the context to which executed functions are attributed from now on.
 
         This is a test, the import of a file (`module`), a shared `fixture`, or nothing.
@@ -105,7 +105,7 @@ class FunctionsRecorder:
         """
         return [self._code_of[number] for number in reversed(list(self._current))] if self._tool >= 0 else None
 
-    def uses(self, nodeid: str, file: str, fixtures: Iterable[str]) -> None:
+    def record_test(self, nodeid: str, file: str, fixtures: Iterable[str]) -> None:
         """Record the file of a test and the names of its fixtures."""
         if self._tool >= 0:
             self._tests[nodeid] = file, list(fixtures)

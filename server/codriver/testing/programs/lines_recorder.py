@@ -57,10 +57,10 @@ class LinesRecorder:
         monitoring.register_callback(self._tool, events.LINE, self._on_line)
         monitoring.set_events(self._tool, events.PY_START)
 
-    def enter(self, *context: str) -> None:
+    def set_context(self, *context: str) -> None:
         """Do nothing, because lines are not recorded by test."""
 
-    def uses(self, nodeid: str, file: str, fixtures: object) -> None:
+    def record_test(self, nodeid: str, file: str, fixtures: object) -> None:
         """Do nothing, because lines are not recorded by test."""
 
     def finish(self) -> dict[str, Any]:

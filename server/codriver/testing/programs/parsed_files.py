@@ -38,7 +38,7 @@ class ParsedFiles:
             self._statements[text] = found
         return found
 
-    def share_with(self, code: Any) -> None:
+    def share_with_pytest(self, code: Any) -> None:
         """Make pytest's module `code`, which prints failures, reuse syntax trees between failures."""
         plain = getattr(code, "getstatementrange_ast", None)
         if plain is None:

@@ -89,7 +89,7 @@ def prepare_process(
                 events.write("status", status=status)
                 if request["before_retention"] is not None:
                     request["before_retention"]()
-                keeper.wait()
+                keeper.serve_requests()
             raise
 
     return run_and_wait

@@ -93,7 +93,7 @@ def attach(
         if rewrite is not None:
             ignore_unsettled_rewrites(rewrite)
         parsed = ParsedFiles()
-        parsed.share_with(sys.modules.get("_pytest._code.code"))
+        parsed.share_with_pytest(sys.modules.get("_pytest._code.code"))
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
         keeper = None if is_worker else request.get("keeper")
         made.pluginmanager.register(
@@ -608,11 +608,11 @@ class RecorderPlugin:
         self.events, self.recorders = events, recorders
         self.context: tuple[str, ...] = ("", "")
 
-    def enter(self, *context: str) -> None:
+    def set_context(self, *context: str) -> None:
         """Set the context to which recorders attribute executed code: a test, the import of a file, or a fixture."""
         self.context = context
         for recorder in self.recorders:
-            recorder.enter(*context)
+            recorder.set_context(*context)
 
     @early
     def pytest_load_initial_conftests(self) -> None:
@@ -652,7 +652,7 @@ class RecorderPlugin:
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
         """Attribute code that runs during the import of a test file to this file."""
         if isinstance(collector, pytest.Module):
-            self.enter("module", real_file(collector))
+            self.set_context("module", real_file(collector))
         yield
 
     @early_wrapper
@@ -661,20 +661,20 @@ class RecorderPlugin:
         shared = [fixture for fixture in getattr(item, "fixturenames", ()) if isinstance(fixture, str)]
         nodeid = display_test_id(item.config, item.nodeid)
         for recorder in self.recorders:
-            recorder.uses(nodeid, real_file(item), shared)
-        self.enter("test", nodeid)
+            recorder.record_test(nodeid, real_file(item), shared)
+        self.set_context("test", nodeid)
         yield
-        self.enter("", "")
+        self.set_context("", "")
 
     @early_wrapper
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         """Attribute code that runs in a shared fixture to this fixture."""
         before = self.context
         if fixturedef.scope != "function":
-            self.enter("fixture", fixturedef.argname)
+            self.set_context("fixture", fixturedef.argname)
         yield
         if fixturedef.scope != "function":
-            self.enter(*before)
+            self.set_context(*before)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:

@@ -58,7 +58,7 @@ class FailureKeeper:
         if self._nodeid == nodeid:
             self._nodeid, self._frames, self._frame_values = "", [], []
 
-    def wait(self) -> None:
+    def serve_requests(self) -> None:
         """Stop the process, and answer requests whenever it is resumed, until a request ends it.
 
         Return immediately if there are no frames, or if the process cannot be stopped safely.

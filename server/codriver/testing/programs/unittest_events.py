@@ -62,7 +62,7 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
     runner._makeResult, runner.run = make_result, run
     for name in ("startTest", "stopTest", "addSuccess", "addError", "addFailure", "addSkip", "addExpectedFailure",
                  "addUnexpectedSuccess", "addSubTest"):  # fmt: skip
-        wrap(name, listener)
+        wrap_result_method(name, listener)
     sys.breakpointhook = fail_on_debugger
 
 
@@ -71,7 +71,7 @@ def fail_on_debugger(*_given: object, **_named: object) -> None:
     raise RuntimeError(NO_DEBUGGER_MESSAGE)
 
 
-def wrap(name: str, listener: Listener) -> None:
+def wrap_result_method(name: str, listener: Listener) -> None:
     """Make a method of `unittest.TestResult` call the listener's method of the same name first."""
     kind: Any = unittest.TestResult
     plain, report = getattr(kind, name), getattr(listener, name)
@@ -142,15 +142,15 @@ class Listener:
         name = test_name(test)
         self.events.write("started", nodeid=name)
         for recorder in self.recorders:
-            recorder.uses(name, test_location(test)[0] or "", ())
-            recorder.enter("test", name)
+            recorder.record_test(name, test_location(test)[0] or "", ())
+            recorder.set_context("test", name)
 
     def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
         """Write the outcome of a test."""
         if self.running is not None:  # a test that is skipped as a whole does not start, from Python 3.12.1 on
             self.running = None
             for recorder in self.recorders:
-                recorder.enter("", "")
+                recorder.set_context("", "")
             self.secrets.report_environment()
             self.write(test, time.perf_counter() - self.started)
 

@@ -139,7 +139,7 @@ def _reachable_names(name: str, above: Iterable[CheckedStep], changing: frozense
 
 
 class _Groups:
-    """Groups of steps, in which steps that share a name are in the same group."""
+    """Groups steps so that steps which share a name are in the same group."""
 
     def __init__(self) -> None:
         self._groups: list[tuple[set[str], list[tuple[int, CheckedStep]]]] = []

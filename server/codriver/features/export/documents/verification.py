@@ -528,7 +528,7 @@ def require_identical_images(check: CheckedStep) -> CheckedStep:
 def _check_failed_step(
     step: Step, evaluation: RecordedEvaluation, raised: RaisedError, values: Sequence[str]
 ) -> CheckedStep:
-    """Check a step that raised an exception and thereby ended its evaluation."""
+    """Check a step that raised an exception, which ended its evaluation."""
     if evaluation.ending and raised.type == ENDLESS_ERROR:
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=_shorten(evaluation.ending))
     if raised.type == REPL_DIED_ERROR:

@@ -169,7 +169,7 @@ def _display_id(message: Message) -> str:
 
 
 class CellRuns:
-    """Collects the outputs of the cells that run in one kernel. A companion of the kernel's adapter."""
+    """Collects the outputs of the cells that run in one kernel, until they are written to the notebook."""
 
     capabilities: Mapping[str, Capability] = MappingProxyType({})
 

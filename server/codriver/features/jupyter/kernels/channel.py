@@ -30,7 +30,7 @@ CatchUp = Callable[[], Awaitable[None]]
 class Channel(Protocol):
     """A connection to one kernel over a transport, such as ZeroMQ or a WebSocket.
 
-    Transports that cannot interrupt or restart the kernel inherit the methods that report this.
+    By default, a channel can neither interrupt nor restart the kernel.
     """
 
     @property

@@ -61,9 +61,9 @@ async def stop_evaluation(
 
 
 class Execution:
-    """The messages about one execution of code, converted to events.
+    """An execution of code in a kernel, which converts the messages about the code to events.
 
-    The object remains after the execution has ended, because messages about it may still be received.
+    It remains in use after the code has ended, because late messages about it may be received.
     """
 
     def __init__(self, notify: Callable[[Event], None], quirks: Quirks) -> None:

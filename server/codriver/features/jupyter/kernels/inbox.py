@@ -34,7 +34,7 @@ DROPPABLE_TYPES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DroppedMessages:
-    """Takes the place of dropped messages in an inbox. All of them belong to the same request and stream."""
+    """A placeholder in an inbox for dropped messages about the same request and stream."""
 
     parent: Mapping[str, object]
     stream: str

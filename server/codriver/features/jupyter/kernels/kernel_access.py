@@ -27,9 +27,10 @@ CALL_TIMEOUT_S: Final = 10.0
 
 
 class KernelAccess:
-    """The access of companions to one connected Python kernel.
+    """Gives companions, the parts of features that work with one REPL, access to a connected Python kernel.
 
-    A kernel sends the output of a thread as output of the expression that started the thread, even after its end.
+    Kernels report the output of a thread as output of the expression that started the thread, even after the expression
+    has ended.
     """
 
     dialect = "python"

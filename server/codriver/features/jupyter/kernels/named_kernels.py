@@ -55,7 +55,7 @@ class KernelNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """The file or environment variable that contains a server's token. Has neither if the server needs no token."""
+    """The file or environment variable that contains a server's token. Both are None if the server needs no token."""
 
     file: str | None = None
     variable: str | None = None

@@ -104,8 +104,8 @@ class Signer:
         """Return a new signature to update with the parts of a message, or None if there is no key."""
         return self._prepared.copy() if self._prepared else None
 
-    def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """Return the parts of a signed message with this header, parent header, metadata and content."""
+    def sign_parts(self, *objects: Mapping[str, object]) -> list[bytes]:
+        """Encode a header, a parent header, metadata and a content, and return the parts of the signed message."""
         # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
         dumped = [json.dumps(dict(item)).encode("ascii") for item in objects]
         signature = self.new_signature()

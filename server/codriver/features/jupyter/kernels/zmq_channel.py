@@ -223,7 +223,7 @@ class ZmqChannel(Channel):
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
         header = new_header(msg_type, self._session, subshell)
-        self._sockets[socket].send(self._signer.parts(header, EMPTY_MAPPING, metadata or EMPTY_MAPPING, content))
+        self._sockets[socket].send(self._signer.sign_parts(header, EMPTY_MAPPING, metadata or EMPTY_MAPPING, content))
         return str(header["msg_id"])
 
     @property

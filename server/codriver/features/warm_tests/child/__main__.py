@@ -275,7 +275,7 @@ class Forker:
                 children[os.pidfd_open(child)] = child
                 self.send({"pid": child})
 
-    def become(self, run: dict[str, Any]) -> RunRecord:
+    def prepare_child(self, run: dict[str, Any]) -> RunRecord:
         """Make this child process look like a new `python SCRIPT ARGUMENT...`, and return the record of its imports."""
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
@@ -301,7 +301,7 @@ class Forker:
 
 
 class PlainProcessRequest:
-    """Aborts the run of a child process that has to be repeated in a plain process."""
+    """Aborts the run in a child process, so that the server repeats the run in a plain process."""
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run
@@ -392,7 +392,7 @@ def main() -> tuple[dict[str, Any], RunRecord]:
         os._exit(1)
     warm.send(warm.state())
     run = warm.serve()
-    return run, warm.become(run)
+    return run, warm.prepare_child(run)
 
 
 if __name__ == "__main__":
