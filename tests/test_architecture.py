@@ -494,7 +494,7 @@ OPENERS = {
     "setup/clients.py": "the templates that come with Codriver",
     "setup/shared_command.py": "the metadata of the installed package",
     "setup/agent_files.py": "the skills that come with Codriver",
-    "features/applications/re_frame.py": "the forms that come with Codriver",
+    "features/applications/framework_forms.py": "the forms that come with Codriver",
     "features/run/command.py": "/dev/null",
     "features/run/processes.py": "/proc",
     "features/run/run_directory.py": "the private directory of all runs, to lock it",

@@ -14,7 +14,8 @@ import pytest
 from real_repls import clojure, compiled, node
 
 from codriver.features.applications import re_frame
-from codriver.features.applications.re_frame import BROWSER_DIALECT, Forms, Way, to_javascript_name
+from codriver.features.applications.framework_forms import BROWSER_DIALECT, Forms, Way, to_javascript_name
+from codriver.features.applications.re_frame_answers import convert_answer
 from codriver.features.applications.seam_providers import Provider, accessor_code
 
 HERE = Path(__file__).parent
@@ -107,7 +108,7 @@ ASKED = {
 def _program(dialect):
     """Return the program that loads the framework and prints the answer to each query."""
     forms = Forms(re_frame.FORM_FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSOR_NAMES, dialect)
-    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.convert_answer, returns_json=True)
+    provider = Provider("toy", frozenset({dialect}), "", forms, read=convert_answer, returns_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
     def function(name):
@@ -155,9 +156,7 @@ def contract_answers(request, tmp_path_factory):
     assert len(lines) == len(FILTERS) + len(ASKED), run.stderr
     data = [json.loads(line, strict=False) for line in lines]
     asked = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
-    return Answers(
-        {name: re_frame.convert_answer(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)]
-    )
+    return Answers({name: convert_answer(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
 
 
 @dataclass

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from codriver.features.applications import re_frame, seam_providers
-from codriver.features.applications.re_frame import (
+from codriver.features.applications.framework_forms import (
     BROWSER_DIALECT,
     letfn_clauses,
     names_with_dependencies,
     to_javascript_name,
 )
+from codriver.features.applications.re_frame_answers import convert_answer
 from codriver.features.applications.seam_answers import REFUSAL_REASONS
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
@@ -27,13 +28,13 @@ def answer_of(application, accessor, **asked):
     """Return the answer to a query of an application."""
     found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
     assert len(found) == 1
-    return re_frame.convert_answer(accessor, found[0]["told"])
+    return convert_answer(accessor, found[0]["told"])
 
 
 @pytest.mark.parametrize("application", RECORDED)
 def test_every_answer_is_complete_or_refused_with_a_known_reason(application):
     for row in RECORDED[application]:
-        answer = re_frame.convert_answer(row["accessor"], row["told"])
+        answer = convert_answer(row["accessor"], row["told"])
         assert answer["ok"] is True or (answer["reason"] in REFUSAL_REASONS and answer["hint"].isprintable()), row
 
 
@@ -65,7 +66,7 @@ def test_an_event_without_a_handler_fails():
 @pytest.mark.parametrize(("application", "most"), [("re-frame2", 20), ("causa", 50)])
 def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, most):
     [row] = [row for row in RECORDED[application] if row["asked"].get("filter") == {"origin": "claude-1"}]
-    answer = re_frame.convert_answer("trace", row["told"])
+    answer = convert_answer("trace", row["told"])
     assert 3 < answer["count"] <= most
     assert all(" by=claude-1/e12" in line for line in answer["lines"])
     assert {line.split()[1] for line in answer["lines"]} >= {"event", "error"}
@@ -94,9 +95,7 @@ def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
 def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
     [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
-    places = {
-        (one["kind"], one["file"], one["line"]) for one in re_frame.convert_answer("handlers", row["told"])["handlers"]
-    }
+    places = {(one["kind"], one["file"], one["line"]) for one in convert_answer("handlers", row["told"])["handlers"]}
     assert places == {("event", "depot.clj", 4), ("sub", "depot.clj", 16)}
 
 
@@ -123,13 +122,13 @@ def test_health_names_each_missing_band_and_what_provides_it():
 def test_a_band_names_the_function_that_this_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
-    bands = re_frame.convert_answer("health", renamed)["bands"]
+    bands = convert_answer("health", renamed)["bands"]
     assert bands[band] == f"this version has no function for {has}"
 
 
 def test_a_framework_without_debug_mode_has_no_bands():
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
-    bands = re_frame.convert_answer("health", {**row["told"], "enabled": False})["bands"]
+    bands = convert_answer("health", {**row["told"], "enabled": False})["bands"]
     assert all("debug mode" in str(words) for words in bands.values())
 
 
@@ -148,7 +147,7 @@ def test_two_frames_are_never_silently_treated_as_one():
 
 def _all(accessor, **asked):
     rows = [row for row in RECORDED["re-frame2"] if row["accessor"] == accessor and row["asked"] == asked]
-    return [re_frame.convert_answer(accessor, row["told"]) for row in rows]
+    return [convert_answer(accessor, row["told"]) for row in rows]
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
@@ -179,7 +178,7 @@ def test_a_restore_during_an_event_is_refused_and_works_afterwards():
     ],
 )
 def test_each_cause_of_a_refusal_maps_to_a_reason_of_the_contract(error, reason):
-    answer = re_frame.convert_answer(
+    answer = convert_answer(
         "restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}}
     )
     assert answer == {"ok": False, "reason": reason, "hint": f"{error} b=1"}
@@ -203,7 +202,7 @@ def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
 def test_a_malformed_answer_is_a_refusal(data):
-    assert re_frame.convert_answer("state", data)["reason"] == "accessor-failed"
+    assert convert_answer("state", data)["reason"] == "accessor-failed"
 
 
 # The forms

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from codriver.features.applications import re_frame
+from codriver.features.applications.re_frame_answers import convert_answer
 from codriver.features.applications.seam_notation import (
     JSON_CODE_BY_DIALECT,
     PYTHON_HOSTED_DIALECTS,
@@ -74,7 +75,7 @@ def _framework(name: str, dialect: str) -> Provider:
         frozenset({dialect}),
         re_frame.SENTINEL_EXPRESSIONS[name, dialect],
         re_frame.load_forms(name, dialect),
-        read=re_frame.convert_answer,
+        read=convert_answer,
         returns_json=True,
         mentioned_by=_RE_FRAME_PATTERN,
     )
