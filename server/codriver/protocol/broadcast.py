@@ -27,7 +27,7 @@ _LIST_CHANGED_LINES: dict[str, bytes] = {
 
 
 class Broadcast:
-    """Sends notifications to all clients of one server, for the lifetime of the server."""
+    """Sends notifications about changes to all clients, for the lifetime of a server."""
 
     def __init__(self, clients: Clients, subscriptions: Subscriptions, log: OutputLog) -> None:
         self._clients = clients
@@ -37,7 +37,7 @@ class Broadcast:
         """Functions that are called when the log has grown, at most as often as clients are notified."""
 
     def notify_list_changed(self, effect: NotifyClients) -> None:
-        """Notify every client that the list of tools or of resources changed."""
+        """Notify all clients that the list of tools or resources has changed."""
         line = _LIST_CHANGED_LINES[effect.changed]
         for session in self._clients:
             if session.handshake:
@@ -50,19 +50,19 @@ class Broadcast:
         # It is unknown which file of which skill has changed, so all subscribers are notified.
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
-                _resource_updated(session, uri)
+                _notify_resource_updated(session, uri)
         for uri in sorted(filter(is_skill, self.subscriptions.watched_uris())):
             self.subscriptions.notify_resource_updated(uri)
 
     def notify_log_grew(self) -> None:
-        """Notify every client that subscribed to the log, and every follower, that it grew."""
+        """Notify the clients that subscribed to the log, and call the functions in `followers`."""
         for follower in tuple(self.followers):
             follower()
         for session in self._clients:
             self.notify_log_growth(session)
 
     def notify_log_growth(self, session: ClientSession) -> None:
-        """Notify a client that the log grew, if it subscribed and was not notified yet."""
+        """Notify a client that the log has grown, if it subscribed to the log and was not notified already."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has_stream(session.id)
         if not is_subscribed and not has_streams:
             return
@@ -70,17 +70,17 @@ class Broadcast:
         if session.reported_line < last_line:
             session.reported_line = last_line
             if is_subscribed:
-                _resource_updated(session, LOG_URI)
+                _notify_resource_updated(session, LOG_URI)
             if has_streams:
                 self.subscriptions.notify_resource_updated(LOG_URI, session.id)
 
     def mark_log_as_known(self, session: ClientSession) -> None:
-        """Record that a client, which is about to subscribe, knows the present log."""
+        """Record that a client knows the current log, because it is about to subscribe to the log."""
         self.notify_log_growth(session)
         session.reported_line = self._log.last_line or 0
 
 
-def _resource_updated(session: ClientSession, uri: str) -> None:
-    """Notify a client of the handshake eras that subscribed to the resource."""
+def _notify_resource_updated(session: ClientSession, uri: str) -> None:
+    """Notify a client with a handshake that a resource has changed."""
     message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
     session.outbox.offer(json.dumps(message).encode() + b"\n")

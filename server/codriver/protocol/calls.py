@@ -45,7 +45,7 @@ STRING_OR_NUMBER_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """A tool's answer as it leaves the server: its fields as JSON, without secrets."""
+    """A tool's answer as it is sent to the client: its fields as JSON, without secrets."""
 
     text: str
     images: tuple[Image, ...]
@@ -61,17 +61,17 @@ class UserDecisions(Protocol):
     """Name of the tool whose answer a request for a decision may replace."""
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
-        """Ask the user of a client for a decision in addition to this tool's answer, if one is needed."""
+        """Send a client's user a request for a decision, if the answer of a tool shows that one is needed."""
 
     async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the request that replaces the answer to a call with these parameters, or None to run the call."""
+        """Return the request for a decision that replaces the answer to a call, or None if the call should be run."""
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Process a client's message, and return whether it answers a request for a decision."""
+        """Process a message of a client, and return whether it answers a request for a decision."""
 
 
 class ToolRunner:
-    """Runs tools for clients, for plain requests and those of the SDK, for the lifetime of the server."""
+    """Runs tools for clients, for the lifetime of a server."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ToolRunner:
         """Asks humans for decisions in addition to answers."""
 
     def find(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """Return the tool that a call names, and its arguments, or None if it is unknown."""
+        """Return the tool with this name and its arguments, or None if there is no such tool."""
         return find_called_tool(self._manifest, name, arguments)
 
     async def run(
@@ -104,9 +104,9 @@ class ToolRunner:
         lasting: Lasting | None = None,
         is_stateless: bool = False,
     ) -> ToolAnswer:
-        """Return the redacted answer of `tool` to this client.
+        """Run a tool for a client, and return its answer without secrets.
 
-        `conversation` is the client's session of this call, if it differs from that of the newest call. The user is not
+        `conversation` is the client's conversation, if it differs from that of the client's last call. Users are not
         asked for decisions during stateless calls.
         """
         client.calls += 1
@@ -125,25 +125,25 @@ class ToolRunner:
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin, number)
         if lasting is not None:
             call = LastingCall(lasting, call)
-        given = self._greeting(client, await answer_call(tool, call, arguments))
+        given = self._add_greeting(client, await answer_call(tool, call, arguments))
         # Notifications about log entries of this call are sent before its answer, even if they are being collected.
         self._notify_of_log(client)
         if client.accepts_forms and not is_stateless:
             self.decisions.request_if_needed(client, tool)
         text = self.encode_redacted(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
-            text = STRING_OR_NUMBER_PATTERN.sub(_as_javascript, text)
+            text = STRING_OR_NUMBER_PATTERN.sub(_format_as_javascript, text)
         return ToolAnswer(text, given.images, given.ok, given.handed_out)
 
     def encode_redacted(self, fields: Json, *, shows_sensitive: bool = False) -> str:
-        """Return fields as redacted JSON, for everything that leaves the server."""
+        """Encode fields as JSON without secrets."""
         text = encode_json(fields)
         if self.redactor.may_contain_secret(text):
             text = encode_json(self.redactor.redact_json(fields, shows_sensitive=shows_sensitive))
         return text
 
-    def _greeting(self, client: ClientSession, given: Answer) -> Answer:
-        """Add notes to a client's first answer about a replaced server, and about ignored settings."""
+    def _add_greeting(self, client: ClientSession, given: Answer) -> Answer:
+        """Add notes to the first answer to a client: about a replaced server, and about ignored settings."""
         withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_NAMED_IGNORED_SETTINGS]
         if given.is_bare or not (withheld or client.had_another):
             return given
@@ -155,11 +155,11 @@ class ToolRunner:
         return replace(given, fields={**given.fields, "notes": notes})
 
 
-def _as_javascript(found: re.Match[str]) -> str:
-    """Format a number in JSON text as JavaScript does, so that JavaScript clients reproduce the same text.
+def _format_as_javascript(found: re.Match[str]) -> str:
+    """Format a number in JSON text as JavaScript does, so that clients written in JavaScript produce the same text.
 
-    An integer that JavaScript would round becomes a string with all its digits. Strings are unchanged. Source:
-    ECMA-262, `Number::toString`; RFC 7493, 2.2.
+    An integer that JavaScript would round becomes a string with all digits. Strings are unchanged. Source: ECMA-262,
+    `Number::toString`; RFC 7493, 2.2.
     """
     text = found[0]
     if text[0] == '"':
@@ -185,9 +185,9 @@ def _as_javascript(found: re.Match[str]) -> str:
 
 
 def encode_result(client: ClientSession, answered: ToolAnswer, more_members: str = "") -> str:
-    """Return a tool's answer as the JSON of the result for this client.
+    """Encode a tool's answer as the JSON result of a request by this client.
 
-    `more_members` are further members of the result of a stateless request, as JSON. See `Results`.
+    `more_members` are additional members for the result of a stateless request, as JSON. See `Results`.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
@@ -198,7 +198,7 @@ def encode_result(client: ClientSession, answered: ToolAnswer, more_members: str
 
 
 def encode_json(value: object) -> str:
-    """Encode a value as compact JSON that is valid UTF-8."""
+    """Encode a value as compact JSON in valid UTF-8."""
     try:
         return to_json(value).decode()
     except PydanticSerializationError:  # half of a surrogate pair

@@ -35,7 +35,7 @@ NO_MESSAGE = "this is not a JSON-RPC 2.0 request, notification or response"
 
 
 class RequestRefusedError(CodriverError):
-    """Raised to refuse a request with this JSON-RPC error."""
+    """Raised to answer a request with a JSON-RPC error."""
 
     def __init__(self, code: int, text: str, data: object = None) -> None:
         super().__init__(text)
@@ -43,13 +43,13 @@ class RequestRefusedError(CodriverError):
         self.data = data
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as the member of a response."""
+        """Return the error object for the response."""
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error response. `identity` is the id of the request, or None if it is unknown."""
+    """A response with a JSON-RPC error. `identity` is the id of the request, or None if it is unknown."""
 
     identity: str | int | None
     code: int
@@ -58,13 +58,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class HugeInteger:
-    """A JSON integer with too many digits to be read."""
+    """An integer in JSON with too many digits to be converted."""
 
     digits: int
 
 
 def read_json(line: bytes) -> Any:
-    """Return the JSON value in a line, with integers beyond `MAX_INTEGER_DIGITS` as `HugeInteger`.
+    """Parse a line of JSON. Integers with more than `MAX_INTEGER_DIGITS` digits become `HugeInteger`.
 
     Raises:
         ValueError: the line is not JSON.
@@ -74,7 +74,10 @@ def read_json(line: bytes) -> Any:
 
 
 def refuse_invalid_line(line: bytes) -> Refusal | None:
-    """Return the refusal of a line that is not a message, or None for a notification, which is never answered."""
+    """Return the error response to a line that is not a valid message.
+
+    Returns None for a notification, because notifications are never answered.
+    """
     try:
         value = read_json(line)
     except RecursionError:
@@ -120,7 +123,7 @@ def is_too_deep(value: object) -> bool:
 
 
 def _longest_integer_digits(value: object) -> int:
-    """Return the digits of the longest integer that was not read, or 0. The value is not deep."""
+    """Return the number of digits of the longest `HugeInteger` in a value, or 0 if there is none."""
     if isinstance(value, HugeInteger):
         return value.digits
     return max(map(_longest_integer_digits, _items(value)), default=0)
@@ -167,27 +170,30 @@ TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "
 
 
 def request_meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the `_meta` of a request, or an empty mapping if it is missing or malformed."""
+    """Return the `_meta` object of a request, or an empty mapping if it is missing or malformed."""
     return mapping_or_empty((params or {}).get("_meta"))
 
 
 def client_description(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a request's `_meta` by which the protocol describes the client.
+    """Return the members of a request's `_meta` that describe the client.
 
-    Other members, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ for every request.
+    Other members, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ from request to request.
     """
     return {key: value for key, value in meta.items() if key.startswith(PREFIX)}
 
 
 def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
-    """Return whether a request describes its client itself, as in 2026-07-28.
+    """Return whether a request describes its client itself, as in MCP 2026-07-28.
 
-    Any other request belongs to the session opened by `initialize`, which is never stateless itself.
+    All other requests belong to the session that was opened by `initialize`, and so does `initialize` itself.
     """
     return method != INITIALIZE and VERSION_KEY in request_meta(params)
 
 
 def input_responses(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return a request's responses to earlier elicitations. Source: MCP 2026-07-28, `inputResponses`."""
+    """Return the responses to earlier elicitations in a request's parameters, or None.
+
+    Source: MCP 2026-07-28, `inputResponses`.
+    """
     found = (params or {}).get("inputResponses")
     return found if isinstance(found, dict) else None

@@ -43,7 +43,7 @@ MAX_MESSAGES_PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message. `number` counts the messages of its level, and `rank` is the index of the level in `LEVELS`."""
+    """A log message. `number` counts the messages of its level, and `rank` is the index of the level in `LEVELS`."""
 
     rank: int
     number: int
@@ -53,7 +53,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class MessageListener:
-    """A client that has enabled messages, for the lifetime of its connection."""
+    """What is known about a client that receives log messages, for the lifetime of its connection."""
 
     sent_numbers: list[int]
     """Number of the last message that was sent to the client, or that it did not request, by level."""
@@ -68,7 +68,7 @@ class MessageListener:
 
 
 class LogMessages:
-    """Sends log messages to all clients of one server. Lives as long as the server."""
+    """Sends log messages to the clients that have enabled them, for the lifetime of a server."""
 
     def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
@@ -78,7 +78,7 @@ class LogMessages:
         self._listeners: dict[ClientSession, MessageListener] = {}
 
     def send(self, level: str, text: str, logger: str = ROOT) -> None:
-        """Send a message to each listener at this level, and store it for clients that enable messages later."""
+        """Send a message to the clients that have enabled its level, and store it for clients that enable it later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
         redacted = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
@@ -87,11 +87,11 @@ class LogMessages:
             self._send_new(client, listener)
 
     def perform(self, effect: SendLogMessage) -> None:
-        """Send a message of the core."""
+        """Perform the effect that sends a message of the core."""
         self.send(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 
     def set_level(self, client: ClientSession, level: str) -> None:
-        """Send messages of `level` and above to a client from now on."""
+        """Send a client messages of this level and above from now on."""
         self._listener(client).set_rank = LEVELS.index(level)
 
     def remove_client(self, client: ClientSession) -> None:
@@ -100,7 +100,7 @@ class LogMessages:
 
     @contextmanager
     def sending_to(self, client: ClientSession, level: object) -> Iterator[None]:
-        """Send a client the messages that a request enables, while the context is active.
+        """Send a client the messages that its request enabled, while the context is active.
 
         Raises:
             RequestRefusedError: the request has an unknown level.
@@ -118,7 +118,7 @@ class LogMessages:
 
     @contextmanager
     def forwarding_log_records(self) -> Iterator[None]:
-        """Send warnings and errors of the server's loggers as messages while the context is active."""
+        """Send warnings and errors of the server's loggers to clients while the context is active."""
         handler = _LogRecordHandler(self, asyncio.get_running_loop())
         logging.getLogger(ROOT).addHandler(handler)
         try:
@@ -132,7 +132,7 @@ class LogMessages:
         return self._listeners[client]
 
     def _send_new(self, client: ClientSession, listener: MessageListener) -> None:
-        """Send a client the messages that it has not received, if it has enabled them."""
+        """Send a client all enabled messages that it has not received yet."""
         ranks = [*listener.ranks, *(() if listener.set_rank is None else (listener.set_rank,))]
         if not ranks:
             return
@@ -163,7 +163,7 @@ class LogMessages:
 
 
 class _LogRecordHandler(logging.Handler):
-    """Turns log records from any thread into messages."""
+    """A log handler that sends records as messages. It may be called in any thread."""
 
     def __init__(self, messages: LogMessages, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.WARNING)
@@ -172,7 +172,7 @@ class _LogRecordHandler(logging.Handler):
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record as a message without its traceback, which would reveal internals."""
+        """Send a record as a message, without the traceback, which would reveal internals."""
         level = next(level for number, level in LEVEL_BY_LOGGING_LEVEL if record.levelno >= number)
         allowance = ".".join(record.name.split(".")[:2])
         record_message = level, record.getMessage(), allowance

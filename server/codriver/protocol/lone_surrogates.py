@@ -18,26 +18,29 @@ HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_lone_surrogates(line: bytes) -> bool:
-    """Return whether a line of JSON contains a lone surrogate."""
+    """Return whether a line of JSON contains an escape sequence for a lone surrogate."""
     if not SURROGATE.search(line):
         return False
     return any(found["half"] for found in ESCAPE.finditer(line))
 
 
 def replace_lone_surrogates(line: bytes) -> bytes:
-    """Return the line with U+FFFD for each lone surrogate."""
+    """Replace the lone surrogates in a line of JSON by U+FFFD."""
     return ESCAPE.sub(lambda found: REPLACEMENT_ESCAPE if found["half"] else found[0], line)
 
 
 def encodable_id(identity: object) -> str | None:
-    """Return the unique, encodable name that replaces an id with lone surrogates, or None for any other id."""
+    """Return a substitute for an id with lone surrogates, or None for any other id.
+
+    Different ids have different substitutes.
+    """
     if not isinstance(identity, str) or not HALF.search(identity):
         return None
     return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
 
 
 def replace_unencodable_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Replace ids that contain lone surrogates, and return the message and each original id by its substitute."""
+    """Replace ids that contain lone surrogates, and return the message and the original ids by their substitutes."""
     renamed_ids: dict[str, str] = {}
     if name := encodable_id(message.get("id")):
         renamed_ids[name] = message["id"]
@@ -52,7 +55,7 @@ def replace_unencodable_ids(message: dict[str, Any]) -> tuple[dict[str, Any], di
 
 
 def restore_id(line: bytes, name: str, identity: str) -> bytes:
-    """Return the response with its original id instead of the substitute `name`.
+    """Replace the substitute of an id in a response by the original id.
 
     The first occurrence of `name` in the line is the id.
     """

@@ -61,7 +61,7 @@ MIN_UNFINISHED_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """The parts of one server that both plain requests and the SDK use."""
+    """The parts of a server that are used both for plain requests and by the SDK."""
 
     services: Services
     results: Results
@@ -75,17 +75,17 @@ class SharedParts:
 
 
 class Sdk(Protocol):
-    """The SDK's part of one server."""
+    """The interface of the SDK's part of a server."""
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkChannel:
-        """Return the SDK's part of a client's connection."""
+        """Create the SDK's part of a connection."""
 
     async def end(self) -> None:
         """Stop the background tasks."""
 
 
 class McpServer:
-    """The MCP part of one server, shared by all its connections."""
+    """Serves clients of MCP, for the lifetime of a server."""
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class McpServer:
     ) -> None:
         """Create the server.
 
-        `load_sdk` imports the SDK, which takes a moment, and returns a factory for the SDK's part of this server.
-        `resources` and `prompts` are those of features.
+        `load_sdk` imports the SDK, which takes a moment, and returns a function that creates the SDK's part of the
+        server. `resources` and `prompts` are those of features.
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
@@ -124,7 +124,7 @@ class McpServer:
         )
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
-        """Serve one connection until its client has disconnected and its requests are answered."""
+        """Serve a connection until its client has disconnected and its requests are answered."""
         services, shared = self._shared.services, self._shared
         most = services.live.settings.max_requests_per_client
         plain = PlainRequests(session, shared.results, shared.caller, Replies(session), max_open_requests=most)
@@ -150,9 +150,9 @@ class McpServer:
             await plain.stop_all()
 
     async def _load_sdk_once(self) -> Sdk:
-        """Return the SDK's part, created for the first client that needs it.
+        """Return the SDK's part of the server, which is created for the first client that needs it.
 
-        Other clients are served during the import.
+        Other clients are served while the SDK is imported.
         """
         if self._sdk is None:
             made = await anyio.to_thread.run_sync(self._load_sdk)
@@ -188,32 +188,31 @@ JSON allows this byte as white space before the next message.
 
 
 class SdkChannel(Protocol):
-    """The interface of the SDK's part of one connection, which processes the messages that are not plain."""
+    """The interface of the SDK's part of a connection, which processes messages that are not plain."""
 
     async def run(self) -> None:
-        """Answer the messages passed on until there are no more."""
+        """Answer the accepted messages until the input ends."""
 
     async def replay(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Process the client's earlier description of itself, without answering it again."""
+        """Process the messages with which the client introduced itself earlier, without answering them again."""
 
     def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
-        """Return the message in a line, or None for a line that is not a message, which is then answered."""
+        """Parse the message in a line, or send an error and return None."""
 
     async def accept(self, message: Any) -> None:
-        """Process a message, which `read` has returned."""
+        """Process a message that `read` returned."""
 
     def end_input(self) -> None:
-        """Mark the end of the messages, so that `run` returns."""
+        """Mark the end of the input, so that `run` returns."""
 
 
 class MessageStream:
-    """The messages of one client, read until it has disconnected and its requests are answered.
+    """Reads the messages of a client until it has disconnected and its requests are answered.
 
-    `receive` returns the next bytes, an empty string once the client has closed its input, or None when the connection
-    is broken. `plain` processes plain requests, which the SDK never sees, and all answers go through its `replies`.
-    `behind` loads the SDK for the first client that needs it. `threads` are for parsing long lines, and `line_budget`
-    limits the bytes in unfinished lines of all connections. A client that has closed its input can receive outstanding
-    answers for `drain_s` seconds.
+    `receive` returns the next bytes, empty bytes once the client has closed its input, or None when the connection is
+    broken. `plain` processes plain requests. `behind` loads the SDK when a message needs it. `threads` parse long
+    lines, and `line_budget` limits the bytes of unfinished lines of all connections. A client that has closed its input
+    can receive answers for `drain_s` seconds.
     """
 
     def __init__(
@@ -243,11 +242,11 @@ class MessageStream:
         session.read_immediately = self._accept_at_once
 
     async def run(self) -> None:
-        """Read and handle messages until the client has disconnected and its requests are answered or abandoned."""
+        """Read and process messages until the client has disconnected and its requests are answered or abandoned."""
         async with anyio.create_task_group() as self._tasks:
             while not self._input_is_closed:
                 await self._session.outbox.wait_for_space()
-                data = await self._more()
+                data = await self._receive_more()
                 if data is None:
                     self._session.open_requests.clear()
                 if data:
@@ -260,8 +259,11 @@ class MessageStream:
             if self._behind is not None:
                 self._behind.end_input()
 
-    async def _more(self) -> bytes | None:
-        """Return the next bytes. If the line was abandoned, return a newline instead, so that the line is reported."""
+    async def _receive_more(self) -> bytes | None:
+        """Return the next bytes from the client.
+
+        If an unfinished line had to be abandoned, return a newline instead, so that the line is answered with an error.
+        """
         if not self._lines.is_counted:
             return await self._receive()
         with anyio.CancelScope() as self._reading:
@@ -273,13 +275,13 @@ class MessageStream:
             self._reading.cancel()
 
     def discard_buffer(self) -> None:
-        """Discard the bytes that were read, because reading stops."""
+        """Discard the bytes that were received but not processed, because reading stops."""
         self._lines.drop()
 
     def _accept_at_once(self, data: bytes) -> bool:
-        """Process a plain request if nothing else has been read, and return whether it was one.
+        """Process a plain request immediately, unless other bytes are waiting, and return whether it was one.
 
-        Nearly every message is a plain request. Processing it at once avoids waking a task.
+        Nearly every message is a plain request. Processing it immediately avoids waking a task.
         """
         if len(data) > MAX_UNSCANNED_BYTES or self._session.outbox.is_congested:
             return False
@@ -301,7 +303,7 @@ class MessageStream:
                 elif self._session.handshake_version == BATCH_VERSION and line.lstrip()[:1] == b"[":
                     await self._accept_batch(line)
                 elif line:
-                    await self._accept_whole(self._whole(line) if read is None else line, read)
+                    await self._accept_whole(self._without_lone_surrogates(line) if read is None else line, read)
         except PeerError as error:
             self._replies.refuse_line(str(error))
             self._input_is_closed = True
@@ -312,7 +314,7 @@ class MessageStream:
             await self._forward_to_sdk(behind, behind.read(line))
 
     async def _load_sdk_channel(self) -> SdkChannel:
-        """Return the SDK's part, which knows the client's description of itself."""
+        """Return the SDK's part of the connection. When it is created, it receives the client's handshake."""
         if self._behind is None:
             self._behind = await self._open_behind()
             self._plain.has_sdk = True
@@ -325,13 +327,13 @@ class MessageStream:
             await behind.accept(message)
 
     async def _read_long(self, line: bytes) -> object:
-        """Return the JSON value in a long line, or the limit that it exceeds, which is checked before parsing.
+        """Check a long line against the limits before parsing it.
 
-        A line of more than a megabyte is parsed in a thread, one line at a time. For a shorter line, and for one that
-        is not JSON, the result is None.
+        Returns the limit that it exceeds, or the JSON value of a line of more than a megabyte. Such lines are parsed in
+        a thread, one at a time. For shorter lines, and for lines that are not JSON, the result is None.
 
         Raises:
-            LineBudgetError: the line has to be discarded while it waits for the thread.
+            LineBudgetError: the line had to be discarded while it waited for the thread.
         """
         if len(line) <= MAX_INLINE_PARSE_BYTES:
             return (
@@ -342,7 +344,7 @@ class MessageStream:
         try:
             with anyio.CancelScope() as self._reading:
                 self._lines.reserve(len(line))
-                return await self._threads.run(self._session.id, partial(_limited_value, line))
+                return await self._threads.run(self._session.id, partial(_parse_within_limits, line))
         finally:
             self._lines.reserve(0)
         raise self._lines.error or LineBudgetError(len(line), 0)
@@ -353,7 +355,7 @@ class MessageStream:
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
     async def _accept_batch(self, line: bytes) -> None:
-        """Process an array of messages, in the one version that has batches."""
+        """Process an array of messages. Only one protocol version has such batches."""
         behind = await self._load_sdk_channel()
         try:
             items = json.loads(line)
@@ -367,16 +369,16 @@ class MessageStream:
             self._replies.refuse_line(text)
         else:
             with self._replies.batch():
-                whole = [self._whole(json.dumps(item).encode()) for item in items]
+                whole = [self._without_lone_surrogates(json.dumps(item).encode()) for item in items]
                 lines = [line for line in whole if line is not None]
                 left = [behind.read(raw, in_batch=True) for raw in lines if not self._plain.accept(raw)]
             for message in left:
                 await self._forward_to_sdk(behind, message)
 
-    def _whole(self, line: bytes) -> bytes | None:
-        """Return the line without lone surrogates, or None for a call that has one, which is refused.
+    def _without_lone_surrogates(self, line: bytes) -> bytes | None:
+        """Return a line without lone surrogates, or refuse it and return None if it is a call whose arguments have one.
 
-        A lone surrogate in an argument cannot be stored in a file or sent to a REPL, and would be changed unnoticed.
+        Text with a lone surrogate cannot be written to a file or sent to a REPL without changing it.
         """
         if not has_lone_surrogates(line):
             return line
@@ -388,7 +390,7 @@ class MessageStream:
             value, names = replace_unencodable_ids(value)
             self._replies.name(names)
             identity = value.get("id")
-            if isinstance(identity, str | int) and has_lone_surrogates(json.dumps(_arguments_of(value)).encode()):
+            if isinstance(identity, str | int) and has_lone_surrogates(json.dumps(_call_arguments(value)).encode()):
                 self._replies.refuse(Refusal(identity, INVALID_PARAMS, LONE_SURROGATE_MESSAGE))
                 return None
         return replace_lone_surrogates(json.dumps(value).encode())
@@ -402,8 +404,8 @@ class MessageStream:
                     self._session.outbox.offer(PROBE)
 
 
-def _limited_value(line: bytes) -> object:
-    """Return the JSON value in a line, or the limit that it exceeds, or None if it is not JSON."""
+def _parse_within_limits(line: bytes) -> object:
+    """Return the limit that a line exceeds, or its JSON value, or None if it is not JSON."""
     found = find_exceeded_limit(line) if may_exceed_limits(line) else None
     if found is not None:
         return found
@@ -413,7 +415,7 @@ def _limited_value(line: bytes) -> object:
         return None
 
 
-def _arguments_of(message: dict[str, Any]) -> object:
+def _call_arguments(message: dict[str, Any]) -> object:
     """Return the arguments of a tool call, or None for any other message."""
     params = message.get("params")
     return params.get("arguments") if message.get("method") == CALL and isinstance(params, dict) else None

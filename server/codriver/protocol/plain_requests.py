@@ -74,9 +74,10 @@ NONE: Mapping[str, Shape] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ObjectShape:
-    """The shape of an object that has all members in `needed` and optionally those in `known`, each with its shape.
+    """The shape of a JSON object.
 
-    Other members have the shape `others`. If that is None, they are not allowed.
+    The object must have the members in `needed`, and may have those in `known`. Other members must have the shape
+    `others`, and are not allowed if that is None.
     """
 
     needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
@@ -86,7 +87,7 @@ class ObjectShape:
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """The shape of an array whose values all have one shape."""
+    """The shape of a JSON array whose values all have the same shape."""
 
     items: Shape
 
@@ -176,7 +177,10 @@ ALL = HANDSHAKE | NO_HANDSHAKE
 
 @dataclass(frozen=True, slots=True)
 class PlainRequestKind:
-    """A kind of request that may be plain: its protocol versions, the shape of its parameters, and its handler."""
+    """A kind of request that can be answered without the SDK.
+
+    It has the protocol versions of the request, the shape of its parameters, and the function that creates the result.
+    """
 
     versions: frozenset[str]
     params: ObjectShape
@@ -206,7 +210,7 @@ METHODS: dict[str, PlainRequestKind] = {
 
 @dataclass(frozen=True, slots=True)
 class PlainRequest:
-    """A plain request that was accepted."""
+    """A request that is being answered without the SDK."""
 
     identity: str | int
     method: str
@@ -215,17 +219,17 @@ class PlainRequest:
     """Protocol version in which the request is answered."""
 
     def result_line(self, result: str) -> bytes:
-        """Return the line with the request's result, which is JSON already."""
+        """Return the response with a result that is already encoded as JSON."""
         named = self.identity if type(self.identity) is int else encode_json(self.identity)
         return (ANSWER % (named, result)).encode()
 
     def refused(self, error: object) -> bytes:
-        """Return the line with an error."""
+        """Return the response with an error."""
         return encode_json({"jsonrpc": "2.0", "id": self.identity, "error": error}).encode() + b"\n"
 
 
 class PlainRequests:
-    """Answers the requests of one connection that need no state of the SDK, for the lifetime of the connection."""
+    """Answers the requests of a connection that do not need the SDK, for the lifetime of the connection."""
 
     def __init__(
         self,
@@ -252,9 +256,9 @@ class PlainRequests:
         """Open `subscriptions/listen` requests, for which no task runs."""
 
     def accept(self, line: bytes, read: object = None) -> bool:
-        """Process the message in `line` if it is plain, and return whether it is.
+        """Process the message in a line if it is plain, and return whether it is.
 
-        `read` is the parsed line, or None.
+        `read` is the parsed line, if it was parsed before.
         """
         try:
             message: Any = from_json(line) if read is None else read
@@ -294,16 +298,19 @@ class PlainRequests:
         return True
 
     def _is_plain(self, plain: PlainRequestKind, params: Params, version: str) -> bool:
-        """Return whether a request of this version has nothing unusual. If so, its client is recorded."""
+        """Return whether a request has exactly the usual form. If so, record the client that it describes."""
         meta = params.get("_meta", {})
         if type(meta) is not dict:
             return False
         if version not in plain.versions or (not version and self.has_sdk) or not has_shape(params, plain.params):
             return False
-        return self._knows(meta) if version == MODERN else not meta or has_shape(meta, META)
+        return self._accepts_description(meta) if version == MODERN else not meta or has_shape(meta, META)
 
-    def _knows(self, meta: Params) -> bool:
-        """Return whether a stateless request describes its client, or repeats the description of an earlier request."""
+    def _accepts_description(self, meta: Params) -> bool:
+        """Return whether a stateless request describes its client in the usual form.
+
+        A description that equals that of an earlier request is accepted, too.
+        """
         described = client_description(meta)
         if described == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
@@ -314,11 +321,11 @@ class PlainRequests:
         return True
 
     def handshake_messages(self) -> list[Given]:
-        """Return the messages of the client's handshake, for the SDK, which has not read them."""
+        """Return the messages of the client's handshake, which the SDK has not received."""
         return self._handshake_messages
 
     def limit_violation(self, size: int) -> str | None:
-        """Return why a request of `size` bytes exceeds this client's limits, or None if it does not."""
+        """Explain why a request of `size` bytes exceeds the client's limits. Return None if it does not."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
             return f"{self.max_open_requests} requests of this client are unanswered: wait for answers first"
@@ -330,7 +337,7 @@ class PlainRequests:
         return None
 
     def cancel(self, identity: object) -> None:
-        """Cancel the request `identity`, which gets no answer, and stop its effects if it is a plain request."""
+        """Cancel a request. It gets no answer, and its work is stopped if it is a plain request."""
         self.replies.drop_request(identity)
         if isinstance(identity, str | int) and identity in self._running:
             self._cancelled.add(identity)
@@ -340,20 +347,20 @@ class PlainRequests:
             self._results.close_stream(self._client, identity)
 
     def refuse_unanswerable(self) -> None:
-        """Refuse the requests that can no longer be answered, because their client has closed its input."""
+        """Answer all open requests with an error, because the client has closed its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
             self.replies.put(identity, PlainRequest(identity, "", {}).refused(CLOSED))
 
     async def stop_all(self) -> None:
-        """Stop every request, because nothing can be answered any more, and wait until effects are cleaned up."""
+        """Stop all requests because nothing can be sent any more, and wait until they have cleaned up."""
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)
         with anyio.CancelScope(shield=True):
             await self._tasks.join()
 
     def _begin(self, request: PlainRequest, plain: PlainRequestKind, size: int) -> bool:
-        """Answer a request, or start doing so. Return False for a call of an unknown tool."""
+        """Answer a request or start a task that does. Return false if the request calls an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
             called = self._caller.find(request.params["name"], arguments)
@@ -374,14 +381,14 @@ class PlainRequests:
         try:
             given = result(self._results, self._client, request.params, request.version)
         except Exception as error:  # noqa: BLE001 - as of one that is run
-            self.replies.put(request.identity, self._failed(request, error))
+            self.replies.put(request.identity, self._error_line(request, error))
             return
         if request.method == INITIALIZE:
             self._handshake_messages.append(
                 {"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params}
             )
         if not isinstance(given, dict):
-            self._start(request, self._awaited(request, given))
+            self._start(request, self._await_result(request, given))
             return
         self.replies.put(request.identity, request.result_line(encode_json(given)))
 
@@ -390,7 +397,7 @@ class PlainRequests:
         self._tasks.start(self._run(request, work, scope))
 
     async def _run(self, request: PlainRequest, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
-        """Answer a request with the result of `work`, unless the request is cancelled in the meantime."""
+        """Run a coroutine, and send its result as the answer to a request unless the request is cancelled."""
         identity, line, handed_out = request.identity, None, None
         try:
             with scope:
@@ -399,7 +406,7 @@ class PlainRequests:
                 else:
                     line, handed_out = await work
         except Exception as error:  # noqa: BLE001 - it is logged, and the answer reveals no details
-            line = self._failed(request, error)
+            line = self._error_line(request, error)
         finally:
             del self._running[identity]
             is_cancelled = identity in self._cancelled
@@ -409,19 +416,19 @@ class PlainRequests:
             if handed_out is not None and not self._client.has_left:
                 handed_out()
 
-    async def _awaited(self, request: PlainRequest, result: Awaitable[dict[str, Any]]) -> Answer:
+    async def _await_result(self, request: PlainRequest, result: Awaitable[dict[str, Any]]) -> Answer:
         return request.result_line(encode_json(await result)), None
 
     def _listen(self, request: PlainRequest) -> None:
         try:
             self._results.open_stream(self._client, request.identity, request.params["notifications"])
         except RequestRefusedError as error:
-            self.replies.put(request.identity, self._failed(request, error))
+            self.replies.put(request.identity, self._error_line(request, error))
         else:
             self._streams.add(request.identity)
 
     async def _call(self, request: PlainRequest, tool: Tool, arguments: Params, conversation: str) -> Answer:
-        """Return a tool's answer, and the `handed_out` of that answer."""
+        """Call a tool. Return the response, and the function to call when it is sent."""
         meta = request.params.get("_meta")
         token = meta.get(TOKEN) if meta else None
 
@@ -441,8 +448,8 @@ class PlainRequests:
         more_members = self._results.more_members if is_modern else ""
         return request.result_line(encode_result(self._client, answered, more_members)), answered.handed_out
 
-    def _failed(self, request: PlainRequest, error: Exception) -> bytes:
-        """Return the line for a request that was refused, or failed with an internal error."""
+    def _error_line(self, request: PlainRequest, error: Exception) -> bytes:
+        """Return the response to a request that was refused or failed with an internal error."""
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))
         logger.error("%s failed", request.method, exc_info=error)

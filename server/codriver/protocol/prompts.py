@@ -49,7 +49,7 @@ BASE_PROMPTS: Final = (
 
 
 class Prompts:
-    """The prompts of one server: those of the base, and then those of features."""
+    """The prompts of a server: those of the base, followed by those of features."""
 
     def __init__(self, services: Services, redactor: Redactor, added: Sequence[Prompt] = ()) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class Prompts:
         self._by_name = {prompt.name: prompt for prompt in (*BASE_PROMPTS, *added)}
 
     def list_prompts(self) -> list[dict[str, Any]]:
-        """Return all prompts as clients list them."""
+        """Return all prompts in the form of `prompts/list`."""
         return [
             {
                 "name": prompt.name,
@@ -72,7 +72,7 @@ class Prompts:
         ]
 
     async def fill_prompt(self, client: ClientSession, name: str, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return a prompt for a client, with its arguments and the server's report inserted.
+        """Return a prompt with the client's arguments and the server's report inserted.
 
         Raises:
             RequestRefusedError: there is no prompt with this name.

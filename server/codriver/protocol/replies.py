@@ -19,7 +19,7 @@ VERSIONS_WITHOUT_NULL_ID = frozenset({"2025-11-25", "2026-07-28"})
 
 
 class Batch:
-    """The answers to messages that arrived as one array. They are sent as one line when all of them are available."""
+    """The responses to a batch of messages, which are sent in one line when all of them are available."""
 
     def __init__(self) -> None:
         self._waiting: set[str | int] = set()
@@ -27,23 +27,23 @@ class Batch:
         self._is_whole = False
 
     def expect(self, identity: str | int) -> None:
-        """Expect the answer to one more request of the batch."""
+        """Wait for the response to another request of the batch."""
         self._waiting.add(identity)
 
     def add(self, line: bytes) -> None:
-        """Add an answer of the batch, or an error about one of its messages."""
+        """Add a response, or an error about a message of the batch."""
         self._answers.append(line.strip())
 
     def stop_expecting(self, identity: str | int) -> None:
-        """Stop waiting for a request that is answered or will not be."""
+        """Stop waiting for the response to a request."""
         self._waiting.discard(identity)
 
     def end_messages(self) -> None:
-        """Record that all messages of the batch were read."""
+        """Record that all messages of the batch have been read."""
         self._is_whole = True
 
     def pop_line(self) -> bytes | None:
-        """Return the line that answers the batch, or None while answers are missing, or if there are no answers."""
+        """Return the line with all responses, or None if some are missing or there are none."""
         if not self._is_whole or self._waiting or not self._answers:
             return None
         answers, self._answers = self._answers, []
@@ -51,7 +51,7 @@ class Batch:
 
 
 class Replies:
-    """The sender of responses to the requests of one connection."""
+    """Sends responses to the requests of one connection, individually or as a batch."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
@@ -63,7 +63,7 @@ class Replies:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Collect in one batch the requests that are read while the context is active."""
+        """Send the responses to requests that are read while the context is active as one batch."""
         self._reading = batch = Batch()
         try:
             yield
@@ -73,18 +73,18 @@ class Replies:
             self._send(batch)
 
     def name(self, names: dict[str, str]) -> None:
-        """Remember the original ids of these names."""
+        """Remember the original ids for these substitutes."""
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:
-        """Record that a request of `size` bytes was read and will be answered."""
+        """Record that a request of `size` bytes was read and has to be answered."""
         self._session.open_requests.add(identity, size)
         if self._reading is not None:
             self._reading.expect(identity)
             self._batches[identity] = self._reading
 
     def put(self, identity: str | int, line: bytes) -> None:
-        """Send the answer to a request."""
+        """Send the response to a request."""
         if identity in self._spelt:
             line = restore_id(line, str(identity), self._spelt.pop(identity))
         batch = self._batches.pop(identity, None)
@@ -97,7 +97,7 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def drop_request(self, identity: object) -> None:
-        """Do not answer a cancelled request. An id without an open request is ignored."""
+        """Stop waiting for the response to a cancelled request. Unknown ids are ignored."""
         if not isinstance(identity, str | int) or identity not in self._session.open_requests:
             return
         self._spelt.pop(identity, None)
@@ -122,11 +122,11 @@ class Replies:
             self._session.outbox.put(line)
 
     def refuse_line(self, text: str) -> None:
-        """Answer a line whose id is unknown."""
+        """Answer a line with an error. Its id is unknown."""
         self.refuse(Refusal(None, INVALID_REQUEST, text))
 
     def _version(self) -> str:
-        """Return the version for answers to no known request, or an empty string before the client named one."""
+        """Return the protocol version of the client, or an empty string if it is unknown."""
         return self._session.handshake_version or (MODERN if self._session.sends_envelopes else "")
 
     def _send(self, batch: Batch) -> None:

@@ -99,9 +99,9 @@ ABOUT = "codriver/"
 
 @dataclass(frozen=True, slots=True)
 class ResourceContent:
-    """The content of a resource, as text, or as bytes if it is not text.
+    """The content of a resource, as a string, or as bytes if it is not text.
 
-    `note` and `about` describe what was left out of the text, for models and for programs respectively.
+    `note` tells the model what was left out of the text, and `about` tells programs.
     """
 
     mime_type: str
@@ -111,7 +111,7 @@ class ResourceContent:
 
 
 class Resources:
-    """The resources of one server."""
+    """The resources of a server."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Resources:
         redactor: Redactor,
         added: Sequence[ResourceFamily] = (),
     ) -> None:
-        """Create the resources. `added` are those of features."""
+        """Create the resources of a server. `added` are those of features."""
         self._manifest = manifest
         self._added = {(family.kind, family.parts): family for family in added}
         self._plain = frozenset(family.kind for family in added if family.has_plain_path)
@@ -132,7 +132,7 @@ class Resources:
         self._skills = SkillResources(skills, redactor)
 
     async def list_resources(self, client: ClientSession) -> list[dict[str, str]]:
-        """Return the resources that exist now: the log, and the skills for this client."""
+        """Return the resources that can be listed: the log, and the skills that this client accepts."""
         always = [
             dict(zip(("uri", *RESOURCE_FIELDS), resource, strict=True)) for resource in (*BASE_RESOURCES, *self._rows)
         ]
@@ -141,7 +141,7 @@ class Resources:
         return always + await anyio.to_thread.run_sync(self._skills.list_guides, self._hidden())
 
     def list_templates(self, client: ClientSession) -> list[dict[str, str]]:
-        """Return the families of resources that are too many to list."""
+        """Return the templates of resources that are too many to list."""
         every = (*BASE_RESOURCE_TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]
         return [dict(zip(("uriTemplate", *RESOURCE_FIELDS), family, strict=True)) for family in families]
@@ -150,7 +150,7 @@ class Resources:
         """Return a page of the skills for a client.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
+            RequestRefusedError: the client does not get skills from this server, or the cursor is unknown.
         """
         self._check_accepts_skills(client, LIST)
         return await anyio.to_thread.run_sync(self._skills.list_skills, cursor, self._hidden())
@@ -159,17 +159,16 @@ class Resources:
         """Return a skill by the URI of its guide.
 
         Raises:
-            RequestRefusedError: this client does not get skills, or there is none with this URI.
+            RequestRefusedError: the client does not get skills from this server, or there is no such skill.
         """
         self._check_accepts_skills(client, GET)
         return await anyio.to_thread.run_sync(self._skills.get_skill, uri)
 
     async def read_directory(self, client: ClientSession, uri: str, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the content of a directory.
+        """Return a page of the entries of a directory.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, there is no such directory, or the cursor
-                is unknown.
+            RequestRefusedError: the client does not get skills, there is no such directory, or the cursor is unknown.
         """
         self._check_accepts_skills(client, READ_DIRECTORY)
         return await anyio.to_thread.run_sync(self._skills.read_directory, uri, cursor)
@@ -182,10 +181,10 @@ class Resources:
         return hidden_skills(self._services.core.state, self._manifest)
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> ResourceContent:
-        """Return the content of a resource for a client.
+        """Return the content of a resource.
 
         Raises:
-            RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
+            RequestRefusedError: there is no such resource. The error code depends on the protocol version.
         """
         uri = self._translate_uri(uri)
         try:
@@ -201,33 +200,36 @@ class Resources:
                     return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
-                case ("codriver", kind, *given) if family := self._family(kind, given):
+                case ("codriver", kind, *given) if family := self._find_family(kind, given):
                     text = await family.read(self._services, client, [item for item in given if item], query)
                     return ResourceContent(family.mime_type, text)
         except RefusedError as error:
-            raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
+            raise _not_found_error(f"{error.message}: {error.hint}", uri, protocol) from error
         except ReplDisconnectedError as error:
-            raise _missing(str(error), uri, protocol) from error
+            raise _not_found_error(str(error), uri, protocol) from error
         except UnicodeDecodeError as error:
             raise RequestRefusedError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
             raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
-        raise _missing(UNKNOWN, uri, protocol)
+        raise _not_found_error(UNKNOWN, uri, protocol)
 
     def _translate_uri(self, uri: str) -> str:
-        """Replace a URI of Backseat Driver with Codriver's. Skills of this server and any other URI are unchanged."""
+        """Translate a URI of Backseat Driver to one of Codriver. Other URIs are returned unchanged."""
         name = uri.removeprefix(URI_PREFIX).partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._library.skills()) else translate_uri(uri, self._plain)
 
-    def _family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
-        """Return the feature's resources that a URI belongs to. A last part may be empty."""
+    def _find_family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
+        """Return the resource family of a feature that a URI belongs to, or None.
+
+        The last part of the URI may be empty.
+        """
         return self._added.get((kind, len(parts) - 1 if parts and not parts[-1] else len(parts)))
 
     async def check_exists(self, uri: str, protocol: str, client: ClientSession) -> None:
         """Check that a resource exists, without using a REPL or the network. Skills are read from disk.
 
         Raises:
-            RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
+            RequestRefusedError: there is no such resource. The error code depends on the protocol version.
         """
         uri = self._translate_uri(uri)
         split = urlsplit(uri)
@@ -240,14 +242,14 @@ class Resources:
                     return
                 case ("codriver", "symbol", _, _, _):
                     return
-                case ("codriver", kind, *given) if self._family(kind, given):
+                case ("codriver", kind, *given) if self._find_family(kind, given):
                     return
                 case ("codriver", "evaluation", identity, part):
                     if part in EVALUATION_PARTS and self._services.transcripts.get(unquote(identity)) is not None:
                         return
         except RefusedError as error:
-            raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
-        raise _missing(UNKNOWN, uri, protocol)
+            raise _not_found_error(f"{error.message}: {error.hint}", uri, protocol) from error
+        raise _not_found_error(UNKNOWN, uri, protocol)
 
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log
@@ -290,13 +292,13 @@ class Resources:
 
 
 def hidden_skills(state: State, manifest: Manifest) -> tuple[str, ...]:
-    """Return the skills that are not useful now: the one about applications, if there is no application."""
+    """Return the skills that should not be listed now: the one about applications, if there is no application."""
     tool = manifest.by_name.get(manifest.guides.get(LIVE_APP_SKILL, ""))
     return () if tool is not None and state.expected_capabilities().intersection(tool.needs) else (LIVE_APP_SKILL,)
 
 
 def is_skill(uri: str) -> bool:
-    """Return whether `uri` is that of a skill's file."""
+    """Return whether a URI identifies a file of a skill."""
     return uri.startswith(URI_PREFIX)
 
 
@@ -308,7 +310,7 @@ def _json(fields: Mapping[str, object]) -> ResourceContent:
     return ResourceContent("application/json", json.dumps(fields, ensure_ascii=False))
 
 
-def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:
+def _not_found_error(text: str, uri: str, protocol: str) -> RequestRefusedError:
     # The code for a resource that does not exist changed in the version of 2026.
     return RequestRefusedError(
         INVALID_PARAMS if protocol.startswith(STATELESS_VERSION_PREFIX) else NOT_FOUND, text, {"uri": uri}

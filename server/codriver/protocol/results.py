@@ -64,14 +64,14 @@ Source: Claude Code 2.1.330, observed.
 
 
 class FirstAnswers:
-    """The answers of a server version to the first requests of clients."""
+    """Creates the answers to the first requests of clients, which do not depend on a running server."""
 
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE_RESULT_MEMBERS, "_meta": {SERVER_KEY: self._info}}
         """Members that a client of 2026-07-28 receives with each result."""
-        self._listed = {
-            id(tool): _listed(tool)
+        self._describe_tool = {
+            id(tool): _describe_tool(tool)
             for variant in manifest.tools
             for tool in (variant, variant.without_lisp)
             if tool is not None
@@ -80,18 +80,24 @@ class FirstAnswers:
     def in_version_format(
         self, protocol: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS
     ) -> Result:
-        """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
+        """Add the members that a result must have in this protocol version.
+
+        `caching` has members that tell the client how long it may cache the result.
+        """
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
     def handshake_result(self, requested: str, *, accepts_skills: bool) -> Result:
-        """Return the answer to an `initialize` that requests this protocol version, without instructions."""
+        """Return the result of `initialize` without instructions.
+
+        `requested` is the protocol version that the client requested.
+        """
         protocol = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         capabilities = {**SERVER_CAPABILITIES, **({"extensions": EXTENSION_CAPABILITY} if accepts_skills else {})}
         return {"protocolVersion": protocol, "capabilities": capabilities, "serverInfo": self._info}
 
     @staticmethod
     def discovery_result(instructions: str, *, accepts_skills: bool) -> Result:
-        """Return the answer to `server/discover`."""
+        """Return the result of `server/discover`."""
         capabilities = {
             **SERVER_CAPABILITIES,
             "extensions": {**(EXTENSION_CAPABILITY if accepts_skills else {}), TASKS: {}},
@@ -99,12 +105,12 @@ class FirstAnswers:
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, accepts_tasks: bool) -> list[Result]:
-        """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
+        """Describe tools for a client in the form of `tools/list`."""
         traits = find_traits(client_name)
         listed_tools = [
-            {**self._listed[id(tool)], **TASK_SUPPORT_MEMBERS}
+            {**self._describe_tool[id(tool)], **TASK_SUPPORT_MEMBERS}
             if accepts_tasks and tool.may_be_task
-            else self._listed[id(tool)]
+            else self._describe_tool[id(tool)]
             for tool in offered
         ]
         if not traits.accepts_structure:
@@ -114,7 +120,7 @@ class FirstAnswers:
         return [_with_lifted_limit(tool) for tool in listed_tools] if traits.lifts_limit else listed_tools
 
     def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, accepts_skills: bool = True) -> Result:
-        """Return the answer to an `initialize` that requests this version, or to its `server/discover`."""
+        """Return the result of `initialize`, or of `server/discover` in protocol versions without a handshake."""
         if is_handshake:
             return {**self.handshake_result(protocol, accepts_skills=accepts_skills), "instructions": instructions}
         return self.in_version_format(protocol, self.discovery_result(instructions, accepts_skills=accepts_skills))
@@ -122,14 +128,14 @@ class FirstAnswers:
     def stored_answers(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
     ) -> Result:
-        """Return the greeting and the list for a client with this name and protocol, as stored for relays."""
+        """Return the greeting and the list of tools for a client as a relay stores them."""
         greeting = self.greeting(protocol, redactor(instructions), is_handshake=protocol != MODERN)
         tools = self.in_version_format(protocol, {"tools": self.tools(client_name, offered, accepts_tasks=False)})
         return {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
 
 
-def _listed(tool: Tool) -> Result:
-    """Return a tool in the form of `tools/list`."""
+def _describe_tool(tool: Tool) -> Result:
+    """Describe a tool in the form of `tools/list`."""
     listed = {
         "name": tool.name,
         "title": tool.title,
@@ -143,13 +149,13 @@ def _listed(tool: Tool) -> Result:
             "idempotentHint": tool.idempotent,
             "openWorldHint": tool.open_world,
         },
-        "_meta": _for_claude(tool),
+        "_meta": _claude_meta(tool),
     }
     return {name: value for name, value in listed.items() if value is not None}
 
 
-def _for_claude(tool: Tool) -> Result:
-    """Return the `_meta` of a tool for a client that hides most tools behind a search.
+def _claude_meta(tool: Tool) -> Result:
+    """Return the `_meta` of a tool for Claude Code, which hides most tools behind a search.
 
     Source: Claude Code 2.1.330, `_meta` of a tool.
     """
@@ -157,7 +163,7 @@ def _for_claude(tool: Tool) -> Result:
 
 
 def _with_lifted_limit(tool: Result) -> Result:
-    """Return the tool as listed for a client that passes on longer answers of tools that request it."""
+    """Raise the size limit of answers in the description of a tool, for clients that support it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], MAX_RESULT_SIZE_KEY: MAX_LIFTED_CHARACTERS}}
@@ -165,7 +171,7 @@ def _with_lifted_limit(tool: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:
-    """The version, instructions and tools that a server offers, and how they are stored for the next start."""
+    """What a server offers to clients: its version, its tools and its instructions."""
 
     version: str
     manifest: Manifest
@@ -183,7 +189,7 @@ MAX_FIRST_SEARCH_WAIT_S = 2.0
 
 
 class Results:
-    """Creates the results of requests for all clients of one server, for the lifetime of the server."""
+    """Creates the results of requests, for the lifetime of a server."""
 
     def __init__(
         self,
@@ -213,19 +219,22 @@ class Results:
     def in_version_format(
         self, version: str, result: Result, caching: Mapping[str, Any] = UNCACHED_LIST_MEMBERS
     ) -> Result:
-        """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
+        """Add the members that a result must have in this protocol version.
+
+        `caching` has members that tell the client how long it may cache the result.
+        """
         return self._first.in_version_format(version, result, caching)
 
     def introduce_client(self, client: ClientSession, name: str | None) -> None:
-        """Record the client of a stateless request, by name if the request has one."""
+        """Record the client that a stateless request describes, and its name if the request has one."""
         in_version = client.name if name is None else self._redactor(name)
         self._clients.introduce(client, name=in_version, handshake=client.handshake)
 
     def initialize(self, client: ClientSession, params: Params, _version: str) -> Result | Awaitable[Result]:
-        """Open the session of a client, and return the common protocol version and the instructions.
+        """Open a client's session, and return the protocol version and the instructions.
 
-        The session is open when this returns, so that later messages find it. While the server searches for REPLs, the
-        result is an awaitable, because the instructions name the REPLs that are found.
+        The session is open when this method returns, so that later messages find it. While the server is searching for
+        REPLs, the result is an awaitable, because the instructions name the REPLs.
         """
         requested = params["protocolVersion"]
         about = self._first.handshake_result(requested, accepts_skills=client.accepts_skills)
@@ -240,7 +249,10 @@ class Results:
         return self._with_instructions(client, lambda words: {**result, "instructions": words})
 
     def _with_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result | Awaitable[Result]:
-        """Return the result of `make` for the client's instructions, once the search for REPLs has finished."""
+        """Call `make` with the client's instructions and return its result.
+
+        While the server is searching for REPLs, the result is an awaitable.
+        """
         core = self._services.core
         if core.state.lifecycle.is_searching or core.state.languages_of_files is None:
             return self._with_awaited_instructions(client, make)
@@ -256,16 +268,16 @@ class Results:
         return self._redactor(self._about.instructions(client.name, client.accepts_skills))
 
     def mark_initialized(self, client: ClientSession) -> None:
-        """Notify the client of changes from now on, as it has received the result of its handshake."""
+        """Notify a client of changes from now on, because it has received the result of its handshake."""
         if client.handshake_version:
             self._clients.introduce(client, name=client.name, handshake=True)
 
     def ping(self, _client: ClientSession, _params: Params, _version: str) -> Result:
-        """Return an empty result, which shows that the server is alive."""
+        """Return an empty result."""
         return {}
 
     def discover(self, client: ClientSession, _params: Params, version: str) -> Result | Awaitable[Result]:
-        """Return the protocol versions for requests without a session, and the instructions."""
+        """Return the supported protocol versions for requests without a session, and the instructions."""
         return self._with_instructions(
             client,
             lambda words: self.in_version_format(
@@ -274,7 +286,7 @@ class Results:
         )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """Return the tools for this client."""
+        """Return the list of tools for a client."""
         repls = self._services.core
         await await_search(repls)
         await await_languages(repls)
@@ -294,49 +306,48 @@ class Results:
         return result
 
     async def list_resources(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """Return the resources that exist now."""
+        """Return the list of resources for a client."""
         return self.in_version_format(version, {"resources": await self._resources.list_resources(client)})
 
     def list_templates(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """Return the families of resources."""
+        """Return the list of resource templates for a client."""
         return self.in_version_format(version, {"resourceTemplates": self._resources.list_templates(client)})
 
     async def list_skills(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the skills, with the digests of their files.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
+            RequestRefusedError: the client does not get skills from this server, or the cursor is unknown.
         """
         return self.in_version_format(
             version, await self._resources.list_skills(client, params.get("cursor")), SKILL_LIST_MEMBERS
         )
 
     async def get_skill(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Return one skill, with the digests of its files.
+        """Return a skill with the digests of its files.
 
         Raises:
-            RequestRefusedError: this client does not get skills, or there is none with this URI.
+            RequestRefusedError: the client does not get skills from this server, or there is no such skill.
         """
         return self.in_version_format(
             version, await self._resources.get_skill(client, params["uri"]), SKILL_LIST_MEMBERS
         )
 
     async def read_directory(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Return a page of the content of a skill's directory.
+        """Return a page of the entries of a skill's directory.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, there is no such directory, or the cursor
-                is unknown.
+            RequestRefusedError: the client does not get skills, there is no such directory, or the cursor is unknown.
         """
         found = await self._resources.read_directory(client, params["uri"], params.get("cursor"))
         return self.in_version_format(version, found, SKILL_LIST_MEMBERS)
 
     def list_prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
-        """Return the prompts."""
+        """Return the list of prompts."""
         return self.in_version_format(version, {"prompts": self._prompts.list_prompts()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Notify the client of changes of a resource from now on.
+        """Notify a client of changes of a resource from now on.
 
         Raises:
             RequestRefusedError: there is no such resource.
@@ -347,7 +358,7 @@ class Results:
         return {}
 
     def unsubscribe(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Stop notifying the client of changes of a resource."""
+        """Stop notifying a client of changes of a resource."""
         client.subscribed.discard(params["uri"])
         return {}
 
@@ -358,19 +369,21 @@ class Results:
         requested: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Notify the client of the requested changes, until `close_stream`. `tasks` is described in `Subscriptions`.
+        """Notify a client of the requested changes until `close_stream` is called.
+
+        `tasks` has the ids of tasks whose changes are requested.
 
         Raises:
-            RequestRefusedError: the client cannot have this stream.
+            RequestRefusedError: the stream cannot be opened.
         """
         self._broadcast.mark_log_as_known(client)
         self._broadcast.subscriptions.open(client, identity, requested, tasks)
 
     def close_stream(self, client: ClientSession, identity: str | int | None) -> None:
-        """Close this stream of the client."""
+        """Close a stream of a client."""
         self._broadcast.subscriptions.close(client, identity)
 
     def set_level(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Send the client log messages of this level and above from now on."""
+        """Send a client log messages of this level and above from now on."""
         self._log_messages.set_level(client, params["level"])
         return {}

@@ -71,14 +71,17 @@ MEDIA_TYPES: Final = {
 
 
 class SkillResources:
-    """The skills of one server as clients receive them. The methods read from disk, so call them in a thread."""
+    """The skills of a server in the form in which clients receive them.
+
+    All methods read from disk, so they have to be called in a thread.
+    """
 
     def __init__(self, library: SkillLibrary, redactor: Redactor) -> None:
         self._library = library
         self._redactor = redactor
 
     def list_guides(self, hidden: Collection[str]) -> list[Fields]:
-        """Return the guides of the skills as in `resources/list`, except for the `hidden` ones."""
+        """Return the guides of the skills in the form of `resources/list`, without the `hidden` skills."""
         found = []
         for skill in self._library.visible_skills(hidden):
             try:
@@ -88,7 +91,7 @@ class SkillResources:
         return found
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """Return the type and the content of a file, as text, or as bytes if it is not text.
+        """Return the media type and the content of a file. The content is a string, or bytes if it is not text.
 
         Raises:
             RefusedError: there is no such file, or it must not be read.
@@ -99,13 +102,13 @@ class SkillResources:
         return kind, content if text is None else text
 
     def list_skills(self, cursor: str | None, hidden: Collection[str]) -> Fields:
-        """Return a page of the skills, each with everything that a client needs to verify it.
+        """Return a page of the skills, with the digests that a client needs to verify their files.
 
         Raises:
             RequestRefusedError: the cursor is unknown.
         """
         skills = self._library.visible_skills(hidden)
-        last = None if cursor is None else sort_key(_key_of(cursor, LIST))
+        last = None if cursor is None else sort_key(_decode_cursor(cursor, LIST))
         start = _position([sort_key(skill.id) for skill in skills], last)
         entries: list[Fields] = []
         for skill in (page := skills[start : start + MAX_SKILLS_PER_PAGE]):
@@ -113,14 +116,14 @@ class SkillResources:
                 entries.append(self._entry(skill))
             except (OSError, FrontMatterError, TooManyFilesError):
                 continue  # it has changed since the last check, and the next one reports it
-        more = {"nextCursor": _cursor(page[-1].id, LIST)} if start + MAX_SKILLS_PER_PAGE < len(skills) else {}
+        more = {"nextCursor": _encode_cursor(page[-1].id, LIST)} if start + MAX_SKILLS_PER_PAGE < len(skills) else {}
         return {"skills": entries, **more}
 
     def get_skill(self, uri: str) -> Fields:
-        """Return one skill by the URI of its guide, whether or not it is listed.
+        """Return a skill by the URI of its guide. It need not be listed.
 
         Raises:
-            RequestRefusedError: there is no skill at this URI.
+            RequestRefusedError: there is no skill with this URI.
         """
         try:
             skill, path = self._library.find(uri)
@@ -133,7 +136,7 @@ class SkillResources:
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
     def read_directory(self, uri: str, cursor: str | None) -> Fields:
-        """Return a page of the content of a skill's directory, or of the skills of one dependency.
+        """Return a page of the entries of a skill's directory, or of the skills of a dependency.
 
         Raises:
             RequestRefusedError: there is no such directory, or the cursor is unknown.
@@ -144,9 +147,9 @@ class SkillResources:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
         addresses = [str(child["uri"]) for child in children]
-        start = _position(addresses, None if cursor is None else _key_of(cursor, READ_DIRECTORY))
+        start = _position(addresses, None if cursor is None else _decode_cursor(cursor, READ_DIRECTORY))
         end = start + MAX_ENTRIES_PER_PAGE
-        more = {"nextCursor": _cursor(addresses[end - 1], READ_DIRECTORY)} if end < len(children) else {}
+        more = {"nextCursor": _encode_cursor(addresses[end - 1], READ_DIRECTORY)} if end < len(children) else {}
         return {"resources": children[start:end], **more}
 
     def _children(self, uri: str) -> list[Fields]:
@@ -164,7 +167,7 @@ class SkillResources:
         return sorted([*directories, *files], key=_address)
 
     def _entry(self, skill: Skill) -> Fields:
-        """Return everything about a skill, from a single reading of its files.
+        """Return the entry of a skill, with all digests computed from a single reading of its files.
 
         Raises:
             OSError, FrontMatterError, TooManyFilesError: the skill can no longer be used.
@@ -180,12 +183,12 @@ class SkillResources:
         return {"uri": skill.uri, "frontmatter": read_front_matter(guide), "resources": resources}
 
     def _resource(self, skill: Skill, path: str) -> Fields:
-        """Return a file as in lists of resources.
+        """Return the entry of a file in a list of resources.
 
-        The type is left out if it can only be determined from the content.
+        The media type is omitted if it depends on the content.
         """
         if path == GUIDE_FILE:
-            about = read_front_matter(self._redacted(skill.guide))
+            about = read_front_matter(self._redact(skill.guide))
             named = {"name": about["name"], "description": about["description"]}
         else:
             named = {"name": path.rpartition("/")[2]}
@@ -193,18 +196,22 @@ class SkillResources:
         return {"uri": skill.address(path), **named, **({"mimeType": known} if known else {})}
 
     def _read_served_file(self, skill: Skill, path: str) -> bytes:
-        """Return the bytes of a file that clients receive. Raises OSError if the file is gone."""
+        """Return the content of a file as clients receive it.
+
+        Raises:
+            OSError: the file no longer exists or cannot be read.
+        """
         content = skill.folder.read(path)
         if content is None:
             raise FileNotFoundError(path)
-        return self._redacted(content)
+        return self._redact(content)
 
-    def _redacted(self, content: bytes) -> bytes:
+    def _redact(self, content: bytes) -> bytes:
         text = self._text(content)
         return content if text is None else text.encode()
 
     def _text(self, content: bytes) -> str | None:
-        """Return the redacted text of a file, or None if it is not text."""
+        """Return the text of a file without secrets, or None if the file is not text."""
         try:
             return self._redactor(content.decode("utf-8"))
         except UnicodeDecodeError:
@@ -228,20 +235,20 @@ def _parent(path: str) -> str:
 
 
 def _position(keys: Sequence[Any], last: Any) -> int:
-    """Return the start of the page after the given key, even if that no longer exists."""
+    """Return the index at which the page after the key `last` starts. The key need not exist any more."""
     return 0 if last is None else bisect_right(keys, last)
 
 
-def _cursor(key: str, method: str) -> str:
+def _encode_cursor(key: str, method: str) -> str:
     """Return the cursor of the page that starts after a key."""
     return base64.urlsafe_b64encode(f"{method} {key}".encode()).decode()
 
 
-def _key_of(cursor: str, method: str) -> str:
+def _decode_cursor(cursor: str, method: str) -> str:
     """Return the key in a cursor.
 
     Raises:
-        RequestRefusedError: no answer of this method contained this cursor.
+        RequestRefusedError: no answer to this method contained the cursor.
     """
     try:
         given, separator, key = base64.urlsafe_b64decode(cursor).decode().partition(" ")

@@ -29,7 +29,7 @@ RESOURCE_UPDATED_METHOD = "notifications/resources/updated"
 
 
 class Subscription:
-    """One subscription of a client. Requested changes are queued in the client's outbox at once."""
+    """A subscription of a client, which queues notifications about the requested changes."""
 
     def __init__(
         self,
@@ -38,64 +38,64 @@ class Subscription:
         offer: Callable[[bytes], None],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        self._honored = honored
+        self._honored_members = honored
         self.tasks = tasks
         self.uris = frozenset(honored.get("resourceSubscriptions", ()))
         self.meta: dict[str, object] = {SUBSCRIPTION_KEY: identity}
         self._offer = offer
 
     def notify_list_changed(self, changed: str) -> None:
-        """Notify the client that a list changed, if it requested that."""
+        """Notify the client that a list has changed, if it requested that."""
         requested, method = LIST_CHANGES[changed]
-        if requested in self._honored:
+        if requested in self._honored_members:
             self.send({"method": method, "params": {"_meta": self.meta}})
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Notify the client that a resource changed, if it requested that."""
+        """Notify the client that a resource has changed, if it requested that."""
         if uri in self.uris:
             self.send({"method": RESOURCE_UPDATED_METHOD, "params": {"uri": uri, "_meta": self.meta}})
 
     def send(self, notification: Mapping[str, object]) -> None:
-        """Send the client a message that it requested."""
+        """Queue a notification for the client."""
         self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
     def acknowledge(self) -> None:
-        """Send the acknowledgement of the request, before any notification."""
-        acknowledgement = {"notifications": self._honored, "_meta": self.meta}
+        """Acknowledge the subscription. This is its first message."""
+        acknowledgement = {"notifications": self._honored_members, "_meta": self.meta}
         self.send({"method": "notifications/subscriptions/acknowledged", "params": acknowledgement})
 
 
 class Subscriptions:
-    """The subscriptions of all clients, each an open stream."""
+    """The subscriptions of all clients. Each of them is an open stream."""
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str | int, Subscription]] = {}
         """Open streams by client and id of the request."""
 
     def watched_uris(self) -> frozenset[str]:
-        """Return the resources whose changes any stream requested."""
+        """Return the URIs of all resources that any client has subscribed to."""
         streams = [stream for streams_by_id in self._open.values() for stream in streams_by_id.values()]
         return frozenset().union(*(stream.uris for stream in streams))
 
     def has_stream(self, client: str) -> bool:
-        """Return whether this client has an open stream."""
+        """Return whether a client has an open stream."""
         return client in self._open
 
     def notify_list_changed(self, changed: str) -> None:
-        """Notify every stream that requested it that a list changed."""
+        """Notify all clients that subscribed to a list that it has changed."""
         for streams in self._open.values():
             for stream in streams.values():
                 stream.notify_list_changed(changed)
 
     def notify_resource_updated(self, uri: str, client: str | None = None) -> None:
-        """Notify every stream that requested changes of a resource, or only those of one client."""
+        """Notify clients that subscribed to a resource that it has changed. `client` limits this to one client."""
         chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
                 stream.notify_resource_updated(uri)
 
     def deliver_task(self, task: str, state: Callable[[], Mapping[str, object]]) -> None:
-        """Send the state of a task on each stream that requested it."""
+        """Send the state of a task to all clients that subscribed to it."""
         for stream in [stream for streams in self._open.values() for stream in streams.values()]:
             if task in stream.tasks:
                 stream.send({"method": "notifications/tasks", "params": {**state(), "_meta": stream.meta}})
@@ -107,10 +107,10 @@ class Subscriptions:
         requested: Mapping[str, Any],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Open a stream of a client, and acknowledge it. `tasks` are the ids of requested tasks.
+        """Open a stream for a client and acknowledge it. `tasks` has the ids of tasks to follow.
 
         Raises:
-            RequestRefusedError: the request has no id, the id of another stream, or exceeds the limit.
+            RequestRefusedError: the request has no id or the id of another stream, or the client has too many streams.
         """
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
@@ -119,12 +119,12 @@ class Subscriptions:
             raise RequestRefusedError(
                 SERVER_ERROR_CODE, f"{MAX_STREAMS_PER_CLIENT} streams of this client are open: cancel some first"
             )
-        stream = Subscription(_honored(requested, tasks), identity, session.outbox.offer, tasks)
+        stream = Subscription(_honored_members(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()
         self._open[session.id] = {**streams, identity: stream}
 
     def close(self, session: ClientSession, identity: str | int | None) -> None:
-        """Close a stream. An unknown one is ignored."""
+        """Close a stream. Unknown streams are ignored."""
         streams = self._open.get(session.id, {})
         left = {other: stream for other, stream in streams.items() if other != identity}
         if left:
@@ -133,8 +133,8 @@ class Subscriptions:
             self._open.pop(session.id, None)
 
 
-def _honored(requested: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
-    """Return the honoured part of a request: all of it, without the members that were not requested."""
+def _honored_members(requested: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
+    """Return the part of a subscription request that the server honors, without members that are false or empty."""
     known = (*(name for name, _ in LIST_CHANGES.values()), "resourceSubscriptions")
     honored = {name: requested[name] for name in known if requested.get(name)}
     return {**honored, "taskIds": sorted(tasks)} if tasks else honored

@@ -44,7 +44,7 @@ MAX_QUERIED_CLIENTS: Final = 256
 
 
 class TrustDecisions:
-    """Asks the users of one server's clients to allow the project's interpreter, for the lifetime of the server."""
+    """Asks users of clients to allow running the project's interpreter, for the lifetime of a server."""
 
     tool = "restart_repl"
     """Tool with which an agent requests the project's REPL instead of the replacement."""
@@ -61,21 +61,22 @@ class TrustDecisions:
         self._tasks = TaskSet()
 
     async def stop(self) -> None:
-        """Stop asking, because the server stops."""
+        """Stop asking, because the server is stopping."""
         await self._tasks.end()
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
-        """Ask the client that was just answered to allow the interpreter, if possible and not done before."""
+        """Ask the user of a client that was just answered, if that is useful and was not done before."""
         if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_QUERIED_CLIENTS:
             return
-        if _started_substitutes(self._services):
+        if _stand_in_repls(self._services):
             self._elicited.add(client.name)
             self._tasks.start(self._elicit(client))
 
     async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the request that replaces the answer to a call of `tool`, or None to run the call.
+        """Return the request that replaces the answer to a call of `restart_repl`, or None if the call should be run.
 
-        Only stateless calls, whose parameters may contain the answer to an earlier request, are answered in this way.
+        Only stateless calls are answered in this way, because their parameters can contain the answer to an earlier
+        request.
         """
         services = self._services
         if not is_stateless(CALL, params) or services.grants is None:
@@ -91,7 +92,7 @@ class TrustDecisions:
             not is_able
             or client.name in self._elicited
             or len(self._elicited) >= MAX_QUERIED_CLIENTS
-            or not _started_substitutes(services)
+            or not _stand_in_repls(services)
         ):
             return None
         interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
@@ -107,7 +108,7 @@ class TrustDecisions:
         }
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Process a message, and return whether it answers a request of this class, even if the answer is late."""
+        """Process a message, and return whether it answers one of these requests. Late answers are ignored."""
         identity = message.get("id")
         if not isinstance(identity, str) or not identity.startswith(REQUEST_ID_PREFIX) or "method" in message:
             return False
@@ -117,7 +118,7 @@ class TrustDecisions:
         return True
 
     async def _elicit(self, client: ClientSession) -> None:
-        """Send an elicitation to the client, and act on its result."""
+        """Send an elicitation to a client, and apply the user's decision."""
         services = self._services
         interpreter = (
             await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
@@ -137,7 +138,7 @@ class TrustDecisions:
             await self._restart_with_project_python()
 
     def _conclude(self, client: ClientSession, python: str, result: object) -> bool:
-        """Store and log the user's decision, and return whether it is a yes."""
+        """Store and log the user's decision, and return whether it is positive."""
         is_yes = is_yes_answer(result)
         summary = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {python} run here"
         self._services.core.report(
@@ -148,20 +149,20 @@ class TrustDecisions:
         return is_yes
 
     async def _restart_with_project_python(self) -> None:
-        """Restart the stand-in REPLs with the project's interpreter, each when it is idle."""
+        """Restart the stand-in REPLs with the project's interpreter as soon as they are idle."""
         services = self._services
         while any(
             evaluation.repl == repl.id
-            for repl in _started_substitutes(services)
+            for repl in _stand_in_repls(services)
             for evaluation in services.core.state.unfinished()
         ):
             await anyio.sleep(CHECK_INTERVAL_S)
         why = "the user allowed the project's own interpreter"
-        services.core.report(*(RestartRepl(repl.id, why) for repl in _started_substitutes(services)))
+        services.core.report(*(RestartRepl(repl.id, why) for repl in _stand_in_repls(services)))
 
 
 def elicitation_params(python: str) -> dict[str, Any]:
-    """Return the parameters of the elicitation."""
+    """Return the parameters of the elicitation about an interpreter."""
     message = (
         f"Codriver does not evaluate this project's code in the project's own Python, because the folder has not been "
         f"accepted. May it run {python} until this server ends? The REPL is then restarted and loses its definitions. "
@@ -173,17 +174,17 @@ def elicitation_params(python: str) -> dict[str, Any]:
 
 
 def is_yes_answer(result: object) -> bool:
-    """Return whether an elicitation's result is exactly the positive answer."""
+    """Return whether the result of an elicitation is exactly the positive answer."""
     return isinstance(result, dict) and (result.get("action"), result.get("content")) == ("accept", {"answer": YES})
 
 
 def supports_forms(elicitation: object) -> bool:
-    """Return whether a client declares elicitation with forms, which a declaration without modes includes."""
+    """Return whether a client supports elicitation with forms. A declaration without modes includes forms."""
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 
-def _started_substitutes(services: Services) -> list[Repl]:
-    """Return the Python REPLs that Codriver started in place of the project's until the user accepts it."""
+def _stand_in_repls(services: Services) -> list[Repl]:
+    """Return the Python REPLs that Codriver started as stand-ins until the user accepts the project."""
     waiting = services.core.state.repls_awaiting_acceptance()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

@@ -19,7 +19,7 @@ _running = RLock()
 
 
 class _DeferredPackage(ModuleType):
-    """A package before its `__init__` ran. The first attribute look-up runs it."""
+    """A package whose `__init__` has not run yet. Accessing an attribute runs it."""
 
     def __getattr__(self, name: str) -> Any:
         with _running:
@@ -36,11 +36,11 @@ class _DeferredPackage(ModuleType):
 
 
 class _RunPackage(_DeferredPackage):
-    """A deferred package once its `__init__` has started. A missing name is an error."""
+    """A deferred package whose `__init__` has started. Accessing a missing attribute is an error."""
 
 
 def defer_init(*names: str) -> None:
-    """Defer the `__init__` of packages that are not imported yet, each after its parent package."""
+    """Defer the `__init__` of packages that are not imported yet. Parent packages must come first."""
     for name in names:
         if name in sys.modules or (spec := find_spec(name)) is None:
             continue

@@ -71,7 +71,7 @@ VERSIONS_BY_METHOD: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def supports_tasks(ctx: Context) -> bool:
-    """Return whether the client of this request can have tasks."""
+    """Return whether the client that sent a request supports tasks."""
     if ctx.protocol_version == MODERN:
         extensions = declared_capabilities(ctx).get("extensions")
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -79,10 +79,10 @@ def supports_tasks(ctx: Context) -> bool:
 
 
 def require_task_support(ctx: Context) -> None:
-    """Check that a client may send a request about tasks.
+    """Check that the client may send requests about tasks.
 
     Raises:
-        MCPError: the client has no tasks, or requests them in another way.
+        MCPError: the client does not support tasks, or its protocol version does not have this request.
     """
     if ctx.protocol_version not in VERSIONS_BY_METHOD.get(ctx.method, TASK_VERSIONS):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
@@ -96,12 +96,12 @@ def require_task_support(ctx: Context) -> None:
 
 
 def progress_token(ctx: Context) -> object:
-    """Return the request's progress token, if it requests progress."""
+    """Return the progress token of a request, or None if it does not request progress."""
     return request_meta(ctx.params).get(TOKEN)
 
 
 def declared_capabilities(ctx: Context) -> Mapping[str, Any]:
-    """Return the capabilities that a request of 2026-07-28 declares."""
+    """Return the client capabilities that a request of MCP 2026-07-28 declares."""
     found = request_meta(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
 
@@ -131,14 +131,14 @@ REFUSED_CODE = -32000
 
 
 class UpdateParams(types.RequestParams):
-    """Parameters of `tasks/update`."""
+    """The parameters of `tasks/update`."""
 
     task_id: str
     input_responses: dict[str, Any]
 
 
 class EvaluationTasks:
-    """The tasks of one server for all its clients, for the lifetime of the server."""
+    """The tasks of all clients, for the lifetime of a server."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class EvaluationTasks:
         """Tasks that clients know, by id, oldest first."""
 
     def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
-        """Return the handlers of requests about tasks by method, each with the model of its parameters."""
+        """Return the handlers of requests about tasks by method, with the models of their parameters."""
         return {
             "tasks/get": (types.GetTaskRequestParams, self._get),
             "tasks/cancel": (types.CancelTaskRequestParams, self._cancel),
@@ -164,7 +164,7 @@ class EvaluationTasks:
         }
 
     async def answer_call(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Return the task for a call that requests one, or the unchanged answer to any other request.
+        """Answer a call that requests a task with the task. Pass all other requests on.
 
         Raises:
             MCPError: the tool cannot be called as a task, there are too many tasks, or the client supports none.
@@ -196,7 +196,7 @@ class EvaluationTasks:
         return {"task": task.to_2025_11_25(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> ToolAnswer | dict[str, Any]:
-        """Return the answer to a call of a client with the extension, or a task if it takes long or needs input."""
+        """Call a tool, and return its answer, or a task if the call takes long or needs input."""
         client, capabilities = ctx.lifespan_context, declared_capabilities(ctx)
         task = self._new(client, MAX_TTL_MS, accepts_input=supports_forms(capabilities.get("elicitation")), fails=False)
         self._begin(task, tool, arguments, token=progress_token(ctx))
@@ -215,16 +215,19 @@ class EvaluationTasks:
         return {"resultType": "task", **task.to_extension()}
 
     def can_become_task(self, ctx: Context, tool: Tool) -> bool:
-        """Return whether this call may become a task, because its client supports them."""
+        """Return whether a call may become a task: its client supports tasks, and there is room for another one."""
         if not supports_tasks(ctx) or not tool.may_be_task:
             return False
         return self.can_add(ctx.lifespan_context)
 
     def can_add(self, client: ClientSession) -> bool:
-        """Return whether the client may have one more task, discarding the oldest finished one if necessary."""
+        """Return whether a client may have another task.
+
+        If necessary, the oldest finished task is discarded.
+        """
         self._sweep()
         for tasks, most in (
-            (self._of(client), MAX_TASKS_PER_CLIENT),
+            (self._client_tasks(client), MAX_TASKS_PER_CLIENT),
             (list(self._tasks.values()), MAX_TASKS_OF_ALL_CLIENTS),
         ):
             if len(tasks) >= most:
@@ -234,19 +237,19 @@ class EvaluationTasks:
                 del self._tasks[oldest]
         return True
 
-    def _of(self, client: ClientSession) -> list[Task]:
+    def _client_tasks(self, client: ClientSession) -> list[Task]:
         """Return the tasks that a client started over its connection, oldest first."""
         return [task for task in self._tasks.values() if task.client is client]
 
     async def wait_for_calls(self) -> None:
-        """Wait until all calls have finished, because the server stops."""
+        """Wait until all calls have finished, because the server is stopping."""
         await self._running.end()
 
     def select_task_ids(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
-        """Return the ids of tasks among those that a client requests to follow.
+        """Return the ids of existing tasks among the requested ones.
 
         Raises:
-            MCPError: the client does not declare support for tasks.
+            MCPError: the client does not support tasks.
         """
         if not task_ids:
             return frozenset()
@@ -258,7 +261,7 @@ class EvaluationTasks:
         return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._notify)
 
     def _publish(self, task: Task) -> None:
-        """Make a task known to its client, which may query it from now on."""
+        """Add a task to those that clients can query."""
         self._tasks[task.id] = task
         task.is_detached = True
 
@@ -287,17 +290,17 @@ class EvaluationTasks:
                 task.fail(gone)
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        task = self._known(params.task_id)
+        task = self._find_task(params.task_id)
         return self._detailed_task(task) if ctx.protocol_version == MODERN else task.to_2025_11_25()
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks are listed at once")
         self._sweep()
-        return {"tasks": [task.to_2025_11_25() for task in self._of(ctx.lifespan_context)]}
+        return {"tasks": [task.to_2025_11_25() for task in self._client_tasks(ctx.lifespan_context)]}
 
     async def _cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
-        task = self._known(params.task_id)
+        task = self._find_task(params.task_id)
         if not task.is_final:
             task.cancel()
             self._running.start(self._stop(task, "its client cancelled the task"))
@@ -306,8 +309,8 @@ class EvaluationTasks:
         return task.to_2025_11_25() if ctx.protocol_version == OLDER else {}
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        """Wait for the call's answer, and ask the client for any input that the code needs until then."""
-        task = self._known(params.task_id)
+        """Wait for the answer of a task's call, and ask the client for input that the code needs."""
+        task = self._find_task(params.task_id)
         last_request = 0
         while not task.is_final:
             if task.status == "input_required" and task.request_number != last_request:
@@ -325,14 +328,14 @@ class EvaluationTasks:
         return {**self._as_json(task), "_meta": related}
 
     async def _update(self, _ctx: Context, params: UpdateParams) -> dict[str, Any]:
-        task = self._known(params.task_id)
+        task = self._find_task(params.task_id)
         answer = params.input_responses.get(task.input_request_name)
         if task.status == "input_required" and isinstance(answer, dict):
             await self._accept_input(task, answer.get("action"), answer.get("content"))
         return {}
 
-    def _known(self, identity: str) -> Task:
-        """Return the task with this id, regardless of who started it.
+    def _find_task(self, identity: str) -> Task:
+        """Return the task with this id, whichever client started it.
 
         Raises:
             MCPError: there is no such task.
@@ -344,7 +347,10 @@ class EvaluationTasks:
         return task
 
     def _sweep(self) -> None:
-        """Discard finished tasks that have expired, and tasks whose evaluation has been forgotten."""
+        """Discard finished tasks that have expired, or whose evaluation is no longer known.
+
+        Large answers are discarded if a client has too many.
+        """
         now, known = self._services.now(), self._services.core.state.evaluations
         for task in [task for task in self._tasks.values() if task.is_final and task.has_call_finished]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
@@ -361,7 +367,7 @@ class EvaluationTasks:
                     del self._tasks[task.id]
 
     async def _request_input(self, ctx: Context, task: Task) -> None:
-        """Ask the client for the line that the code waits for, and return when the code no longer waits for it.
+        """Ask the client for a line of input, and return when the code no longer waits for it.
 
         Raises:
             MCPError: the REPL refused the line. The code still waits, with a new request.
@@ -386,7 +392,7 @@ class EvaluationTasks:
             await self._accept_input(task, results[0].action, results[0].content)
 
     async def _accept_input(self, task: Task, action: object, content: object) -> None:
-        """Send the client's answer to the code. Declining stops the code, because no other input is expected.
+        """Send the user's input to the code. If the user declined, stop the code.
 
         Raises:
             MCPError: the REPL refused the line. The code still waits, with a new request.
@@ -422,7 +428,7 @@ class EvaluationTasks:
         return Call(self._services, task.client.id, task.client.name, silent)
 
     def _notify(self, task: Task) -> None:
-        """Notify the client of the new status: always in 2025-11-25, by subscription in 2026-07-28."""
+        """Notify the client of a task's new status. In MCP 2026-07-28, the client must have subscribed to it."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if task.status == "working" and transcript is not None:
             task.read_until = transcript.out.total
@@ -435,13 +441,13 @@ class EvaluationTasks:
         return task.to_detailed_extension(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
-        """Return the call's answer, in the form that the call would have returned."""
+        """Return the answer of a task's call in the form in which the call would have returned it."""
         assert task.answered is not None  # noqa: S101 - requested only when it exists
         result: dict[str, Any] = json.loads(encode_result(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:
-        """Return the last line that the code printed between its last input and its request for more."""
+        """Return the last line that the code has printed since its last input, as a prompt for the next input."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if transcript is None:
             return ""
@@ -464,7 +470,7 @@ ANSWER_FIELD = "text"
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A call that continues by itself while its client may query it."""
+    """A call that continues in the background. Its client can query its status and its result."""
 
     client: ClientSession
     ttl_ms: int
@@ -500,17 +506,17 @@ class Task:
 
     @property
     def is_final(self) -> bool:
-        """Return whether the task's status is final."""
+        """Return whether the status of the task will not change any more."""
         return self.status in ("completed", "failed", "cancelled")
 
     @property
     def has_call_finished(self) -> bool:
-        """Return whether the task's call has finished as well."""
+        """Return whether the call has finished. It may finish later than the task."""
         return self.answered is not None or self.error is not None
 
     @property
     def answer_bytes(self) -> int:
-        """Return the approximate size of the task's answer."""
+        """Return the approximate size of the call's answer in bytes."""
         given = self.answered
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
 
@@ -520,11 +526,11 @@ class Task:
         return f"input-{self.request_number}"
 
     async def wait_changed(self) -> None:
-        """Wait until the status of the task differs from that at the time of the call."""
+        """Wait until the task changes."""
         await self._changed.wait()
 
     def follow_evaluation(self, evaluation: Evaluation) -> None:
-        """Follow the evaluation that the call waits for."""
+        """Update the task's status to that of the evaluation that the call waits for."""
         self.evaluation = evaluation.id
         if self.is_final:
             return
@@ -537,27 +543,27 @@ class Task:
             self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
 
     def report_progress(self, words: str) -> None:
-        """Record the message `words` as the task's progress."""
+        """Record a progress message."""
         if self.status == "working":
             self.words, self.updated_ms = words, self.now()
 
     def complete(self, answered: ToolAnswer) -> None:
-        """Store the call's answer, and finish the task."""
+        """Store the call's answer and mark the task as completed or failed."""
         self.answered = answered
         if not self.is_final:
             is_failed = self.fails and not answered.ok
-            self._become("failed" if is_failed else "completed", "" if answered.ok else _reason(answered))
+            self._become("failed" if is_failed else "completed", "" if answered.ok else _failure_message(answered))
         self._wake()
 
     def fail(self, error: dict[str, Any]) -> None:
-        """Finish the task as failed, because of an internal error or because it was abandoned."""
+        """Mark the task as failed with a JSON-RPC error."""
         self.error = error
         if not self.is_final:
             self._become("failed", str(error["message"]))
         self._wake()
 
     def cancel(self) -> None:
-        """Mark the task as cancelled for its client. Its call may run a little longer."""
+        """Mark the task as cancelled. Its call may still run for a moment."""
         self._become("cancelled", "cancelled by its client")
 
     def _become(self, status: TaskStatus, words: str) -> None:
@@ -572,15 +578,15 @@ class Task:
         self._changed = anyio.Event()
 
     def to_2025_11_25(self) -> dict[str, Any]:
-        """Return the task in the form of 2025-11-25."""
+        """Return the task in the form of MCP 2025-11-25."""
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_INTERVAL_MS}
 
     def to_extension(self) -> dict[str, Any]:
-        """Return the task in the form of the tasks extension, without the members that `to_detailed_extension` adds."""
+        """Return the task in the form of the tasks extension, without its result."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_INTERVAL_MS}
 
     def to_detailed_extension(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:
-        """Return the task in the form of the extension, with its result, error or request for input."""
+        """Return the task in the form of the tasks extension, with its result, error or request for input."""
         task = self.to_extension()
         if self.status == "input_required":
             task["inputRequests"] = {
@@ -593,7 +599,7 @@ class Task:
         return task
 
     def to_elicitation(self, prompt: str) -> dict[str, Any]:
-        """Return the request for input as an elicitation with a form."""
+        """Return the request for input as the parameters of an elicitation with a form."""
         form = {
             "type": "object",
             "properties": {ANSWER_FIELD: {"type": "string", "title": "Input"}},
@@ -609,8 +615,8 @@ class Task:
         return {key: value for key, value in (about | times).items() if value}
 
 
-def _reason(answered: ToolAnswer) -> str:
-    """Return the tool's message about why it refused the call."""
+def _failure_message(answered: ToolAnswer) -> str:
+    """Return the message of an answer that explains why the call failed."""
     fields = json.loads(answered.text)
     error = fields.get("error")
     message = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)

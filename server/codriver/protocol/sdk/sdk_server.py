@@ -80,7 +80,7 @@ R = TypeVar("R")
 
 
 class DirectoryParams(types.PaginatedRequestParams):
-    """Parameters of `resources/directory/read`."""
+    """The parameters of `resources/directory/read`."""
 
     uri: str
 
@@ -106,7 +106,7 @@ NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's part of one server, for all its clients. Exists from its first use until the server ends."""
+    """The SDK's part of a server. It is created when it is needed for the first time."""
 
     def __init__(self, shared: SharedParts) -> None:
         self._results = shared.results
@@ -123,7 +123,7 @@ class SdkServer:
         server.middleware.clear()  # unused tracing takes a tenth of the time of every call
         server.middleware += [explain_errors, self._with_log_messages, self._handle_initialize, self._tasks.answer_call]
         for method, parameters in SHARED_REQUESTS.items():
-            server.add_request_handler(method, parameters, _guarded(self._shared(method)))
+            server.add_request_handler(method, parameters, _guarded(self._shared_handler(method)))
         handlers_by_method: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
             "tools/call": (types.CallToolRequestParams, self._call_tool),
             "resources/read": (types.ReadResourceRequestParams, self._read_resource),
@@ -137,15 +137,15 @@ class SdkServer:
         return server
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkConnection:
-        """Return the SDK's part of a client's connection."""
+        """Create the SDK's part of a connection."""
         return SdkConnection(self._server, session, plain, self._redactor.redact_json)
 
     async def end(self) -> None:
         """Stop the background tasks."""
         await self._tasks.wait_for_calls()
 
-    def _shared(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
-        """Return the handler of a request whose result is shared with plain requests."""
+    def _shared_handler(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
+        """Return the handler of a request whose result is also created for plain requests."""
         making = METHODS[method].result
         assert making is not None  # noqa: S101 - none of them is a connection's own
 
@@ -158,7 +158,7 @@ class SdkServer:
         return handle
 
     async def _with_log_messages(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Return the answer to a request, sending log messages during it if the request enables them."""
+        """Send log messages while a request is processed, if the request enables them."""
         level = request_meta(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
         if level is None or ctx.request_id is None or ctx.method == LISTEN:
             return await call_next(ctx)
@@ -166,7 +166,7 @@ class SdkServer:
             return await call_next(ctx)
 
     async def _handle_initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Return the answer to `initialize` if the SDK accepts it, or any other answer unchanged."""
+        """Replace the SDK's result of `initialize` by Codriver's. Other results are unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
@@ -244,14 +244,14 @@ class SdkServer:
         return self._results.in_version_format(ctx.protocol_version, filled, NO_CACHING)
 
     def _introduce(self, ctx: Context) -> None:
-        """Record the client of a stateless request, which describes its client itself."""
+        """Record the client that a stateless request describes."""
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
             self._results.introduce_client(ctx.lifespan_context, info.name if info else None)
 
 
 def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Context, Any], Awaitable[R]]:
-    """Return a handler that turns unexpected exceptions into internal errors without details."""
+    """Wrap a handler so that unexpected exceptions become internal errors without details."""
 
     async def guarded(ctx: Context, params: Any) -> R:
         try:
@@ -282,7 +282,7 @@ METHODS_BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
 async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Return the answer to a request, or an error with an explanation and a remedy.
+    """Answer a request, and replace bare error codes by messages that explain the error and suggest a fix.
 
     Raises:
         MCPError: the request is refused.
@@ -307,7 +307,7 @@ async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 
 def _is_before_initialize(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether a request belongs to a session that `initialize` has not opened yet."""
+    """Return whether a request needs a session that `initialize` has not opened yet."""
     is_of_session = ctx.method not in METHODS_BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
@@ -340,10 +340,10 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
 
 
 class SdkConnection:
-    """Both directions of one connection, and the SDK's loops between them, one for each protocol era.
+    """The SDK's part of a connection. It runs one of the SDK's loops for each protocol era.
 
-    `plain` has the requests of this client that the SDK does not see, and the replies through which all answers go.
-    `redact` removes secrets from errors, because errors repeat parts of the request. Results are already redacted.
+    `plain` has the requests of this client that are answered without the SDK, and sends all responses. `redact` removes
+    secrets from errors, because errors quote parts of the request. Results are already redacted.
     """
 
     def __init__(
@@ -367,7 +367,7 @@ class SdkConnection:
         """Whether the client has already received that answer."""
 
     async def run(self) -> None:
-        """Answer the messages passed on until there are no more."""
+        """Answer the accepted messages until the input ends."""
         serve = partial(serve_dual_era_loop, self._server, write_stream=self, lifespan_state=self._session)
         try:
             async with anyio.create_task_group() as loops:
@@ -379,28 +379,28 @@ class SdkConnection:
                 messages.close()
 
     def end_input(self) -> None:
-        """Mark the end of the messages."""
+        """Mark the end of the input."""
         for to_sdk, _ in (self._session_era, self._stateless_era):
             to_sdk.close()
 
     def discard_messages(self) -> None:
-        """Discard the messages passed on, if no loop runs that would read them."""
+        """Discard the accepted messages, because no loop is running that would read them."""
         self.end_input()
         for _, messages in (self._session_era, self._stateless_era):
             messages.close()
 
     async def replay(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Process the client's earlier description of itself, without answering it again."""
+        """Process the messages with which the client introduced itself earlier, without answering them again."""
         self._is_hearing = True
         for message in messages:
             await self.accept(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
         self._is_hearing = False
 
     async def accept(self, item: SessionMessage) -> None:
-        """Process a message, and return when the SDK has started with it.
+        """Process a message, and return when the SDK has started processing it.
 
-        A handshake is answered first, because later messages may depend on it. A cancellation goes to both eras,
-        because it does not say to which one its request belonged.
+        A handshake is answered first, because later messages may depend on it. A cancellation is sent to the loops of
+        both eras, because it does not say to which one its request belongs.
         """
         message, answered = item.message, anyio.Event()
         is_end = isinstance(message, JSONRPCNotification) and message.method == INITIALIZED
@@ -419,7 +419,7 @@ class SdkConnection:
         await answered.wait()
 
     def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
-        """Return the message in a line, or None for a line that is not a message, which is then answered."""
+        """Parse the message in a line, or send an error and return None."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -441,7 +441,7 @@ class SdkConnection:
     def _open(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> JSONRPCRequest | None:
         if request.method == INITIALIZE and not request.params:
             request = request.model_copy(update={"params": DEFAULT_INITIALIZE_PARAMS})
-        refused = self._refused(request, size, in_batch=in_batch)
+        refused = self._find_refusal(request, size, in_batch=in_batch)
         if refused is not None:
             self._replies.refuse(refused)
             return None
@@ -450,8 +450,8 @@ class SdkConnection:
             self._replies.expect(request.id, size)
         return request
 
-    def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
-        """Return the refusal of a request, or None if the request is passed on."""
+    def _find_refusal(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
+        """Return the error response to a request that must not be processed, or None."""
         too_much = self._plain.limit_violation(size)
         if too_much is not None:
             return Refusal(request.id, SERVER_ERROR_CODE, too_much)
@@ -464,7 +464,7 @@ class SdkConnection:
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message for the client.
 
-        Never waits, because the outbox is bounded and handles a client that does not read.
+        This never waits, because the outbox is bounded and disconnects a client that does not read.
         """
         message = item.message
         if isinstance(message, JSONRPCResponse | JSONRPCError) and self._awaited and message.id == self._awaited[0]:
@@ -487,7 +487,7 @@ class SdkConnection:
             self._session.outbox.put(line)
 
     async def aclose(self) -> None:
-        """Do nothing: the listener owns the socket and closes it when everything is written."""
+        """Do nothing, because the listener owns the socket and closes it when everything is sent."""
 
     async def __aenter__(self) -> Self:
         return self
