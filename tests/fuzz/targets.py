@@ -300,7 +300,7 @@ def client_line(data):
         drain_s=5,
     )
     behind = SdkConnection(None, session, session, redact=None)
-    whole = stream._whole(line)
+    whole = stream._without_lone_surrogates(line)
     message = None if whole is None else behind.read(whole)
     behind.discard_messages()
     assert (message is not None) + len(session.lines) <= 1
