@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 
 from codriver.app.hot_reload import source_file_stamps
 from codriver.core.profiles import Profile
@@ -104,7 +104,7 @@ def live(tmp_path_factory):
     (folder / "workspace" / "src" / "early.py").write_text("raise RuntimeError('early')\n")
     with serving(folder, "--repl", "python", "--repl", "lisp") as live:
         with live.client(name="codriver-tests") as bare:
-            until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+            until_connected(bare, 2)
             until_watched(live, bare)
         yield live
 

@@ -16,7 +16,7 @@ import forked
 import posix_only
 import pytest
 from click.testing import CliRunner
-from live_server import WAIT_S, environ, serving, until, user_settings_file
+from live_server import WAIT_S, environ, serving, until, until_connected, user_settings_file
 from process_states import stopped
 from real_repls import repl
 
@@ -119,7 +119,7 @@ pytestmark = pytest.mark.served("python", "lisp", settings="goneClientGraceMs = 
 @pytest.fixture(scope="module")
 def live(live):
     with live.client() as bare:
-        until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+        until_connected(bare, 2)
     return live
 
 
@@ -469,7 +469,7 @@ def test_history_comments_use_the_comment_sign_of_the_session_language():
 def test_the_history_prints_python_of_a_renamed_session_after_its_server_ended(tmp_path):
     address = f"work={repl('python').endpoint.port}"
     with serving(tmp_path, "--repl", "none", "--nrepl", address) as other, other.client(name="ann") as client:
-        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        until_connected(client)
         assert client.call("evaluate_code", code="months = {1: 'January'}\nmonths[1]")["ok"]
     comment, *code = other.run("history", "months").stdout.splitlines()
     assert (comment[:2], code) == ("# ", ["months = {1: 'January'}", "months[1]"])

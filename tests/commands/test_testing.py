@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linked_tree import git
-from live_server import environ, serving, until
+from live_server import environ, serving, until_connected
 from python_projects import project
 
 from codriver.commands import testing
@@ -269,7 +269,7 @@ def test_a_path_is_relative_to_the_directory_of_the_command(live):
 def test_a_server_that_disappears_during_a_run_is_an_error_in_the_report(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         with live.client() as client:
-            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            until_connected(client)
         (live.workspace / "test_end.py").write_text(f"import os\ndef test_end(): os.kill({live.process.pid}, 9)")
         done = live.run("test", "--junit", str(live.workspace / "r.xml"), "test_end")
         assert done.returncode == 1

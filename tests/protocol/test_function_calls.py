@@ -2,7 +2,7 @@
 
 import pytest
 from counted_server import Counted, evaluation_calls
-from live_server import until
+from live_server import until_connected
 
 pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="it is asked for by signals")
 
@@ -19,7 +19,7 @@ def test_an_evaluation_stays_within_its_function_call_budget(tmp_path):
     live = Counted(tmp_path, "--repl", "python")
     try:
         with live.client() as client:
-            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+            until_connected(client)
 
             def evaluate():
                 asked = {"name": "evaluate_code", "arguments": {"code": "1+2"}}

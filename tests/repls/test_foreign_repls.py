@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import fresh, repl
 
 from codriver.core import state as states
@@ -22,7 +22,7 @@ def stray(name, folder):
     workspace.mkdir(parents=True)
     (workspace / ".nrepl-port").write_text(str(found.endpoint.port))
     with serving(folder, "--repl", "none") as live, live.client() as client:
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        until_connected(client)
         yield live, client, found
 
 
@@ -71,7 +71,7 @@ def test_each_caller_is_notified_once(tmp_path):
 def test_a_repl_named_by_its_address_is_not_reported(tmp_path):
     found = repl("python")
     with serving(tmp_path, "--nrepl", str(found.endpoint), "--repl", "none") as live, live.client() as client:
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        until_connected(client)
         (row,) = client.call("list_sessions")["sessions"]
         assert row["projectRoot"] == str(found.folder.resolve())
         assert not strange(row.get("notes", []))
@@ -86,10 +86,10 @@ def test_a_repl_in_or_above_the_workspace_is_not_reported(where, tmp_path):
         (workspace / ".nrepl-port").write_text(str(found.endpoint.port))
         named = serving(tmp_path / "home", "--nrepl", str(found.endpoint), "--repl", "none")
         with named as live, live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             client.call("evaluate_code", code=f"import os; os.chdir({str((workspace / where).resolve())!r})")
         with serving(tmp_path / "home", "--repl", "none") as live, live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             (row,) = client.call("list_sessions")["sessions"]
             assert row["projectRoot"] == str((workspace / where).resolve())
             assert row["kind"] == "port-file"

@@ -9,7 +9,7 @@ import real_kernels
 import real_repls
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until, until_connected
 
 import codriver_seam
 
@@ -122,7 +122,7 @@ class Attached:
         self.file = live.workspace / self.words["file"]
         self.file.write_text(APPS[name])
         self.client = live.client()
-        until(lambda: self.client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        until_connected(self.client)
         self.listed = self.client.tools()
 
     def inspect(self, what="health", **arguments):

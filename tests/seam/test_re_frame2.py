@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import real_repls
-from live_server import serving, until
+from live_server import serving, until_connected
 
 FRAMEWORKS = Path(__file__).parent / "frameworks"
 APP_TOOLS = {"inspect_app", "change_app"}
@@ -35,7 +35,7 @@ def _attached(name, folder):
             shutil.copy(file, found.folder)
         live = stack.enter_context(serving(folder, "--nrepl", found.address, "--repl", "none"))
         client = stack.enter_context(live.client())
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        until_connected(client)
         yield client, found.folder
 
 

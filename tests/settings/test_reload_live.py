@@ -1,7 +1,7 @@
 """Settings and skills that change under a running server, as its clients notice."""
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 
 pytestmark = pytest.mark.served(durations="skills_s=0.3")
 
@@ -11,7 +11,7 @@ GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
 @pytest.fixture(scope="module")
 def live(live):
     with live.client() as bare:
-        until(lambda: bare.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        until_connected(bare)
     return live
 
 

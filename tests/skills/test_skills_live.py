@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import skill_examples
 from all_tools import BY_NAME
-from live_server import WAIT_S, until
+from live_server import WAIT_S, until_connected
 
 LISP = "lpy"
 """The session of the examples that name none: they are Clojure, and this is the Clojure that needs no JVM."""
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.served("python", "lisp")
 @pytest.fixture(scope="module")
 def live(live):
     with live.client() as bare:
-        until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
+        until_connected(bare, 2)
     return live
 
 

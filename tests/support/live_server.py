@@ -310,3 +310,12 @@ def until(condition, what):
         assert time.monotonic() < deadline, f"waited in vain for: {what}"
         time.sleep(0.02)
     return value
+
+
+def until_connected(client, count=1):
+    """Wait until this many REPLs are connected. Tools are listed earlier, and remain listed during a restart."""
+
+    def connected():
+        return [row for row in client.call("list_sessions")["sessions"] if row["phase"] == "connected"]
+
+    until(lambda: len(connected()) >= count, f"{count} connected REPLs")

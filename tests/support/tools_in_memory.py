@@ -19,7 +19,7 @@ from pathlib import Path
 import lent_servers
 import memory_repl
 import pytest
-from live_server import WAIT_S, Live, environ, until
+from live_server import WAIT_S, Live, environ, until_connected
 
 from codriver.app import serve, wiring
 from codriver.files.codriver_paths import server_directory
@@ -102,11 +102,7 @@ def serving(folder, **more):
         assert live.port_file.exists(), "the server does not start"
         if live.repl:
             with live.client() as client:
-                until(lambda: phases(client) == ["connected"], "its REPL")
+                until_connected(client)
         yield live
     finally:
         live.stop()
-
-
-def phases(client):
-    return [row["phase"] for row in client.call("list_sessions")["sessions"]]

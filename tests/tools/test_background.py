@@ -3,7 +3,7 @@ own.
 """
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 from real_kernels import fresh
 from real_repls import repl
 
@@ -216,7 +216,7 @@ def test_background_code_in_a_kernel_cannot_request_input(kernel_client):
 @pytest.fixture(scope="module")
 def lisp(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("lisp"), "--repl", "lisp") as live, live.client() as client:
-        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "Basilisp's compile")
+        until_connected(client)
         client.call("evaluate_code", code="(def shared (atom 1))", timeoutMs=30_000)
         yield live
 

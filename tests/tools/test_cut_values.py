@@ -6,7 +6,7 @@ import sys
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 
@@ -141,7 +141,7 @@ def jvm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jvm")
     with serving(folder, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         # Code that waits for a REPL not yet known to speak Lisp is sent whole, and only its last value can be kept.
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         yield client
 
 

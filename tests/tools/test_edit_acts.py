@@ -1,7 +1,7 @@
 """Edits of Lisp as one transaction: a failing test restores files, vars and namespaces without rerunning code."""
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 from real_repls import repl
 
 SHOP = """\
@@ -41,7 +41,7 @@ def live(request, tmp_path_factory):
     with serving(folder, *options) as running:
         running.kind, running.ending = request.param, ENDING[request.param]
         with running.client() as client:
-            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            until_connected(client)
             for name, text in (("seen", SEEN), ("core", SHOP)):
                 assert client.call("load_file", filePath=str(write(running, name, text)))["ok"]
             assert client.call("load_file", filePath=str(write(running, "core_test", TESTS[running.kind])))["ok"]
@@ -124,7 +124,7 @@ def test_a_load_that_never_started_reports_what_blocked_it(tmp_path):
         running.ending = "lpy"
         file = write(running, "queued", "(ns shop.queued)\n\n(def price 2)\n")
         with running.client() as client, running.client(name="ann") as ann:
-            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            until_connected(client)
             assert client.call("load_file", filePath=str(file))["ok"]
             wait = '(.sleep (python/__import__ "time") 60)'
             held = ann.call("evaluate_code", code=wait)

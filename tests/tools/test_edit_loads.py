@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 from real_repls import repl
 
 from codriver.repls.launch import recipes
@@ -35,7 +35,7 @@ def live(request, tmp_path_factory):
     with serving(folder, *options) as running:
         running.kind, running.ending = request.param, ENDING[request.param]
         with running.client() as client:
-            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            until_connected(client)
             write(running, "seen", SEEN)
             assert client.call("load_file", filePath=f"src/shop/seen.{running.ending}")["ok"]
         yield running
@@ -221,7 +221,7 @@ class TestNotLoaded:
             live.client() as client,
             live.client(name="other") as other,
         ):
-            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            until_connected(client)
             client.call("evaluate_code", code="(def gate (promise)) (def runs (atom 0)) (ns busy) (ns user)")
             held = other.call("evaluate_code", code="@gate")
             assert held["status"] == "running"
@@ -255,7 +255,7 @@ class TestNotLoaded:
 def test_a_watched_file_is_loaded_once(tmp_path):
     user_settings_file(tmp_path).write_text("watch = true\n")
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
-        until(lambda: "load_file" in client.tools(), "the REPL's tools")
+        until_connected(client)
         client.call("evaluate_code", code="(ns seen) (def loads (atom 0)) (ns user)")
         count = {"type": "create", "filePath": "counted.lpy", "content": "(ns counted)\n(swap! seen/loads inc)\n"}
         assert client.call("edit_files", edits=[count], load=True)["ok"]
@@ -278,7 +278,7 @@ def test_the_session_that_loads_an_edit_can_be_selected(tmp_path, key):
     second = f"{sys.executable} {recipes.WORKER_PROGRAM} --dialect python"
     with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:
         (live.workspace / "named.py").write_text("rate = 1\n")
-        until(lambda: [one["phase"] for one in client.call("list_sessions")["sessions"]] == ["connected"] * 2, "both")
+        until_connected(client, 2)
         for one in ("py", "py-2"):
             client.call("evaluate_code", code="import named", replSessionKey=one)
         edit = {"filePath": "named.py", "oldText": "1", "newText": "2"}

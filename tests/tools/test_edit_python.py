@@ -1,7 +1,7 @@
 """`edit_files` in a Python project: it changes definitions in the file and loads only those."""
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until_connected, user_settings_file
 
 SHOP = """\
 from __future__ import annotations
@@ -352,4 +352,4 @@ class TestRollback:
         assert "except that the REPL py" in answer["kept"], answer
         assert client.call("undo_edit")["ok"]
         client.call("restart_repl")
-        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+        until_connected(client)

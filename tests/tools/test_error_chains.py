@@ -1,7 +1,7 @@
 """Chains of errors, through real servers: each link has its message, its data and its own frames."""
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 SOURCE = """\
@@ -141,7 +141,7 @@ def test_lisp_errors_include_causes_and_their_data(client):
 
 def test_clojure_errors_include_the_wrapping_exceptions(tmp_path):
     with serving(tmp_path, "--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
+        until_connected(client)
         (live.workspace / "core.clj").write_text(CLOJURE)
         assert client.call("load_file", filePath="core.clj")["ok"]
         error, trace = failing(client, "(shop.core/high)", None)
@@ -159,7 +159,7 @@ def test_clojure_errors_include_the_wrapping_exceptions(tmp_path):
 
 def test_nbb_errors_include_causes_and_data(tmp_path):
     with serving(tmp_path, "--nrepl", f"n={repl('nbb').endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         code = '(throw (ex-info "wrapped" {:k 1} (js/TypeError. "inner")))'
         error = client.call("evaluate_code", code=code, detail=False)["error"]
         assert (error["class"], error["message"], error["data"]) == ("ExceptionInfo", "wrapped", "{:k 1}")

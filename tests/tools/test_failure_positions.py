@@ -1,7 +1,7 @@
 """The form, class, position and trace that a failed evaluation reports, through a real server."""
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 LISP = "(ns {0})\n(defn f [] (/ 1 0))\n\n{1}\n"
@@ -23,7 +23,7 @@ def jvm(tmp_path_factory):
     address = repl("jvm").endpoint
     folder = tmp_path_factory.mktemp("jvm")
     with serving(folder, "--nrepl", f"clj={address}", "--repl", "none") as running, running.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        until_connected(client)
         yield running, client
 
 

@@ -1,7 +1,7 @@
 """Lisp tests that `run_tests` finds, selects and reruns, with the frames of failures, in real REPLs."""
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import repl
 from tests_tool import counts, run_tests
 
@@ -33,7 +33,7 @@ def lisp(request, tmp_path_factory):
         # The REPL of the JVM is others' too.
         write(live, {f"test/depot/shop_test.{suffix}": text, f"src/depot/plain.{suffix}": "(ns depot.plain)\n"})
         with live.client() as client:
-            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            until_connected(client)
             assert client.call("evaluate_code", code="1", timeoutMs=120_000)["ok"]
         live.path = f"test/depot/shop_test.{suffix}"
         yield live

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import NODE_MODULES, fresh, need, repl
 from scripted_nrepl import OPS, scripted
 
@@ -60,7 +60,7 @@ READS = {
 def test_code_waiting_for_input_can_be_interrupted(tmp_path, name, code):
     address = repl(name).endpoint
     with serving(tmp_path, "--nrepl", f"r={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "send_input" in client.tools(), "the REPL's tools")
+        until_connected(client)
         began = client.call("evaluate_code", code=code, timeoutMs=60_000)
         assert began["status"] == "needs-input"
         ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
@@ -79,7 +79,7 @@ def test_an_evaluation_whose_input_was_refused_still_waits_for_it(tmp_path):
     ):
         options = ("--nrepl", f"n={server.endpoint}", "--repl", "python")
         with serving(tmp_path, *options) as live, live.client() as client:
-            until(lambda: "send_input" in client.tools(), "the other REPL")
+            until_connected(client, 2)
             began = client.call("evaluate_code", code="(read)", replSessionKey="n")
             assert began["status"] == "needs-input"
             refused = client.call("send_input", evaluationId=began["evaluationId"], text="x")
@@ -108,7 +108,7 @@ def test_the_run_limit_records_the_stack_too(tmp_path):
 def test_the_jvm_reports_where_the_code_was(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        until_connected(client)
         code = "(defn nap [] (println :before) (Thread/sleep 600000)) (nap)"
         answer = client.call("evaluate_code", code=code, timeoutMs=1000, onTimeout="interrupt")
         assert (answer["reason"], answer["stdout"]) == ("timed-out", ":before\n")
@@ -125,7 +125,7 @@ def test_a_repl_that_cannot_be_interrupted_is_reported_as_still_running(tmp_path
         live.client() as client,
         live.client(name="next") as other,
     ):
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=300, onTimeout="interrupt")
         assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
         assert any("no op `interrupt`" in note for note in answer["notes"])
@@ -217,7 +217,7 @@ def test_an_evaluation_that_exceeded_the_callers_limit_says_so(live, client):
 def test_an_evaluation_ended_with_its_isolated_session_says_so(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        until_connected(client)
         with live.client(name="gone") as gone:
             nap = gone.call("evaluate_code", code="(Thread/sleep 600000)", isolate=True, timeoutMs=1000)
             assert nap["status"] == "running", nap

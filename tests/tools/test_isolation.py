@@ -4,7 +4,7 @@ import socket
 import threading
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import repl
 
 pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
@@ -170,7 +170,7 @@ def test_an_isolated_session_that_loses_its_connection_reports_it_and_recovers(t
 def _lose_connections(tmp_path, tunnel):
     try:
         with serving(tmp_path, "--repl", "none", "--nrepl", f"bas={tunnel.port}") as live, live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             asked = {"replSessionKey": "bas", "who": "apart", "isolate": True}
             assert client.call("evaluate_code", code="1", **asked)["ok"]
             slow = '(.sleep (python/__import__ "time") 30)'

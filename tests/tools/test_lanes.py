@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 from real_repls import fresh, repl
 from untimed import untimed
 
@@ -30,7 +30,7 @@ def live(kind, tmp_path_factory):
         serving(folder, "--repl", "none", "--nrepl", str(server.endpoint.port)) as running,
     ):
         with running.client() as first:
-            until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
+            until_connected(first)
         yield running
 
 
@@ -117,7 +117,7 @@ def test_each_client_has_its_own_namespace_and_a_key_selects_the_shared_session(
         live.client(name="alpha") as alpha,
         live.client(name="beta") as beta,
     ):
-        until(lambda: "evaluate_code" in alpha.tools(), "the REPL")
+        until_connected(alpha)
         alpha.call("evaluate_code", code="(ns lanes.alpha) (defn only-here [x] x)")
         assert alpha.call("symbol_info", symbol="only-here")["ns"] == "lanes.alpha"
         assert beta.call("symbol_info", symbol="only-here")["reason"] == "unknown-symbol"
@@ -133,7 +133,7 @@ def test_each_client_has_its_own_namespace_and_a_key_selects_the_shared_session(
 def test_each_conversation_of_a_client_has_its_own_lane(tmp_path):
     with serving(tmp_path, "--repl", "none", "--nrepl", str(repl("jvm").endpoint.port)) as live:
         with live.client(name="codex-like") as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL")
+            until_connected(client)
 
             def evaluated(code, conversation):
                 asked = {"name": "evaluate_code", "arguments": {"code": code, "detail": True}}

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import serving, until, until_connected, user_settings_file
 
 BROKEN = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs)\n\n(defn twice [x]\n  (* 2 x))\n"
 LISP_TEST = """\
@@ -24,12 +24,8 @@ def live(tmp_path_factory):
     (folder / "workspace" / "src").mkdir(parents=True)
     with serving(folder, "--repl", "python", "--repl", "lisp") as running:
         with running.client() as client:
-            until(lambda: connected(client) == 2, "both REPLs")
+            until_connected(client, 2)
         yield running
-
-
-def connected(client):
-    return sum(row["phase"] == "connected" for row in client.call("list_sessions")["sessions"])
 
 
 def write(live, name, text):
@@ -242,7 +238,7 @@ def test_a_checkout_cannot_make_hooks_run_code(tmp_path):
         live = stack.enter_context(serving(tmp_path, "--repl", "python", "--repl", "lisp"))
         until(live.port_file.exists, "the server, which first says what does not count")
         client = stack.enter_context(live.client())
-        until(lambda: connected(client) == 2, "both REPLs")
+        until_connected(client, 2)
         mark = live.folder / "ran"
         write(live, "evil.lpy", f'(ns evil)\n(spit "{mark}" "loaded")\n')
         write(live, "test_evil.py", f'def test_evil():\n    open("{mark}", "w").close()\n    assert False\n')

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from linked_tree import git
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import fresh
 from refusals import refused_as
 
@@ -69,7 +69,7 @@ def test_an_agent_must_name_the_repl_of_another_tree_to_use_it(tmp_path):
         (tmp_path / "workspace" / ".nrepl-port").write_text(str(repl.endpoint.port))
         (tmp_path / "workspace" / "low.py").write_text("mark = 1\n")
         with serving(tmp_path, "--repl", "none") as live, live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             asked = {"evaluate_code": {"code": "1"}, "load_file": {"filePath": "low.py"}, "run_tests": {}}
             for tool, arguments in asked.items():
                 refused = client.call(tool, **arguments)

@@ -10,7 +10,7 @@ import pytest
 from all_tools import BY_NAME
 from cutting_proxy import cutting_proxy
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import fresh, repl
 
 
@@ -124,7 +124,7 @@ def test_each_caller_is_notified_whatever_lane_it_is_in_afterwards(tmp_path):
         live.client() as first,
         live.client() as second,
     ):
-        until(lambda: first.call("list_sessions")["sessions"], "the REPL")
+        until_connected(first)
         lanes = [one.call("evaluate_code", code="1")["sessionKey"] for one in (first, second)]
         proxy.cut()
         until(lambda: first.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
@@ -152,7 +152,7 @@ def test_a_reconnected_external_repl_may_be_reported_as_a_new_process(tmp_path):
         serving(tmp_path, "--nrepl", f"py={proxy.port}", "--repl", "none") as live,
         live.client() as client,
     ):
-        until(lambda: client.call("list_sessions")["sessions"], "the REPL")
+        until_connected(client)
         assert evaluated(client, "kept = 1") == []
         proxy.cut()
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
@@ -167,7 +167,7 @@ def test_a_repl_whose_port_file_was_recreated_is_a_new_one(tmp_path):
         file.parent.mkdir()
         file.write_text(str(proxy.port))
         with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
-            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+            until_connected(client)
             assert restart_notes(client.call("evaluate_code", code="kept = 1")) == []
             proxy.refuse()
             file.unlink()
@@ -175,7 +175,7 @@ def test_a_repl_whose_port_file_was_recreated_is_a_new_one(tmp_path):
             until(lambda: not client.call("list_sessions")["sessions"], "the REPL to be forgotten")
             proxy.refuse(is_refusing=False)
             file.write_text(str(proxy.port))
-            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+            until_connected(client)
             answer = client.call("evaluate_code", code="kept", timeoutMs=60_000)
             (note,) = restart_notes(answer)
             assert "was reconnected since your last answer" in note
@@ -221,14 +221,13 @@ def test_a_repl_that_failed_to_start_can_be_restarted(tmp_path, key):
 def test_an_external_repl_cannot_be_restarted(tmp_path):
     address = repl("python").endpoint
     with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert "restart_repl" not in client.tools()
         answer = restart(client)
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "restart")
         assert "--repl" in answer["hint"]
     with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "python") as live, live.client() as client:
-        until(lambda: "restart_repl" in client.tools(), "the tools of our own REPL")
-        until(lambda: client.call("list_sessions")["count"] == 2, "both REPLs")
+        until_connected(client, 2)
         assert restart(client)["reason"] == "ambiguous-session"
         assert restart(client, replSessionKey="nobody")["reason"] == "unknown-session"
         answer = restart(client, replSessionKey="theirs")

@@ -2,7 +2,7 @@
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import repl
 from scripted_nrepl import scripted
 from tests_tool import counts, run_tests
@@ -112,7 +112,7 @@ def test_a_new_lisp_repl_has_no_tests_and_refuses_unknown_namespaces(tmp_path):
 def test_clojure_tests_run_by_evaluation(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        until_connected(client)
         (live.workspace / "core.clj").write_text(CLOJURE)
         assert client.call("load_file", filePath="core.clj")["ok"]
         answer = run_tests(client, namespace="suite.shop", timeoutMs=120_000)
@@ -127,7 +127,7 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
 def test_lookups_are_answered_while_tests_run(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        until_connected(client)
         mark = live.workspace / "mark"
         code = f'(ns suite.slow (:require [clojure.test :refer [deftest is]])) (deftest slow (spit "{mark}" "") '
         assert client.call("evaluate_code", code=code + "(Thread/sleep 60000) (is true))")["ok"]
@@ -141,7 +141,7 @@ def test_a_repl_without_test_support_suggests_how_to_run_tests(tmp_path):
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(scripted()) as server:
         options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
         with serving(tmp_path, *options) as live, live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             assert "run_tests" not in client.tools()
             answer = run_tests(client)
             assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")

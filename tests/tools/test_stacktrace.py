@@ -3,7 +3,7 @@
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 from codriver.tools.stacktrace import error_from_row
@@ -60,7 +60,7 @@ def test_a_lisp_error_has_the_project_frames(live, client):
 def test_a_clojure_error_includes_its_data(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
+        until_connected(client)
         (live.workspace / "deep.clj").write_text('(ns deep.core)\n(defn fail []\n  (throw (ex-info "no" {:a 1})))\n')
         assert client.call("load_file", filePath="deep.clj")["ok"]
         client.call("evaluate_code", code='(try (deep.core/fail) (catch Exception e (throw (Exception. "why" e))))')
@@ -73,7 +73,7 @@ def test_a_clojure_error_includes_its_data(tmp_path):
 def test_a_repl_without_stack_traces_refuses_the_request(tmp_path):
     address = repl("nbb").endpoint
     with serving(tmp_path, "--nrepl", f"n={address}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert "stacktrace" not in client.tools()
         answer = get_stacktrace(client)
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "stacktrace")

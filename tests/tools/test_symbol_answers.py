@@ -7,7 +7,7 @@ import pytest
 import real_repls
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 PYTHON = '''
@@ -249,7 +249,7 @@ def test_a_lisp_value_is_described_by_class_count_and_one_line(tmp_path, name, k
         f'(def prices {{:tea [1 2] "long" "{"x" * 500}"}})\n(def many (vec (range 1000)))\n(def lazy [(iterate inc 0)])'
     )
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert client.call("evaluate_code", code=code, timeoutMs=120_000)["ok"]
         found = symbol_info(client, symbol="prices")["extra"]
         assert (found["class"], found["count"]) == (kinds[0], "2")
@@ -263,7 +263,7 @@ def test_a_hy_value_is_described_by_class_count_and_one_line(tmp_path):
     code = """(setv prices {"tea" [1 2] "long" (* "x" 500)} the-many (list (range 1000)))
     (defclass Mute [] (defn __repr__ [self] (raise SystemExit))) (setv held [(Mute)])"""
     with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert client.call("evaluate_code", code=code)["ok"]
         found = symbol_info(client, symbol="prices")["extra"]
         assert (found["class"], found["count"]) == ("dict", "2")
@@ -311,7 +311,7 @@ def test_names_are_listed_while_the_session_is_busy(live, client):
 def test_secrets_are_redacted_in_lists_of_names_even_if_cut(tmp_path, monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", secret := "s3cr3t-" + "x" * 200)
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         client.call("evaluate_code", code="import os\ndef leak(): ...\nleak.__doc__ = os.environ['SHOP_TOKEN']")
         assert os.environ["SHOP_TOKEN"] == secret
         assert symbol_info(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
@@ -331,7 +331,7 @@ DEFINE = {
 def test_a_real_lisp_lists_its_names(tmp_path, name):
     space = DEFINE[name].partition(" ")[2].partition(" ")[0]
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert client.call("evaluate_code", code=DEFINE[name], replSessionKey="r")["ok"]
         found = lines(client, "r", space)
         assert found[:2] == ["area [w] [w h] — The area of a rectangle.", "limit"]
@@ -350,7 +350,7 @@ def test_a_real_lisp_lists_its_names(tmp_path, name):
 
 def test_hy_lists_names_of_modules_and_of_the_session(tmp_path):
     with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         code = '(import json) (defn area-of [w [h 1]] "The area." (* w h))'
         assert client.call("evaluate_code", code=code)["ok"]
         assert source(client, "r", "area-of").startswith("(defn area-of [w")
@@ -361,7 +361,7 @@ def test_hy_lists_names_of_modules_and_of_the_session(tmp_path):
 def test_a_repl_of_an_unknown_dialect_evaluates_but_cannot_search(tmp_path):
     options = ("--nrepl", f"r={repl(real_repls.UNKNOWN).endpoint}", "--repl", "none")
     with serving(tmp_path, *options) as live, live.client() as client:
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert client.call("evaluate_code", code="(+ 1 2)")["result"] == "3"
         answer = symbol_info(client, symbol="*map*")
         assert answer["reason"] == "capability-missing"

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 DEFINITIONS = '''
@@ -124,7 +124,7 @@ def test_macroexpand_is_refused_for_python(client):
 
 def test_a_tool_no_repl_supports_is_not_listed_and_suggests_what_would(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert "complete_symbol" in client.tools()
         assert "macroexpand" not in client.tools()
         answer = ask(client, "macroexpand", code="(when a b)")
@@ -190,7 +190,7 @@ def test_the_symbol_resource_is_listed_as_a_template(client):
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp"])
 def test_a_real_repl_describes_its_core_functions(tmp_path, name):
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         info = ask(client, "symbol_info", symbol="map")
         assert info["name"] == "map"
         assert info["ns"].endswith(".core")

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 from tests_tool import counts, run_tests
 
@@ -41,7 +41,7 @@ def script(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     with serving(folder, "--nrepl", f"js={address}", "--repl", "none") as live:
         with live.client() as client:
-            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            until_connected(client)
             path = live.workspace / "test" / "shop" / "orders_test.cljs"
             path.parent.mkdir(parents=True)
             path.write_text(TEXTS[request.param])
@@ -152,7 +152,7 @@ def hy(tmp_path_factory):
     """Return a Hy REPL for tests, each of which has its own modules."""
     with serving(tmp_path_factory.mktemp("hy"), "--repl", "hy") as live:
         with live.client() as client:
-            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            until_connected(client)
         yield live
 
 
@@ -222,7 +222,7 @@ def test_jvm_failures_have_full_paths_where_clojure_reports_base_names(tmp_path)
     (tests / "checks.clj").write_text(CHECKS)
     repl("jvm")
     with serving(folder, "--repl", "clojure") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        until_connected(client)
         answer = run_tests(client, namespace="shop.orders-test", timeoutMs=120_000)
         places = [(row["test"], row["file"], row["line"]) for row in answer["results"]]
         assert sorted(places) == [
@@ -246,7 +246,7 @@ def test_an_application_in_an_unaccepted_workspace_runs_pytest_itself(tmp_path):
             command, cwd=live.workspace, env=live.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as program:
             program.stdout.readline()
-            until(lambda: any(one["phase"] == "connected" for one in client.call("list_sessions")["sessions"]), "it")
+            until_connected(client)
             answer = client.call("run_tests", paths=["test_shop.py"])
             assert (answer["reason"], answer["failed"]) == ("tests-failed", 1), answer
             missing = client.call("run_tests", paths=["test_none.py"])

@@ -1,7 +1,7 @@
 """Output of plain threads in an external JVM REPL is in no answer. The first answer says where it goes."""
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 GOES = "output of threads and System/out in clj goes to where that REPL was started"
@@ -12,7 +12,7 @@ def live(tmp_path_factory):
     options = ("--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none")
     with serving(tmp_path_factory.mktemp("threads"), *options) as running:
         with running.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
         yield running
 
 

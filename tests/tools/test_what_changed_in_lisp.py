@@ -7,7 +7,7 @@ import time
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from real_repls import repl
 
 LOW = """\
@@ -49,7 +49,7 @@ def live(request, tmp_path_factory):
     with serving(tmp_path_factory.mktemp(request.param), *options) as running:
         running.kind = request.param
         with running.client() as client:
-            until(lambda: "what_changed" in client.tools(), "the REPL's tools")
+            until_connected(client)
         yield running
 
 

@@ -13,7 +13,7 @@ import posix_only
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import until
+from live_server import until_connected
 from real_repls import repl
 from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
@@ -295,9 +295,8 @@ async def test_a_repl_without_the_operation_is_not_queried():
 async def test_a_repl_without_the_operation_says_how_to_get_it(tmp_path):
     def listed(address):
         with asking(tmp_path, "none", f"r={address}", name="codriver-test") as client:
-            rows = lambda: client.call("list_sessions")["sessions"]  # noqa: E731
-            until(lambda: [row["phase"] for row in rows()] == ["connected"], "the REPL")
-            return rows()
+            until_connected(client)
+            return client.call("list_sessions")["sessions"]
 
     async with scripted({}) as repl_without:
         (row,) = await anyio.to_thread.run_sync(listed, repl_without.endpoint)
@@ -311,8 +310,7 @@ async def test_a_repl_with_the_operation_takes_precedence_over_the_export(tmp_pa
 
     def look_up_at(address):
         with asking(tmp_path, "none", f"r={address}") as client:
-            phases = lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]]  # noqa: E731
-            until(lambda: phases() == ["connected"], "the REPL")
+            until_connected(client)
             return look_up(client, "map")
 
     async with scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as repl_with_op:
@@ -324,7 +322,7 @@ async def test_a_repl_with_the_operation_takes_precedence_over_the_export(tmp_pa
 def test_an_alias_is_resolved_by_the_repl(tmp_path, site):
     address = repl("jvm").endpoint
     with asking(tmp_path, site.url, f"clj={address}") as client:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        until_connected(client)
         assert client.call("evaluate_code", code="(require '[clojure.string :as s])")["ok"]
         answer = look_up(client, "s/join")
         assert (answer["ns"], answer["name"]) == ("clojure.string", "join")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 import real_kernels
-from live_server import Live, until, user_settings_file
+from live_server import Live, until, until_connected, user_settings_file
 
 SECONDS = float(os.environ.get("CODRIVER_TESTS_SHARED_KERNEL_S", "6"))
 HUMAN = "jupyter"
@@ -170,7 +170,7 @@ def test_two_agents_and_a_person_lose_nothing_and_all_is_attributed(tmp_path):
         live = LiveWithNotebook(tmp_path, kernel)
         try:
             with live.client() as client:
-                until(lambda: [r["phase"] for r in client.call("list_sessions")["sessions"]] == ["connected"], "it")
+                until_connected(client)
                 actors = {name: Actor(name) for name in ("ann", "bob", HUMAN)}
                 is_connected = threading.Event()
                 with ThreadPoolExecutor(3) as pool:

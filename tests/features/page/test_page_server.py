@@ -15,7 +15,7 @@ import pytest
 import real_kernels
 import real_repls
 from application import SEAM
-from live_server import WAIT_S, serving, until
+from live_server import WAIT_S, serving, until, until_connected
 from other_user import BECOME, needs_root
 from page_client import Events, PageClient, address_of, opened
 
@@ -489,7 +489,7 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
     else:
         options = ("--nrepl", f"it={real_repls.repl(name).endpoint}")
     with serving(tmp_path, *options, "--repl", "none") as live, live.client() as client, live.client() as other:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        until_connected(client)
         named = "steps-test"
         if name == "ipykernel":
             named = "test_steps.py"

@@ -4,7 +4,7 @@ import sys
 
 import needs
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 SHOP = """
@@ -119,7 +119,7 @@ def test_a_missing_run_is_refused_with_an_explanation(client):
 
 def test_nothing_runs_if_the_repl_cannot_record_calls(tmp_path):
     with serving(tmp_path, "--nrepl", f"nbb={repl('nbb').endpoint}", "--repl", "none") as live, live.client() as nbb:
-        until(lambda: "evaluate_code" in nbb.tools(), "the REPL's tools")
+        until_connected(nbb)
         answer = nbb.call("evaluate_code", code="(def mine 1)", trace=True)
         assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
         assert nbb.call("evaluate_code", code="(resolve 'mine)").get("result") in (None, "nil")

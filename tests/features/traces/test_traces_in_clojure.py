@@ -4,7 +4,7 @@ import json
 from contextlib import contextmanager
 
 import pytest
-from live_server import serving, until
+from live_server import serving, until_connected
 from real_repls import repl
 
 from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
@@ -51,7 +51,7 @@ def live(tmp_path_factory):
     options = ("--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none")
     with serving(tmp_path_factory.mktemp("clojure"), *options) as running:
         with running.client() as client:
-            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            until_connected(client)
             for name, text in {"src/traced/shop.clj": SHOP, "test/traced/shop_test.clj": TESTS}.items():
                 (running.workspace / name).parent.mkdir(parents=True, exist_ok=True)
                 (running.workspace / name).write_text(text)

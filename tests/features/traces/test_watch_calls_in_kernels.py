@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 import real_kernels
-from live_server import serving, until
+from live_server import serving, until_connected
 from needs import interpreter
 
 from codriver.features.jupyter.kernels.python_programs import call_expression, install_expression
@@ -80,7 +80,7 @@ def test_a_kernel_that_cannot_watch_refuses_with_the_reason(name, message, tmp_p
     file = str(real_kernels.kernel(name).file)
     with serving(tmp_path, "--kernel", file) as live, live.client() as client:
         (row,) = client.call("list_sessions")["sessions"]
-        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the kernel")
+        until_connected(client)
         code = "import sys; sys.version_info >= (3, 12)"
         version = client.call("evaluate_code", code=code, replSessionKey=row["key"])["result"]
         answer = client.call("watch_calls", function="json.dumps", replSessionKey=row["key"])

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from live_server import serving, until
+from live_server import serving, until, until_connected
 from scripted_nrepl import scripted
 
 DONE = {"status": ["done"]}
@@ -31,7 +31,7 @@ def test_a_late_value_is_logged_and_not_in_the_result(tmp_path, steps):
         server = stack.enter_context(portal.wrap_async_context_manager(scripted(answers)))
         live = stack.enter_context(serving(tmp_path, "--nrepl", f"n={server.endpoint}", "--repl", "none"))
         with live.client() as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            until_connected(client)
             answer = client.call("evaluate_code", code="(f)")
             assert (answer["ok"], answer["status"], answer["result"]) == (True, "done", "1")
             assert "values" not in answer
