@@ -16,7 +16,7 @@ LOOPS = {
 """Loops that take no processor for as long as they are waited for; those of `ENDLESS` end as soon as they run."""
 
 
-pytestmark = pytest.mark.served("python", "lisp")
+pytestmark = pytest.mark.served("python", "lisp", durations="stacks_s=60")
 
 
 @pytest.mark.parametrize("key", list(LOOPS))

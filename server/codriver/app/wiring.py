@@ -157,6 +157,7 @@ def build_server_parts(
         repls = ReplSupervisor(
             core=core, tasks=tasks, connectors=_connectors(core, workspace), workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, hooks=features.adapter_hooks(),
+            stacks_s=durations.stacks_s,
         )  # fmt: skip
         stored_lists, seen = StoredLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.record(client_slug(name)))

@@ -23,8 +23,6 @@ RETRY_INTERVAL_S = 0.1
 REPLY_TIMEOUT_S = 3.0
 """Seconds to wait for the reply to an interrupt."""
 
-STACKS_TIMEOUT_S = 1.5
-"""Seconds to wait for the stacks before an interrupt. A stuck REPL may never send them."""
 STACKS_AT_INPUT_TIMEOUT_S = 0.5
 """Seconds to wait for the stacks of code that waits for input, whose position matters less."""
 
@@ -34,12 +32,18 @@ INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
 
 
 class Interrupter:
-    """Interrupts evaluations in the REPLs of one server. `adapters` contains the connected ones."""
+    """Interrupts evaluations in the REPLs of one server.
 
-    def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
+    `adapters` contains the connected ones, and `stacks_s` is how long to wait for their stacks.
+    """
+
+    def __init__(
+        self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts, *, stacks_s: float
+    ) -> None:
         self._core = core
         self._adapters = adapters
         self._transcripts = transcripts
+        self._stacks_s = stacks_s
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
         """Stop a running evaluation by an interrupt or, if that fails and `allow_restart` is set, restart the REPL.
@@ -77,9 +81,9 @@ class Interrupter:
         return (*reports, "the REPL is being restarted: its definitions are lost")
 
     async def read_stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_TIMEOUT_S`."""
+        """Return the stacks of the REPL's threads, or None if they are not received in time."""
         adapter = self._adapters.get(evaluation.repl)
-        with anyio.move_on_after(STACKS_TIMEOUT_S):
+        with anyio.move_on_after(self._stacks_s):
             return await adapter.dump_threads(evaluation.execution_session) if adapter is not None else None
         return None
 
@@ -90,7 +94,7 @@ class Interrupter:
             return
         evaluation = self._core.state.evaluations.get(evaluation_id)
         is_reading = evaluation is not None and evaluation.status == "needs-input"
-        with anyio.move_on_after(STACKS_AT_INPUT_TIMEOUT_S if is_reading else STACKS_TIMEOUT_S):
+        with anyio.move_on_after(STACKS_AT_INPUT_TIMEOUT_S if is_reading else self._stacks_s):
             dump = await adapter.dump_threads(session)
             if dump is not None:
                 transcript.store_stacks(dump.whole, dump.user)

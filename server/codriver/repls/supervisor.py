@@ -94,7 +94,7 @@ class _Connection:
 class ReplSupervisor:
     """The REPL connections of one server, and the effects that the core requests on them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one argument per part
         self,
         *,
         core: Core,
@@ -105,11 +105,12 @@ class ReplSupervisor:
         logbook: Logbook,
         transcripts: Transcripts,
         hooks: AdapterHooks = NO_HOOKS,
+        stacks_s: float = 1.5,
     ) -> None:
         """Create the connections' owner without opening any connection.
 
         `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks` has
-        the additions of features.
+        the additions of features. `stacks_s` is how long to wait for the stacks of a REPL.
         """
         self._tasks = tasks
         self._connectors = dict(connectors)
@@ -129,7 +130,7 @@ class ReplSupervisor:
         self._core = core
         self._errors = InternalErrorReporter(core)
         self._events = EventRecorder(core, logbook, transcripts)
-        self._interrupter = Interrupter(core, self._adapters, transcripts)
+        self._interrupter = Interrupter(core, self._adapters, transcripts, stacks_s=stacks_s)
         self._runner = Runner(
             core, self._errors, self._adapters, self._interrupter, self._begin, self._events.redact_failure
         )

@@ -2,7 +2,7 @@
 
 import pytest
 import real_kernels
-from live_server import serving
+from live_server import serving, until
 
 from codriver.tools.answers.lean_answers import FRAMES_HINT, SECOND_FAILURE_PREFIX
 
@@ -17,7 +17,8 @@ TESTS += "def test_bad():\n    assert halves.half(5) == 3\n\n\ndef test_loop():\
 def live(tmp_path_factory):
     """Run a server with one kernel whose own directory is not the workspace."""
     kernel = real_kernels.kernel("ipykernel")
-    with serving(tmp_path_factory.mktemp("kernel-session"), "--kernel", f"jup={kernel.file}", "--repl", "none") as live:
+    options = ("--kernel", f"jup={kernel.file}", "--repl", "none")
+    with serving(tmp_path_factory.mktemp("kernel-session"), *options, durations="stacks_s=60") as live:
         (live.workspace / "halves.py").write_text(MODULE)
         (live.workspace / "test_halves.py").write_text(TESTS)
         yield live
@@ -94,8 +95,10 @@ def test_an_edit_of_a_loaded_module_updates_imported_references_in_a_kernel(call
 
 def test_an_interrupted_kernel_reports_its_stack(call):
     loop = "while True: time.sleep(0.01)"
-    answer = call("evaluate_code", code=f"import time\n{loop}", timeoutMs=1000, onTimeout="interrupt")
-    assert (answer["ok"], answer["status"]) == (False, "interrupted")
+    began = call("evaluate_code", code=f"import time\nprint('loops')\n{loop}", timeoutMs=300)
+    until(lambda: "loops" in call("get_evaluation", evaluationId=began["evaluationId"], part="stdout")["text"], "it")
+    answer = call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    assert (answer["ok"], answer["status"]) == (True, "interrupted")
     assert loop in answer["stacks"]
 
 
