@@ -91,21 +91,21 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     return found | {root / name: None for name in filter(None, added)}
 
 
-def _git_output(root: Path, words: Sequence[str]) -> str:
+def _git_output(root: Path, arguments: Sequence[str]) -> str:
     """Run git in a directory, and return its output as text. Blocks.
 
     Raises:
         RefusedError: git is not installed, or the directory is not in a repository.
     """
     try:
-        return _run(root, words).decode(errors="replace")
+        return _run(root, arguments).decode(errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
         stderr = getattr(error, "stderr", None)
         why = stderr.decode(errors="replace") if isinstance(stderr, bytes) else str(error)
         raise _no_repository_error(why.strip()) from error
 
 
-def _run(root: Path, words: Sequence[str]) -> bytes:
+def _run(root: Path, arguments: Sequence[str]) -> bytes:
     """Run git in a directory, and return its output. Blocks.
 
     Raises:
@@ -113,7 +113,7 @@ def _run(root: Path, words: Sequence[str]) -> bytes:
         subprocess.SubprocessError: git failed, or took longer than its time limit.
     """
     done = subprocess.run(  # noqa: S603  # the command consists of constants
-        ["git", *NO_PROGRAMS_OPTIONS, *words],  # noqa: S607  # as the user's shell finds it
+        ["git", *NO_PROGRAMS_OPTIONS, *arguments],  # noqa: S607  # as the user's shell finds it
         cwd=root, capture_output=True, timeout=GIT_TIMEOUT_S, check=True,
     )  # fmt: skip
     return done.stdout

@@ -109,80 +109,80 @@ class EventStream:
                 self._store_end_event(found)
         return None
 
-    def _store_end_event(self, found: Mapping[str, Any]) -> None:
+    def _store_end_event(self, fields: Mapping[str, Any]) -> None:
         """Store an event that concerns the end of the run."""
-        match found.get("event"):
+        match fields.get("event"):
             case "interrupted":
-                frames = _parse_frames(found.get("frames"))
-                self.interruption = Interruption(_text(found.get("nodeid")), frames, _text(found.get("reason")))
+                frames = _parse_frames(fields.get("frames"))
+                self.interruption = Interruption(_text(fields.get("nodeid")), frames, _text(fields.get("reason")))
             case "problem":
                 if self.error is None:
-                    self.error = _parse_run_error(found)
+                    self.error = _parse_run_error(fields)
             case "finished":
-                warnings = tuple(_text(item) for item in _list(found.get("warnings")))
-                status = found.get("status")
+                warnings = tuple(_text(item) for item in _list(fields.get("warnings")))
+                status = fields.get("status")
                 self.end = RunEnd(
-                    status if isinstance(status, int) else None, _parse_counts(found.get("counts")), warnings
+                    status if isinstance(status, int) else None, _parse_counts(fields.get("counts")), warnings
                 )
             case "status":
-                status = found.get("status")
+                status = fields.get("status")
                 self.status = status if isinstance(status, int) else None
             case "kept":
-                self.retained = found
+                self.retained = fields
             case "not-kept":
-                self.why_not_retained = _text(found.get("reason"))
+                self.why_not_retained = _text(fields.get("reason"))
 
 
-def read_retained_failure(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
+def read_retained_failure(fields: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
     """Return the id of the test that failed in a retained process, and the frames of the failure."""
-    return _text(found.get("nodeid")), _parse_frames(found.get("frames"))
+    return _text(fields.get("nodeid")), _parse_frames(fields.get("frames"))
 
 
-def _parse_finished_test(found: Mapping[str, Any]) -> TestFinished | None:
+def _parse_finished_test(fields: Mapping[str, Any]) -> TestFinished | None:
     """Parse the event of a finished test. Return None if its outcome is unknown."""
-    outcome = _OUTCOMES.get(_text(found.get("outcome")))
+    outcome = _OUTCOMES.get(_text(fields.get("outcome")))
     if outcome is None:
         return None
-    line = found.get("line")
+    line = fields.get("line")
     return TestFinished(
-        nodeid=_text(found.get("nodeid")),
+        nodeid=_text(fields.get("nodeid")),
         outcome=outcome,
-        seconds=_seconds(found.get("seconds")),
-        failures=tuple(_parse_failure(item) for item in _list(found.get("failures")) if isinstance(item, dict)),
-        reason=_text(found.get("reason")),
-        file=_text(found.get("file")) or None,
+        seconds=_seconds(fields.get("seconds")),
+        failures=tuple(_parse_failure(item) for item in _list(fields.get("failures")) if isinstance(item, dict)),
+        reason=_text(fields.get("reason")),
+        file=_text(fields.get("file")) or None,
         line=line if isinstance(line, int) else None,
-        is_collector=found.get("collector") is True,
-        worker=_text(found.get("worker")),
-        reruns=_number(found.get("reruns")),
+        is_collector=fields.get("collector") is True,
+        worker=_text(fields.get("worker")),
+        reruns=_number(fields.get("reruns")),
     )
 
 
-def _parse_failure(found: Mapping[str, Any]) -> TestFailure:
+def _parse_failure(fields: Mapping[str, Any]) -> TestFailure:
     """Parse a failure."""
-    chain = [_parse_linked_error(item) for item in _list(found.get("chain")) if isinstance(item, dict)]
-    sections = [item for item in _list(found.get("sections")) if isinstance(item, list) and len(item) == 2]
+    chain = [_parse_linked_error(item) for item in _list(fields.get("chain")) if isinstance(item, dict)]
+    sections = [item for item in _list(fields.get("sections")) if isinstance(item, list) and len(item) == 2]
     return TestFailure(
-        phase=_PHASES.get(_text(found.get("phase")), "call"),
-        type=_text(found.get("type")),
-        message=_COLOR_CODE_PATTERN.sub("", _text(found.get("message"))),
-        text=_COLOR_CODE_PATTERN.sub("", _text(found.get("text"))),
-        frames=_parse_frames(found.get("frames")),
+        phase=_PHASES.get(_text(fields.get("phase")), "call"),
+        type=_text(fields.get("type")),
+        message=_COLOR_CODE_PATTERN.sub("", _text(fields.get("message"))),
+        text=_COLOR_CODE_PATTERN.sub("", _text(fields.get("text"))),
+        frames=_parse_frames(fields.get("frames")),
         sections=tuple((_text(title), _text(text)) for title, text in sections),
         chain=tuple(chain),
-        part=_text(found.get("part")),
-        called=_parse_frames(found.get("called")),
-        assigned=_parse_frames(found.get("assigned")),
+        part=_text(fields.get("part")),
+        called=_parse_frames(fields.get("called")),
+        assigned=_parse_frames(fields.get("assigned")),
     )
 
 
-def _parse_linked_error(found: Mapping[str, Any]) -> LinkedError:
+def _parse_linked_error(fields: Mapping[str, Any]) -> LinkedError:
     """Parse an error that is linked to a failure, such as its cause."""
-    relation, kind, message = (_text(found.get(key)) for key in ("relation", "type", "message"))
-    return LinkedError(relation, kind, message, _parse_frames(found.get("frames")))
+    relation, kind, message = (_text(fields.get(key)) for key in ("relation", "type", "message"))
+    return LinkedError(relation, kind, message, _parse_frames(fields.get("frames")))
 
 
-def _parse_frames(found: object) -> tuple[FailureFrame, ...]:
+def _parse_frames(value: object) -> tuple[FailureFrame, ...]:
     """Parse a list of frames. Return an empty tuple for any other value."""
     return tuple(
         FailureFrame(
@@ -191,49 +191,49 @@ def _parse_frames(found: object) -> tuple[FailureFrame, ...]:
             _text(item.get("function")),
             _strings(item.get("locals")),
         )
-        for item in _list(found)
+        for item in _list(value)
         if isinstance(item, dict)
     )
 
 
-def _parse_run_error(found: Mapping[str, Any]) -> RunError:
+def _parse_run_error(fields: Mapping[str, Any]) -> RunError:
     """Parse the error of a run."""
-    kind = _ERROR_KINDS.get(_text(found.get("kind")), "internal")
-    failure = found.get("failure")
+    kind = _ERROR_KINDS.get(_text(fields.get("kind")), "internal")
+    failure = fields.get("failure")
     return RunError(
         kind,
-        _text(found.get("message")),
-        _text(found.get("hint")),
+        _text(fields.get("message")),
+        _text(fields.get("hint")),
         _parse_failure(failure) if isinstance(failure, dict) else None,
     )
 
 
-def _parse_counts(found: object) -> OutcomeCounts:
+def _parse_counts(value: object) -> OutcomeCounts:
     """Parse the counts of outcomes. Missing counts are 0."""
-    known = found if isinstance(found, dict) else {}
+    known = value if isinstance(value, dict) else {}
     return OutcomeCounts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
 
 
-def _strings(found: object) -> dict[str, str]:
+def _strings(value: object) -> dict[str, str]:
     """Return a map with string values, or an empty map for any other value."""
-    return {str(key): _text(item) for key, item in found.items()} if isinstance(found, dict) else {}
+    return {str(key): _text(item) for key, item in value.items()} if isinstance(value, dict) else {}
 
 
-def _list(found: object) -> Sequence[Any]:
+def _list(value: object) -> Sequence[Any]:
     """Return a list, or an empty sequence for any other value."""
-    return found if isinstance(found, list) else ()
+    return value if isinstance(value, list) else ()
 
 
-def _text(found: object) -> str:
+def _text(value: object) -> str:
     """Return a string, or an empty string for any other value."""
-    return found if isinstance(found, str) else ""
+    return value if isinstance(value, str) else ""
 
 
-def _number(found: object) -> int:
+def _number(value: object) -> int:
     """Return an integer, or 0 for any other value."""
-    return found if isinstance(found, int) else 0
+    return value if isinstance(value, int) else 0
 
 
-def _seconds(found: object) -> float:
+def _seconds(value: object) -> float:
     """Return a number as a float, or 0 for any other value."""
-    return float(found) if isinstance(found, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) else 0.0

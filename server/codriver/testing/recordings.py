@@ -91,24 +91,24 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
     return found
 
 
-def _add_record(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
+def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     """Add the record of one process."""
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
-    found.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
+    result.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
     shared = {(kind, name): _select_functions(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
         executed = _select_functions(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
         if any(function.file == PROCESSES_FILE for function in executed):
-            found.starting_processes |= {nodeid}
+            result.starting_processes |= {nodeid}
             executed = frozenset(function for function in executed if function.file != PROCESSES_FILE)
-        found.by_test[nodeid] = found.by_test.get(nodeid, frozenset()) | executed
-        found.file_of[nodeid] = file
-    found.files |= frozenset(_list(data.get("files")))
-    found.preloaded |= frozenset(_list(data.get("preloaded")))
-    found.at_import |= frozenset().union(*[executed for (kind, _), executed in shared.items() if kind != "fixture"])
+        result.by_test[nodeid] = result.by_test.get(nodeid, frozenset()) | executed
+        result.file_of[nodeid] = file
+    result.files |= frozenset(_list(data.get("files")))
+    result.preloaded |= frozenset(_list(data.get("preloaded")))
+    result.at_import |= frozenset().union(*[executed for (kind, _), executed in shared.items() if kind != "fixture"])
     for file, count in _map(data.get("collected")).items():
-        found.collected[file] = max(int(count), found.collected.get(file, 0))
+        result.collected[file] = max(int(count), result.collected.get(file, 0))
 
 
 def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
@@ -129,11 +129,11 @@ def _select_functions(functions: list[Function], numbers: Iterable[int]) -> froz
     return frozenset(functions[number] for number in numbers)
 
 
-def _map(found: object) -> Mapping[str, Any]:
+def _map(value: object) -> Mapping[str, Any]:
     """Return a map, or an empty map for any other value."""
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _list(found: object) -> list[Any]:
+def _list(value: object) -> list[Any]:
     """Return a list, or an empty list for any other value."""
-    return found if isinstance(found, list) else []
+    return value if isinstance(value, list) else []

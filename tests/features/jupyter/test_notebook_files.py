@@ -13,7 +13,7 @@ from refusals import refused_as
 
 from codriver.features.jupyter import notebook_files as ours_of
 from codriver.features.jupyter.notebook_files import (
-    with_source,
+    replace_source,
 )
 
 KERNELS = Path(__file__).parents[2] / "jupyter" / ".venv" / "bin" / "python"
@@ -245,7 +245,7 @@ def test_only_the_source_of_a_cell_changes_in_its_original_form(is_whole, indent
     wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
     laid = [json.dumps({"cells": [code(), one], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
             for one in (before, wanted)]  # fmt: skip
-    assert with_source(laid[0], "x.ipynb", 1, source) == laid[1]
+    assert replace_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 
 def test_missing_members_of_a_cell_are_inserted_where_nbformat_puts_them():

@@ -61,7 +61,7 @@ class QuerySeam(Protocol):
         """Call an accessor with arguments in JSON.
 
         Raises:
-            CodriverError: there is no answer.
+            CodriverError: the REPL did not answer.
         """
 
 

@@ -95,7 +95,7 @@ def app_repl(call: Call, key: str | None) -> Repl:
     """Return the REPL with the given key, or else the only one with a seam, or else the only one.
 
     Raises:
-        RefusedError: there is no such REPL, or there are several.
+        RefusedError: no REPL matches, or several do.
     """
     if key is None:
         candidates = [

@@ -34,7 +34,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
     session if `key` is None.
 
     Raises:
-        RefusedError: there is no entry, or the export cannot be downloaded.
+        RefusedError: the symbol has no entry, or the export cannot be downloaded.
     """
     target = _find_session(services, key)
     qualified = clojuredocs_name(await _qualify(services, target, symbol))

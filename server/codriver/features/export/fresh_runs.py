@@ -78,11 +78,11 @@ DEFAULT_TEST_FILE: Final = "test_exported.py"
 """The file name used for a Python document that is not written to a Python file."""
 
 
-def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adapter]:
+def connect_kernel(address: str, **options: Any) -> AbstractAsyncContextManager[Adapter]:
     """Connect to a kernel. The adapter is large, so it is only imported when this function is called."""
     from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter  # noqa: PLC0415  # see above
 
-    return connect_jupyter(address, **how)
+    return connect_jupyter(address, **options)
 
 
 def connectors() -> Mapping[str, Connector]:
@@ -160,7 +160,7 @@ class FreshRuns:
         how = self._recipe(words)
         return fresh_repl(how, connectors(), self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
-    def _recipe(self, words: str) -> Recipe:
+    def _recipe(self, repl: str) -> Recipe:
         """Return the recipe for the REPL that the value of `--repl` selects.
 
         Raises:
@@ -172,7 +172,7 @@ class FreshRuns:
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
         return find_recipe(
-            words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
+            repl, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
             added_kinds={KERNEL_KIND: launch_kernel},
         )  # fmt: skip
 
@@ -345,9 +345,9 @@ def _interpreter(workspace: Path) -> str:
     return str(served.get("python") or load_settings(workspace, environ=os.environ, model=Settings).settings.python)
 
 
-def selects_kernel(words: str) -> bool:
+def selects_kernel(repl: str) -> bool:
     """Return whether the value of `--repl` selects a kernel."""
-    return find_kind(words, [KERNEL_KIND]) is KERNEL_KIND
+    return find_kind(repl, [KERNEL_KIND]) is KERNEL_KIND
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:

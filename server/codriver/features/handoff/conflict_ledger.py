@@ -228,59 +228,59 @@ def _conflicts_about_name(
     state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, NameDefinition]]
 ) -> Iterator[Conflict]:
     """Yield the conflicts about one name. `chain` contains its definitions in order."""
-    last, made = chain[-1]
+    last, definition = chain[-1]
     theirs = [*takewhile(lambda other: not is_same_caller(state, submission, other[0]), reversed(chain))]
     if not theirs:
         return
     position = len(chain) - len(theirs)
-    if made.retains_value and len(chain) > 1:
+    if definition.retains_value and len(chain) > 1:
         return  # the definition was reverted
     first = max(position - 1, 0)
     before = chain[first][1] if first < len(chain) - 1 else None
-    is_changed = before is not None and before.form != made.form
-    common = (last.evaluation, last.who, last.at_ms, _qualified_name(submission, made), made.text)
+    is_changed = before is not None and before.form != definition.form
+    common = (last.evaluation, last.who, last.at_ms, _qualified_name(submission, definition), definition.text)
     conflict = partial(Conflict, *common, location=last.location)
     mine = next(
         (
             making
             for making in reversed(submission.definitions())
-            if (making.space, making.name) == (made.space, made.name)
+            if (making.space, making.name) == (definition.space, definition.name)
         ),
         None,
     )
     if mine is not None:
-        if mine.form != made.form and not mine.retains_value and (is_changed or not last.is_file):
+        if mine.form != definition.form and not mine.retains_value and (is_changed or not last.is_file):
             yield conflict(before.text if before is not None and is_changed else None, mine.text)
         return
     if before is not None and not is_changed:
         return
-    if before is None and made.is_dotted:
+    if before is None and definition.is_dotted:
         return  # the object whose attribute is assigned is unknown
-    if before is None and (last.is_file or not _has_used_before(state, history, submission, last, made)):
+    if before is None and (last.is_file or not _has_used_before(state, history, submission, last, definition)):
         return
     client = state.clients.get(submission.client or "")
     if client is not None and client.since >= last.number:
         return  # a caller that joined later never saw the old definition
-    if _uses_definition(history, submission, made):
+    if _uses_definition(history, submission, definition):
         yield conflict(before.text if before else "")
 
 
 def _has_used_before(
-    state: State, history: ReplHistory, submission: Submission, last: Submission, made: NameDefinition
+    state: State, history: ReplHistory, submission: Submission, last: Submission, definition: NameDefinition
 ) -> bool:
     """Return whether the caller used a name before another caller first defined it.
 
     In this case, the name already existed, so the other caller has replaced it.
     """
-    earlier = (other for other in history.submissions if other.number < last.number and made.name in other.code)
+    earlier = (other for other in history.submissions if other.number < last.number and definition.name in other.code)
     same_caller = (
         other for other in earlier if is_same_caller(state, submission, other) and _is_effective(state, other)
     )
-    return any(_uses_definition(history, other, made) for other in islice(same_caller, MAX_SUBMISSIONS_PER_NAME))
+    return any(_uses_definition(history, other, definition) for other in islice(same_caller, MAX_SUBMISSIONS_PER_NAME))
 
 
-def _uses_definition(history: ReplHistory, submission: Submission, made: NameDefinition) -> bool:
-    name, known = (made.space, made.name), submission.head or history.headers.get(submission.space, "")
+def _uses_definition(history: ReplHistory, submission: Submission, definition: NameDefinition) -> bool:
+    name, known = (definition.space, definition.name), submission.head or history.headers.get(submission.space, "")
     return code_names.uses_name(submission.code, submission.language, submission.space, name, known=known)
 
 
@@ -296,11 +296,11 @@ def _is_effective(state: State, submission: Submission) -> bool:
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 
 
-def _qualified_name(submission: Submission, made: NameDefinition) -> str:
+def _qualified_name(submission: Submission, definition: NameDefinition) -> str:
     """Return the qualified name of a definition."""
     if submission.language == "lisp":
-        return f"{made.space}/{made.name}"
-    return made.name if made.space in ("__main__", "Hy") else f"{made.space}.{made.name}"
+        return f"{definition.space}/{definition.name}"
+    return definition.name if definition.space in ("__main__", "Hy") else f"{definition.space}.{definition.name}"
 
 
 def format_elapsed(ms: int) -> str:

@@ -183,16 +183,16 @@ class FileEditHistory:
     edits: tuple[Edit, ...]
 
 
-def _find_edit_conflicts(state: State, of: FileEditHistory, history: ReplHistory | None) -> list[Conflict]:
+def _find_edit_conflicts(state: State, file_edits: FileEditHistory, history: ReplHistory | None) -> list[Conflict]:
     """Return the conflicts of the newest edit of a file with earlier edits and with code sent to a REPL. Blocks."""
-    base = of.edits[0].before or ""
+    base = file_edits.edits[0].before or ""
     file_history = ReplHistory(0)
-    file_history.add(Submission("", 1, "", None, 0, base, of.language, of.space, is_file=True))
-    for number, edit in enumerate(of.edits, 2):
-        submission = _edit_submission(of, edit, number)
+    file_history.add(Submission("", 1, "", None, 0, base, file_edits.language, file_edits.space, is_file=True))
+    for number, edit in enumerate(file_edits.edits, 2):
+        submission = _edit_submission(file_edits, edit, number)
         file_history.add(submission)
     # An earlier definition that has since been reverted or overwritten is not a conflict.
-    now = _without_whitespace(of.edits[-1].before or "")
+    now = _without_whitespace(file_edits.edits[-1].before or "")
     met = [
         conflict
         for conflict in find_conflicts(state, file_history, submission)
@@ -213,10 +213,10 @@ def _without_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
-def _edit_submission(of: FileEditHistory, edit: Edit, number: int) -> Submission:
+def _edit_submission(file_edits: FileEditHistory, edit: Edit, number: int) -> Submission:
     """Convert an edit to a submission that consists of the definitions that it changed, added or removed."""
-    before = code_names.definitions_in(edit.before or "", of.language, of.space)
-    after = code_names.definitions_in(edit.after or "", of.language, of.space)
+    before = code_names.definitions_in(edit.before or "", file_edits.language, file_edits.space)
+    after = code_names.definitions_in(edit.after or "", file_edits.language, file_edits.space)
     old, names = (
         {(conflict.space, conflict.name, conflict.form) for conflict in before},
         {(conflict.space, conflict.name) for conflict in after},
@@ -228,11 +228,11 @@ def _edit_submission(of: FileEditHistory, edit: Edit, number: int) -> Submission
     code = "\n".join(
         dict.fromkeys([*(conflict.text for conflict in new), *(f"(def {conflict.name})" for conflict in gone)])
     )
-    space = after[0].space if after else of.space
-    head = code_names.import_statements(edit.after or "", of.language)
+    space = after[0].space if after else file_edits.space
+    head = code_names.import_statements(edit.after or "", file_edits.language)
     return Submission(
-        "", number, edit.who, edit.client, edit.at_ms, code, of.language, space,
-        head=head, location=f"in {of.file_name}", found=(*new, *gone),
+        "", number, edit.who, edit.client, edit.at_ms, code, file_edits.language, space,
+        head=head, location=f"in {file_edits.file_name}", found=(*new, *gone),
     )  # fmt: skip
 
 

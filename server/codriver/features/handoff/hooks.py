@@ -31,13 +31,13 @@ Source: Claude Code 2.1.330, `SessionStart`.
 NOTHING_EVALUATED_TEXT: Final = "Codriver: nothing has been evaluated in this workspace yet, and there is no REPL."
 
 
-async def _handoff_for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
+async def _handoff_for_client(services: Services, client: ClientSession, query: Mapping[str, str]) -> str:
     """Return the handoff for a client.
 
     The query field `who` names its reader. By default, this is the caller of the client, or nobody if the client is a
     command.
     """
-    who = given.get("who", "")
+    who = query.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = to_slug(who) or ("" if is_command else client_slug(client.name))
     text = await write_handoff(

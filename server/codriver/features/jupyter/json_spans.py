@@ -183,7 +183,7 @@ def _expect(data: bytes, position: int, characters: bytes) -> bytes:
     """Return the byte at a position if it is one of `characters`.
 
     Raises:
-        JsonError: it is another character, or the end of the file.
+        JsonError: the byte is another one, or the end of the data is reached.
     """
     character = data[position : position + 1]
     if not character or character not in characters:

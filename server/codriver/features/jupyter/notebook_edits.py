@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing.file_languages import FilePart, apply_string_edits
 from codriver.editing.python_edits import describe_syntax_error, parse_python
 from codriver.errors import RefusedError
-from codriver.features.jupyter.notebook_files import parse_notebook, with_source
+from codriver.features.jupyter.notebook_files import parse_notebook, replace_source
 from codriver_lisp.edit import EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.splices import check_balanced as check_lisp
@@ -61,7 +61,7 @@ def _apply_edit(path: Path, text: str, number: int, edit: ReplaceText) -> Edited
         return result
     if error := _new_syntax_error(language, cell.source, result.text):
         return RefusedEdits(((number, EditError(error)),))
-    return EditedText(with_source(text, path.name, cell.index, result.text), result.done)
+    return EditedText(replace_source(text, path.name, cell.index, result.text), result.done)
 
 
 def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:

@@ -228,7 +228,7 @@ def replace_outputs(
     return b"".join((view[:unchanged_end], *reversed(chunks)))
 
 
-def with_source(text: str, name: str, index: int, source: str) -> str:
+def replace_source(text: str, name: str, index: int, source: str) -> str:
     """Replace the source of a cell, and return the new text of the file.
 
     The source remains a string or a list of lines.

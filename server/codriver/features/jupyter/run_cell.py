@@ -314,7 +314,7 @@ def _resolve_target(call: Call, key: str | None, path: Path, notebook: Notebook)
     that belongs to no notebook.
 
     Raises:
-        RefusedError: there is no kernel, or the kernel is ambiguous.
+        RefusedError: no kernel can be used, or several could be.
     """
     of_notebook = kernel_for_notebook(call.state, path, call.services.workspace)
     if of_notebook is not None:

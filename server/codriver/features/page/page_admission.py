@@ -53,20 +53,20 @@ def request_host(request: Request) -> str:
 
 def classify_request(request: Request, access: PageAccess) -> Kind:
     """Return the kind of a request. Requests of the kind `refuse` must not be answered."""
-    given = request.headers
+    headers = request.headers
     host = request_host(request)
-    if not access.serves(host) or any(name in given for name in FORBIDDEN_HEADERS):
+    if not access.serves(host) or any(name in headers for name in FORBIDDEN_HEADERS):
         return "refuse"
     if request.target in (ENTER_PATH, PROVE_PATH):
         kind: Kind = "enter" if request.target == ENTER_PATH else "prove"
         return kind if _is_same_origin_post(request) else "refuse"
     if request.target.startswith(CALL_PATH_PREFIX):
-        is_authorized = _is_same_origin_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
+        is_authorized = _is_same_origin_post(request) and token_matches(access.token, headers.get(TOKEN_HEADER, ""))
         return "call" if is_authorized else "refuse"
-    if request.method != "GET" or given.get("origin", _page_origin(request)) != _page_origin(request):
+    if request.method != "GET" or headers.get("origin", _page_origin(request)) != _page_origin(request):
         return "refuse"
     if request.target.startswith(FRAME_PATH_PREFIX):
-        is_page_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
+        is_page_frame = (headers.get("sec-fetch-site"), headers.get("sec-fetch-dest")) == ("same-origin", "iframe")
         return "frame" if is_page_frame else "refuse"
     return (
         "file"
@@ -81,19 +81,19 @@ def _page_origin(request: Request) -> str:
 
 
 def _is_same_origin_post(request: Request) -> bool:
-    given = request.headers
+    headers = request.headers
     return (
         request.method == "POST"
-        and given.get("sec-fetch-site") == "same-origin"
-        and given.get("origin") == _page_origin(request)
-        and given.get("content-type") == JSON_TYPE
+        and headers.get("sec-fetch-site") == "same-origin"
+        and headers.get("origin") == _page_origin(request)
+        and headers.get("content-type") == JSON_TYPE
     )
 
 
 def _is_page_resource(request: Request) -> bool:
     """Return whether the page requests one of its files, such as a script."""
-    given = request.headers
-    return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PAGE_FILE_DESTINATIONS
+    headers = request.headers
+    return headers.get("sec-fetch-site") == "same-origin" and headers.get("sec-fetch-dest") in PAGE_FILE_DESTINATIONS
 
 
 def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
@@ -102,7 +102,7 @@ def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
     With `by_link`, this may be by a link from another site, such as the redirect file. Only someone who knows the
     page's random host name can create such a link.
     """
-    given = request.headers
-    is_tab = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")
-    site = given.get("sec-fetch-site")
+    headers = request.headers
+    is_tab = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    site = headers.get("sec-fetch-site")
     return is_tab and request.target == "/" and (site in OPENING_SITES or (by_link and site == "cross-site"))

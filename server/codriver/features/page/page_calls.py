@@ -91,43 +91,43 @@ class PageCalls:
         self._frames: Recent[str, tuple[float, str]] = Recent(MAX_VALID_FRAMES)
         """Tables by address, with the time at which the address was created. Each can be displayed once."""
 
-    async def answer(self, name: str, given: RequestBody, client: ClientSession) -> str:
+    async def answer(self, name: str, body: RequestBody, client: ClientSession) -> str:
         """Return the answer to a call as JSON.
 
         Raises:
-            UnknownCallError: there is no such call.
+            UnknownCallError: no call has this name.
             BadBodyError: an argument has the wrong type.
         """
         if name in READING_TOOLS or name in ACTING_TOOLS:
-            return await self._call_tool(name, dict(given.members), client)
-        fields = await self._answer_data(name, given, client)
+            return await self._call_tool(name, dict(body.members), client)
+        fields = await self._answer_data(name, body, client)
         if fields is None:
             raise UnknownCallError(name)
         return self._caller.encode_redacted(fields)
 
-    async def _answer_data(self, name: str, given: RequestBody, client: ClientSession) -> Mapping[str, object] | None:
+    async def _answer_data(self, name: str, body: RequestBody, client: ClientSession) -> Mapping[str, object] | None:
         """Return data for the page that no tool provides, or None if there is no such call."""
         services = self._services
         match name:
             case "code":
-                return self._code(given.text("evaluation"))
+                return self._code(body.text("evaluation"))
             case "diffs":
-                line = given.number("line")
+                line = body.number("line")
                 entries = services.log.entries(since=line - 1, until=line)
                 return {"files": [file for entry in entries for file in decode_facts(entry).get("files", ())]}
             case "shown":
-                return await self._rich_formats(given.text("evaluation"), client)
+                return await self._rich_formats(body.text("evaluation"), client)
             case "handoff":
                 return await self._handoff(client)
             case "examples":
                 return {"examples": EXAMPLE_QUERIES}
             case "lead":
-                return {"evaluation": evaluation_of_row(services, given.items("row"))}
+                return {"evaluation": evaluation_of_row(services, body.items("row"))}
             case "found":
-                return {"ids": await matching_row_ids(services, client, given.text("part"))}
+                return {"ids": await matching_row_ids(services, client, body.text("part"))}
             case "history":
                 workspace_option = quote_command_line(["--workspace", str(services.workspace)])
-                found_code = await search_history(services, client, given.text("part"))
+                found_code = await search_history(services, client, body.text("part"))
                 return {
                     **found_code,
                     "forget": f"codriver stop {workspace_option} && codriver forget history {workspace_option}",
@@ -135,7 +135,7 @@ class PageCalls:
             case "runs":
                 return await list_runs(services, client)
             case "run":
-                return await read_run_entries(services, client, given.text("run"))
+                return await read_run_entries(services, client, body.text("run"))
         return None
 
     def pop_frame(self, path: str) -> bytes | None:

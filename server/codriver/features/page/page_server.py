@@ -175,19 +175,19 @@ class PageServer:
 
     async def _answer_post(self, http: HttpConnection, kind: Kind, request: Request) -> None:
         try:
-            given = parse_body(request.body)
+            body = parse_body(request.body)
             if kind == "enter":
-                answer = await self._enter(given, request_host(request))
+                answer = await self._enter(body, request_host(request))
             elif kind == "prove":
-                answer = {"proof": self._access.prove_token_knowledge(given.text("nonce"))}
+                answer = {"proof": self._access.prove_token_knowledge(body.text("nonce"))}
             elif request.target == NEW_CODE_PATH:
                 answer = {"code": self._access.issue_code(request_host(request), anyio.current_time())}
             elif request.target == EVENTS_PATH:
-                await self._stream_events(http, given)
+                await self._stream_events(http, body)
                 return
             else:
                 with self._register_viewer() as client:
-                    text = await self._calls.answer(request.target.removeprefix(CALL_PATH_PREFIX), given, client)
+                    text = await self._calls.answer(request.target.removeprefix(CALL_PATH_PREFIX), body, client)
                     await http.respond(
                         200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, text.encode("utf-8", "replace")
                     )
@@ -199,17 +199,17 @@ class PageServer:
         else:
             await http.respond(200, {**SECURITY_HEADERS, "content-type": JSON_TYPE}, json.dumps(answer).encode())
 
-    async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
+    async def _enter(self, body: RequestBody, host: str) -> dict[str, object]:
         """Exchange a one-time code for the token, and remove the redirect file, which contains the code."""
-        token, reason = self._access.exchange_code(given.text("code"), host, anyio.current_time())
+        token, reason = self._access.exchange_code(body.text("code"), host, anyio.current_time())
         if token is None:
             return {"refused": reason}
         await anyio.to_thread.run_sync(remove_redirect, self._redirect)
         return {"token": token}
 
-    async def _stream_events(self, http: HttpConnection, given: RequestBody) -> None:
+    async def _stream_events(self, http: HttpConnection, body: RequestBody) -> None:
         """Send events to a page until it disconnects."""
-        reader = RowReader(self._services, given.number("since"), given.number("before"))
+        reader = RowReader(self._services, body.number("since"), body.number("before"))
         await http.start_response(200, {**SECURITY_HEADERS, "content-type": "text/event-stream"})
         with self._register_viewer() as client, self._count_view():
             async with anyio.create_task_group() as tasks:

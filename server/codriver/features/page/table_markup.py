@@ -102,11 +102,11 @@ class _Writer(HTMLParser):
             self.written.append(html.escape(data, quote=False))
 
 
-def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
+def _is_allowed(tag: str, attributes: dict[str, str | None]) -> bool:
     """Return whether an element with these attributes is allowed. Images and inputs require certain attributes."""
     if tag == "img":
-        return bool(INLINE_IMAGE_ADDRESS.fullmatch((given.get("src") or "").strip()))
-    return tag != "input" or (given.get("type") or "").lower() in SWITCH_INPUT_TYPES
+        return bool(INLINE_IMAGE_ADDRESS.fullmatch((attributes.get("src") or "").strip()))
+    return tag != "input" or (attributes.get("type") or "").lower() in SWITCH_INPUT_TYPES
 
 
 def _allowed_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:

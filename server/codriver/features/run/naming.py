@@ -53,13 +53,13 @@ HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.fo
 """Modules that the helper processes of `multiprocessing` run."""
 
 
-def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def parse_program(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the name of the program that a command runs, without its directory and suffix, and its arguments.
 
     For `uv run flask --app shop run` this is `flask`, and for `python -m shop.tasks` it is `shop.tasks`. For code such
     as in `python -c CODE`, it is the name of the interpreter.
     """
-    rest = [word for word in words if word]
+    rest = [word for word in command if word]
     interpreter = ""
     is_module = False
     while rest:
@@ -87,12 +87,12 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return re.sub(r"\.(?:pyz?|sh)$", "", name), tuple(rest[1:])
 
 
-def program_name(words: Sequence[str]) -> str:
+def program_name(command: Sequence[str]) -> str:
     """Return a name for the program: that of the application module that it serves, or else that of the script.
 
     For example, `gunicorn shop.wsgi:app` and `flask --app shop run` are both named `shop`.
     """
-    program, rest = parse_program(words)
+    program, rest = parse_program(command)
     target = ""
     if program in SERVER_PROGRAMS:
         for word, following in zip_longest(rest, rest[1:], fillvalue=""):

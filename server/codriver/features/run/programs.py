@@ -244,7 +244,7 @@ class Programs:
         """Raise an error if the process of a REPL has ended and no other has taken its place.
 
         Raises:
-            RefusedError: there is no process. The message contains what the last one printed.
+            RefusedError: no process has taken its place. The message contains what the last one printed.
         """
         if repl.id in self._unreplaced and repl.profile is None:
             raise refused("repl-unreachable", self._unreplaced[repl.id], hint="correct the program, and call again")

@@ -29,20 +29,20 @@ TRACING_UNSUPPORTED_MESSAGE: Final = (
 PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL measures no times: those of Python do"
 
 
-def _parse_names(given: object) -> object:
+def _parse_names(value: object) -> object:
     """Convert a `trace` argument to names: an empty tuple for `true`, or None if nothing is to be recorded."""
-    if given is True or given == "true":
+    if value is True or value == "true":
         return ()
-    if given in (False, "", "false", None):
+    if value in (False, "", "false", None):
         return None
-    if not isinstance(given, str):
-        return given
-    if given.lstrip().startswith("["):  # JSON, because no name starts with these characters
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):  # JSON, because no name starts with these characters
         try:
-            return json.loads(given)
+            return json.loads(value)
         except ValueError:
-            return given
-    return tuple(given.replace(",", " ").split())
+            return value
+    return tuple(value.replace(",", " ").split())
 
 
 Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_parse_names), WithJsonSchema({"type": "string"})]

@@ -48,7 +48,7 @@ async def find_run(call: Call, evaluation: str) -> Run:
     """Return the recorded run of an evaluation.
 
     Raises:
-        NoRunError: there is no such run, or it is no longer stored.
+        NoRunError: the calls were not recorded, or are no longer stored.
     """
     runs = call.services.part(RecordedRuns)
     try:
@@ -87,7 +87,7 @@ async def describe_run_part(call: Call, evaluation: Evaluation, arguments: GetAr
     """Answer a request for a part of the recorded calls, or for their differences from those of another evaluation.
 
     Raises:
-        NoRunError: there is no such run, or it is no longer stored.
+        NoRunError: the calls were not recorded, or are no longer stored.
     """
     most = None if arguments.length is None else requested_budget(call, "get_evaluation")
     path, start = arguments.path or (), arguments.start or 0

@@ -41,10 +41,10 @@ class Comparison:
     plain: Mapping[str, Outcomes] = field(default_factory=dict)
     warm: Mapping[str, Outcomes] = field(default_factory=dict)
 
-    def with_outcomes(self, found: Mapping[str, str], *, is_warm: bool) -> Comparison:
+    def with_outcomes(self, outcomes: Mapping[str, str], *, is_warm: bool) -> Comparison:
         """Return a copy with the outcomes of another run added."""
         side = dict(self.warm if is_warm else self.plain)
-        for test, outcome in found.items():
+        for test, outcome in outcomes.items():
             side[test] = (*side.get(test, ()), outcome)[-REQUIRED_OUTCOMES:]
         return replace(self, warm=side) if is_warm else replace(self, plain=side)
 

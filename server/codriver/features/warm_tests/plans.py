@@ -85,7 +85,7 @@ class Obstacle:
 
     @property
     def reason(self) -> str:
-        """Return the reason as a clause."""
+        """Describe the obstacle as a clause."""
         return f"{self.module} was not as preloaded: {_REASON_TEMPLATES_BY_KIND[self.kind].format(about=self.about)}"
 
 

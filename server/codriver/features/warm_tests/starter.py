@@ -282,7 +282,7 @@ class WarmTests:
         spec: RunSpec,
         entry: _Entry,
         report: TestReport,
-        seen: RunObservations,
+        observations: RunObservations,
         record: str | None,
         *,
         is_warm: bool,
@@ -297,7 +297,7 @@ class WarmTests:
 
         async def learn_and_report() -> None:
             try:
-                await learn(spec, entry, report, seen, record)
+                await learn(spec, entry, report, observations, record)
             except (OSError, ValueError) as error:
                 logger.info("nothing was learned from a test run in %s: %s", entry.directory, error)
             finally:
@@ -306,7 +306,7 @@ class WarmTests:
         self._tasks.start_soon(learn_and_report)
 
     async def _learn_from_plain_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
+        self, spec: RunSpec, entry: _Entry, report: TestReport, observations: RunObservations, record: str | None
     ) -> None:
         """Update what is known about a project after a plain run, and start a warm process if that is useful."""
         previous = entry.project
@@ -320,27 +320,29 @@ class WarmTests:
             plan = plan_from_run(run_record, project_modules, is_pytest_only=entry.preloading == "pytest")
             off = NO_PYTEST_REASON if plan.is_pytest_only and not plan.early else ""
             entry.project = project = replace(project, plan=plan, stamp=stamp, off=off)
-        if seen.collected_s is not None:
+        if observations.collected_s is not None:
             least_s = self._options.least_saving_s
-            entry.project = decisions.record_plain_start(project, spec.arguments, seen.collected_s, least_s)
-        await self._compare_outcomes(spec, entry, report, seen, is_warm=False)
+            entry.project = decisions.record_plain_start(project, spec.arguments, observations.collected_s, least_s)
+        await self._compare_outcomes(spec, entry, report, observations, is_warm=False)
         if entry.project != previous:
             await self._save(entry)
         self._warm_up(spec, entry)
 
     async def _learn_from_warm_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: str | None
+        self, spec: RunSpec, entry: _Entry, report: TestReport, observations: RunObservations, record: str | None
     ) -> None:
         """Update what is known about a project after a warm run, and replace its process if necessary."""
         previous = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
         is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
-        if seen.stalled_at and is_cut_short:
-            entry.project = replace(entry.project, stalled=seen.stalled_at)
-        if seen.collected_s is not None:
+        if observations.stalled_at and is_cut_short:
+            entry.project = replace(entry.project, stalled=observations.stalled_at)
+        if observations.collected_s is not None:
             least_s = self._options.least_saving_s
-            entry.project = decisions.record_warm_start(entry.project, spec.arguments, seen.collected_s, least_s)
-        await self._compare_outcomes(spec, entry, report, seen, is_warm=True)
+            entry.project = decisions.record_warm_start(
+                entry.project, spec.arguments, observations.collected_s, least_s
+            )
+        await self._compare_outcomes(spec, entry, report, observations, is_warm=True)
         plan, found = entry.project.plan, RunRecord.parse(record) if record is not None else None
         if (
             plan is not None
@@ -368,13 +370,13 @@ class WarmTests:
         self._warm_up(spec, entry)
 
     async def _compare_outcomes(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, *, is_warm: bool
+        self, spec: RunSpec, entry: _Entry, report: TestReport, observations: RunObservations, *, is_warm: bool
     ) -> None:
         """Compare the outcomes of a run with earlier plain and warm runs of the same files.
 
         If they differ, the runs of the project stay plain.
         """
-        files_stamp = await to_thread.run_sync(digest_sources, spec.directory, seen.started_ns)
+        files_stamp = await to_thread.run_sync(digest_sources, spec.directory, observations.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
             return
         stamp = f"{files_stamp} {spec.arguments} {sorted(spec.environment.items())}"
@@ -572,11 +574,11 @@ class _Run:
             async for event in self._plain_events():
                 yield event
             return
-        builder, seen, has_started = ReportBuilder(), RunObservations.start(), False
+        builder, observations, has_started = ReportBuilder(), RunObservations.start(), False
         waiting: list[Event] = []
         async for event in self._run.events():
             builder.add(event)
-            seen.add(event)
+            observations.add(event)
             waiting.append(event)
             if isinstance(event, RunFinished):
                 obstacle = await to_thread.run_sync(_read_obstacle, self._answer)
@@ -587,7 +589,7 @@ class _Run:
                 waiting[-1] = finished = self._finish_event(event, obstacle)
                 builder.add(finished)
                 if obstacle is None:
-                    await self._report_results(builder.report(), seen, is_warm=True)
+                    await self._report_results(builder.report(), observations, is_warm=True)
             has_started = has_started or isinstance(event, (TestStarted, RunFinished))
             if has_started:
                 for message in waiting:
@@ -616,18 +618,18 @@ class _Run:
         return replace(event, hash_seed=seed, error=_obstacle_error(obstacle), interruption=interruption)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
-        builder, seen = ReportBuilder(), RunObservations.start()
+        builder, observations = ReportBuilder(), RunObservations.start()
         async for event in self._run.events():
             builder.add(event)
-            seen.add(event)
+            observations.add(event)
             if isinstance(event, RunFinished):
-                await self._report_results(builder.report(), seen, is_warm=False)
+                await self._report_results(builder.report(), observations, is_warm=False)
             yield event
 
-    async def _report_results(self, report: TestReport, seen: RunObservations, *, is_warm: bool) -> None:
+    async def _report_results(self, report: TestReport, observations: RunObservations, *, is_warm: bool) -> None:
         """Pass the results of the run to the owner."""
         record = await to_thread.run_sync(_text, self._record)
-        self._owner.learn_later(self._spec, self._entry, report, seen, record, is_warm=is_warm)
+        self._owner.learn_later(self._spec, self._entry, report, observations, record, is_warm=is_warm)
 
     async def interrupt(self) -> None:
         """Interrupt the run. See `TestProcess.interrupt`."""

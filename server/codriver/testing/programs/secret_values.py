@@ -41,9 +41,9 @@ class SecretValues:
         """Report secrets in the environment that have not been reported yet."""
         self._report_new(list(from_environment()))
 
-    def _report_new(self, found: list[tuple[str, str]]) -> None:
+    def _report_new(self, values: list[tuple[str, str]]) -> None:
         """Report the named values that have not been reported yet."""
-        new = [pair for pair in found if pair not in self._seen]
+        new = [pair for pair in values if pair not in self._seen]
         if new:
             self._seen.update(new)
             self._events.write("secrets", named=[list(pair) for pair in new])

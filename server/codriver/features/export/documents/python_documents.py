@@ -54,13 +54,13 @@ def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: O
     """Return a pytest file. Steps that cannot run are added at its end as comments with the reasons."""
     page = DocumentBuilder()
     tests = [[check for check in test if not _uses_last_value_name(check)] for test in layout.tests]
-    body, given = DocumentBuilder(), frozenset(name for check in checked for name in check.step.gives)
+    body, defined = DocumentBuilder(), frozenset(name for check in checked for name in check.step.gives)
     for name, test in zip(name_tests(tests, "_", layout.names), tests, strict=True):
         if test:
             _write_test(
                 body,
                 f"test_{name}",
-                [_without_module_name(check, given) for check in test],
+                [_without_module_name(check, defined) for check in test],
                 _global_names(layout, test),
             )
     _write_header(page, checked, origin)
@@ -118,24 +118,24 @@ def _missing_imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) 
     uses = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
     lines += [f"import {name}" for name, use in uses.items() if use in body]
-    given = frozenset(name for check in checked if not check.is_patch for name in check.step.gives)
-    raising = [_without_module_name(check, given) for check in checked if check.verdict == "raises"]
+    defined = frozenset(name for check in checked if not check.is_patch for name in check.step.gives)
+    raising = [_without_module_name(check, defined) for check in checked if check.verdict == "raises"]
     lines += [f"import {module}" for check in raising if (module := _error_module(check))]
     if "pytest.raises(" in body:
         lines.append("import pytest")
-    lines += _imports_from_other_modules(checked, given)
+    lines += _imports_from_other_modules(checked, defined)
     del layout
     return lines
 
 
-def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset[str]) -> list[str]:
+def _imports_from_other_modules(checked: Sequence[CheckedStep], defined: frozenset[str]) -> list[str]:
     """Return import statements for names that code used while it was evaluated in another module."""
     lines = list[str]()
     displayed = {
         name
         for check in checked
         if check.verdict != "absent"
-        for name in check.step.uses & IPYTHON_MODULES_BY_NAME.keys() - given
+        for name in check.step.uses & IPYTHON_MODULES_BY_NAME.keys() - defined
     }
     lines += [f"from {IPYTHON_MODULES_BY_NAME[name]} import {name}" for name in sorted(displayed)]
     for namespace in dict.fromkeys(check.of.namespace for check in checked):
@@ -145,20 +145,20 @@ def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset
                 for check in checked
                 if check.of.namespace == namespace and check.verdict != "absent" and not check.of.file
             ]
-            used = frozenset(name for check in of for name in check.step.uses) - given - frozenset(dir(builtins))
+            used = frozenset(name for check in of for name in check.step.uses) - defined - frozenset(dir(builtins))
             lines += [f"from {namespace} import {', '.join(sorted(used))}"] * bool(used)
     return lines
 
 
-def _without_module_name(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
+def _without_module_name(check: CheckedStep, defined: frozenset[str]) -> CheckedStep:
     """Make the value of a step match without the name of the session's module, because the file is another module."""
-    if check.raised is not None and check.raised.name in given:
+    if check.raised is not None and check.raised.name in defined:
         return replace(check, raised=replace(check.raised, type=check.raised.name))
     value = check.value or ""
     if check.verdict not in {"same", "varies"} or python_literal(value) is not None:
         return check
     pattern = check.pattern.replace(HOME_MODULE_PATTERN, r"(?:[\w.<>]+\.)?") or re.escape(value)
-    for name in given:
+    for name in defined:
         pattern = re.sub(rf"(?:\w+\\\.)+(?={re.escape(name)}\b)", lambda _found: r"(?:[\w.<>]+\.)?", pattern)
     is_changed = pattern not in (check.pattern, re.escape(value))
     return replace(check, verdict="varies", pattern=pattern) if is_changed else check

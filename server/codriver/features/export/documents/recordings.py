@@ -107,14 +107,14 @@ def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[Rec
     return tuple(found.values())
 
 
-def _create_evaluation(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluation:
+def _create_evaluation(entry: Mapping[str, Any], name: str, description: str) -> RecordedEvaluation:
     """Create an evaluation from the log entry that contains its code.
 
-    `given` is the description of the evaluation, or that of the loaded file.
+    `description` is the description of the evaluation, or that of the loaded file.
     """
     file = (
-        given.removeprefix(LOADED_FILE_PREFIX)
-        if given.startswith((f"{LOADED_FILE_PREFIX}/", f"{LOADED_FILE_PREFIX}~"))
+        description.removeprefix(LOADED_FILE_PREFIX)
+        if description.startswith((f"{LOADED_FILE_PREFIX}/", f"{LOADED_FILE_PREFIX}~"))
         else ""
     )
     return RecordedEvaluation(
@@ -122,7 +122,7 @@ def _create_evaluation(entry: Mapping[str, Any], name: str, given: str) -> Recor
         str(entry["text"]),
         who=str(entry.get("who", "")),
         namespace=str(entry.get("ns", "")),
-        description="" if file else given,
+        description="" if file else description,
         file=file,
         time=int(entry.get("timestamp", 0)),
     )

@@ -122,7 +122,7 @@ Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
 """Opens a channel to one kernel. Whoever opens it leaves the context.
 
 Raises:
-    ReplUnreachableError: nothing listens there.
+    ReplUnreachableError: nothing listens at the kernel's address.
     NotAReplError: the listener is not a kernel.
     PackageMissingError: a required package is not installed.
 """

@@ -207,7 +207,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     """Parse a connection file.
 
     Raises:
-        ValueError: it is not a connection file.
+        ValueError: the data is not that of a connection file.
     """
     document = _parse_object(data)
     host, port, transport = document.get("ip"), document.get("shell_port"), document.get("transport", "tcp")

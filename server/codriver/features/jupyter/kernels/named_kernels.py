@@ -192,7 +192,7 @@ def parse_location(text: str) -> KernelUrl | Path:
     """Parse the path of a connection file or the URL of a kernel.
 
     Raises:
-        KernelNameError: it names no kernel.
+        KernelNameError: the text is neither.
     """
     if "://" in text:
         return parse_url(text)
@@ -206,7 +206,7 @@ def parse_url(text: str) -> KernelUrl:
     """Parse the URL of a kernel.
 
     Raises:
-        KernelNameError: it is not the URL of a kernel, or contains a secret.
+        KernelNameError: the text is not the URL of a kernel, or contains a secret.
     """
     try:
         parts = urlsplit(text)

@@ -169,7 +169,7 @@ class PythonQueries:
 
         Raises:
             RefusedError: the kernel is busy.
-            EvaluationFailedError: the op failed in the kernel.
+            EvaluationFailedError: the operation failed in the kernel.
         """
         await self.load_modules()
         await self._queries.wait_until_free()

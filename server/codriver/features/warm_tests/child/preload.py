@@ -326,12 +326,12 @@ class Preloader:
         if "lib-dynload" not in mine.origin:
             mine.native = native_variables(current_environment())
 
-    def _record_output(self, mine: ImportRecord) -> None:
+    def _record_output(self, record: ImportRecord) -> None:
         """Record what an import wrote to the standard streams, and truncate the files that it was written to."""
         for name, descriptor in self._outputs.items():
             getattr(sys, name).flush()
             if size := os.fstat(descriptor).st_size:
-                mine.effects.append((name, os.pread(descriptor, size, 0).decode(errors="replace")))
+                record.effects.append((name, os.pread(descriptor, size, 0).decode(errors="replace")))
                 os.ftruncate(descriptor, 0)
 
     def _record_attributes(self, name: str) -> None:
