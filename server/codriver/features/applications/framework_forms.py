@@ -111,7 +111,7 @@ class Forms(Mapping[str, str]):
         """Return the form of an accessor.
 
         Raises:
-            KeyError: there is no such accessor.
+            KeyError: no accessor has this name.
         """
         if accessor not in self._accessors:
             raise KeyError(accessor)
