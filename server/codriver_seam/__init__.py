@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return `session_id`, by which the seam is found. `install` creates it, different in each process."""
+    """Return `session_id`, by which the seam of this process is found. It is None before `install`."""
     if name == "session_id":
         return seam.session_id
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

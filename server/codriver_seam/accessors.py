@@ -14,7 +14,7 @@ import time
 
 from .frames import Unread
 from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, emit, seam
-from .values import Egress, Refusal, differences, differences_below, escape_invisible_characters, get_part
+from .values import Refusal, ValueFormatter, differences, differences_below, escape_invisible_characters, get_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ The refusal is a mistake of the agent and not an issue of the application.
 
 
 def requested_frame(request: Json) -> Frame:
-    """Return the requested frame, or the only one.
+    """Return the frame that a request names. The name may be omitted if there is only one frame.
 
     Raises:
-        Refusal: the frame does not exist, or there are several and none was requested.
+        Refusal: the frame does not exist, or there are several and the request names none.
     """
     name, frames = request.get("frame"), list(seam.frames)
     chosen = frames[0] if name is None and len(frames) == 1 else name
@@ -81,10 +81,10 @@ def requested_frame(request: Json) -> Frame:
 
 
 def read_literal(name: str, text: object, reason: str) -> Any:
-    """Parse a text as a Python literal.
+    """Parse a string as a Python literal. `name` is the argument's name, for the error message.
 
     Raises:
-        Refusal: the text is not a literal.
+        Refusal: the string is not a literal.
     """
     try:
         return ast.literal_eval(str(text))
@@ -92,8 +92,11 @@ def read_literal(name: str, text: object, reason: str) -> Any:
         raise Refusal(reason, f"{name} must be a Python literal, but {str(text)[:80]!r} is not one") from None
 
 
-def _path_of(text: object) -> Path:
-    """Parse a path: a list, names and numbers separated by dots, or keywords of Basilisp."""
+def _parse_path(text: object) -> Path:
+    """Parse a path to a part of the state.
+
+    A path is a list, names and numbers separated by dots, or keywords in Basilisp's notation.
+    """
     if not text:
         return ()
     if isinstance(text, list):
@@ -110,7 +113,7 @@ def _path_of(text: object) -> Path:
 
 
 def _parse_lisp_step(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
-    """Parse a step of a path in Basilisp's notation. `keyword` is Basilisp's function that creates keywords."""
+    """Parse one step of a path in Basilisp's notation. `keyword` is Basilisp's function that creates keywords."""
     if word[0] == ":":
         namespace, _, name = word[1:].rpartition("/")
         return keyword(name, namespace or None)
@@ -118,12 +121,12 @@ def _parse_lisp_step(word: str, keyword: Callable[[str, str | None], Any]) -> An
 
 
 def _limit(request: Json, most: int) -> int:
-    """Return the requested maximum number of rows, which is at most `most`."""
+    """Return the number of rows requested, or `most` by default."""
     return max(1, int(request.get("limit") or most))
 
 
 def origin_who(event_origin: Mapping[str, Any] | None) -> str:
-    """Return the caller named in an origin, or `APP_ORIGIN`."""
+    """Return the name of the caller in an event's origin, or `APP_ORIGIN` for an event of the application itself."""
     return APP_ORIGIN if event_origin is None else str(event_origin.get("who", APP_ORIGIN))
 
 
@@ -131,7 +134,10 @@ def origin_who(event_origin: Mapping[str, Any] | None) -> str:
 
 
 def health(_request: Json) -> Json:
-    """Return the state of the seam: frames, counts, and for each group of accessors whether it works, or why not."""
+    """Return the state of the seam: its frames, counts, and which groups of accessors work.
+
+    A group that does not work has the reason instead of True.
+    """
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
     bare = [frame.name for frame in frames if frame.epochs and not frame.epochs[-1].is_comparable]
@@ -148,28 +154,31 @@ def health(_request: Json) -> Json:
         "buildTick": seam.loads, "language": "python", "enabled": True, "frames": [frame.name for frame in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
         "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
-        **({} if frames or seam.routes else _way("notes requests and lists the routes")),
+        **({} if frames or seam.routes else _watch_hint("notes requests and lists the routes")),
     }  # fmt: skip
 
 
-def _way(gives: str) -> Json:
-    """Return a hint on how to watch the loaded web framework and what that `gives`, or {} if no framework is loaded."""
+def _watch_hint(gives: str) -> Json:
+    """Return a hint on how to watch the loaded web framework, or {} if none is loaded.
+
+    `gives` describes what watching it achieves, for example "lists the routes".
+    """
     ways = [way for name, way in FRAMEWORK_WATCH_CALLS.items() if name in sys.modules]
     return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
 def state(request: Json) -> Json:
-    """Return the state of a frame, or the part of it at a path."""
-    found, path = requested_frame(request), _path_of(request.get("path"))
+    """Return the state of a frame as text, or the part of the state at a path."""
+    found, path = requested_frame(request), _parse_path(request.get("path"))
     hidden = () if request.get("includeSensitive") else found.sensitive
-    egress = Egress(hidden, is_whole=bool(request.get("includeLarge")))
+    egress = ValueFormatter(hidden, is_whole=bool(request.get("includeLarge")))
     text = egress.show_requested(get_part(found.get(), path), path)
     return {"frame": found.name, "path": repr(list(path)), "value": text, "redacted": egress.redacted,
             "elided": egress.elided}  # fmt: skip
 
 
-def _row(epoch: Epoch) -> Json:
-    """Return the description of an epoch for a list."""
+def _epoch_row(epoch: Epoch) -> Json:
+    """Return the fields of an epoch that a list displays."""
     return {"epochId": epoch.id, "time": epoch.time, "eventId": epoch.event_id, "ms": epoch.ms,
             "origin": origin_who(epoch.origin), "dispatchId": epoch.dispatch_id, "outcome": epoch.outcome}  # fmt: skip
 
@@ -177,16 +186,16 @@ def _row(epoch: Epoch) -> Json:
 def epochs(request: Json) -> Json:
     """Return the epochs of a frame, newest last.
 
-    With a path, return only those that changed the part at the path, with the changes.
+    If the request has a path, only epochs that changed the part at the path are returned, with these changes.
     """
     found, since, filters = requested_frame(request), int(request.get("since") or 0), request.get("filter") or {}
-    rows = [(_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
+    rows = [(_epoch_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in filters.items())]
-    if path := _path_of(request.get("path")):
+    if path := _parse_path(request.get("path")):
         rows = [
             ({**row, "changes": changed}, recorded)
             for row, recorded in rows
-            if (changed := _changed(found, recorded, path))
+            if (changed := _changes_at(found, recorded, path))
         ]
         if not rows:
             get_part(found.get(), path)
@@ -195,17 +204,17 @@ def epochs(request: Json) -> Json:
     return {"frame": found.name, "epochs": selected, "count": len(selected), "total": len(rows), **none}
 
 
-def _changed(found: Frame, epoch: Epoch, path: Path) -> list[Json]:
-    """Return the changes that an epoch made at a path, or [] if one of its states could not be read."""
+def _changes_at(found: Frame, epoch: Epoch, path: Path) -> list[Json]:
+    """Return the changes that an epoch made at a path. Return [] if a state could not be read."""
     is_unread = isinstance(epoch.before, Unread) or isinstance(epoch.after, Unread)
     return [] if is_unread else changes_between(found, epoch, epoch, path)[0]
 
 
 def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
-    """Return the epoch with this number, or the newest if the number is None.
+    """Return the epoch with this number, or the newest epoch if the number is None.
 
     Raises:
-        Refusal: the epoch is not stored, with `reason`, or the frame has no epoch.
+        Refusal: the epoch is no longer stored, or the frame has no epochs. The refusal has the given `reason`.
     """
     stored = tuple(found.epochs)
     for epoch in reversed(stored):
@@ -218,7 +227,7 @@ def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
 
 
 def diff(request: Json) -> Json:
-    """Return the changes that an epoch made, or those from one epoch to another."""
+    """Return the changes that an epoch made, or all changes from one epoch to another."""
     found = requested_frame(request)
     last = find_epoch(found, request.get("to", request.get("epochId")), "no-such-epoch")
     first = find_epoch(found, request["from"], "no-such-epoch") if request.get("from") is not None else last
@@ -228,12 +237,12 @@ def diff(request: Json) -> Json:
 
 
 def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[list[Json], int]:
-    """Return the changes from before one epoch to after another, and the number of hidden values.
+    """Return the changes between the state before `first` and the state after `last`, and the number of hidden values.
 
-    `at` limits them to the part at a path.
+    `at` is a path that limits the changes to one part of the state.
 
     Raises:
-        Refusal: the changes are unknown because the state was changed in place or could not be read.
+        Refusal: the changes are unknown, because the state was changed in place or could not be read.
     """
     if not (first.is_comparable and last.is_comparable):
         raise Refusal("band-missing",(
@@ -244,7 +253,7 @@ def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> t
     for unread in (first.before, last.after):
         if isinstance(unread, Unread):
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
-    egress, rows = Egress(found.sensitive), []
+    egress, rows = ValueFormatter(found.sensitive), []
     all_changes = differences(found.read(first.before), found.read(last.after))
     for op, path, old, new in itertools.islice(differences_below(all_changes, at), MAX_LISTED_CHANGES):
         row = {"op": op, "path": repr(list(path))}
@@ -260,10 +269,10 @@ def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> t
 
 
 def make_event_filter(request: Json) -> Callable[[Event], bool]:
-    """Return a function that tests whether an event matches all parts of a filter.
+    """Return a function that checks whether an event matches all fields of a filter.
 
     Raises:
-        Refusal: the filter has an unknown part or predicate.
+        Refusal: the filter has an unknown field, or names an unknown predicate.
     """
     if strange := [name for name in request if name not in FILTER_NAMES]:
         raise Refusal(
@@ -282,28 +291,31 @@ def make_event_filter(request: Json) -> Callable[[Event], bool]:
 
 
 def _origin_test(expected: Any) -> Callable[[Event], Any]:
-    """Return a function that tests whether an event was caused by this origin."""
+    """Return a function that checks whether an event was caused by this caller or evaluation."""
     return lambda event: expected in (origin_who(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
 
 
 def _since_test(number: Any) -> Callable[[Event], Any]:
-    """Return a function that tests whether an event is newer than the one with this number."""
+    """Return a function that checks whether an event is newer than the event with this number."""
     return lambda event: event[ID] > number
 
 
 def _since_ms_test(epoch_ms: Any) -> Callable[[Event], Any]:
-    """Return a function that tests whether an event is newer than a time in milliseconds since the Unix epoch."""
+    """Return a function that checks whether an event is newer than a time in milliseconds since the Unix epoch."""
     return lambda event: event[TIME] * 1000 > epoch_ms
 
 
-def _between(times: Any) -> Callable[[Event], Any]:
-    """Return a function that tests whether an event occurred between two times in milliseconds since the Unix epoch."""
+def _between_test(times: Any) -> Callable[[Event], Any]:
+    """Return a function that checks whether an event occurred between two times.
+
+    The times are in milliseconds since the Unix epoch.
+    """
     first, last = times
     return lambda event: first <= event[TIME] * 1000 <= last
 
 
 def _predicate_test(name: Any) -> Callable[[Event], Any]:
-    """Return the registered predicate with this name as a test of events.
+    """Return a function that checks events with the registered predicate of this name.
 
     Raises:
         Refusal: no predicate has this name.
@@ -321,14 +333,14 @@ _FILTER_TESTS = {
     "origin": _origin_test,
     "since": _since_test,
     "sinceMs": _since_ms_test,
-    "between": _between,
+    "between": _between_test,
     "pred": _predicate_test,
 }
 """The functions that create the test of each other filter."""
 
 
 def event_fields(event: Event) -> Json:
-    """Return an event as a mapping, without missing fields."""
+    """Convert an event to a mapping of its fields, omitting those that are None."""
     return {name: value for name, value in zip(EVENT_FIELDS, event) if value is not None}
 
 
@@ -347,7 +359,7 @@ def format_event(event: Event) -> str:
 
 
 def report_overdue_events() -> None:
-    """Emit an error for each event that an agent queued and that was not started in time, with the caller's origin."""
+    """Record an error for each event that an agent queued and the application did not handle in time."""
     now = time.monotonic()
     for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
         if now < queued_at + OVERDUE_S or seam.queued.pop(number, None) is None:
@@ -359,7 +371,10 @@ def report_overdue_events() -> None:
 
 
 def trace(request: Json) -> Json:
-    """Return the newest events that match a filter, one line each, newest last."""
+    """Return the newest events that match a filter, with the newest last.
+
+    Each event is formatted as a line, unless the request asks for raw events.
+    """
     report_overdue_events()
     test = make_event_filter(request.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
@@ -367,12 +382,15 @@ def trace(request: Json) -> Json:
     rows: Json = (
         {"events": [*map(event_fields, selected)]} if request.get("raw") else {"lines": [*map(format_event, selected)]}
     )
-    way = {} if seam.last_id() else _way("notes requests")
+    way = {} if seam.last_id() else _watch_hint("notes requests")
     return {**rows, "count": len(selected), "total": len(found), "lastId": seam.last_id(), **way}
 
 
 def issues(request: Json) -> Json:
-    """Return errors and warnings, one line each, newest last. Equal ones are combined in one line with their number."""
+    """Return the recorded errors and warnings, one per line, newest last.
+
+    Repeated ones are combined in one line with their number.
+    """
     test, since = make_event_filter(request.get("filter") or {}), int(request.get("since") or 0)
     report_overdue_events()
     found: dict[object, tuple[int, Event]] = {}
@@ -393,30 +411,30 @@ def issues(request: Json) -> Json:
 
 
 def handlers(request: Json) -> Json:
-    """Return the handlers with their positions, including routes."""
+    """Return the application's handlers and routes with their positions in the source."""
     expected = {name: request[name] for name in ("kind", "id") if request.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for list_routes in tuple(seam.routes) for row in list_routes())]
     rows = [entry for entry in known if all(entry[name] == expected[name] for name in expected)]
-    return {"handlers": rows, "count": len(rows), **({} if known else _way("lists the routes"))}
+    return {"handlers": rows, "count": len(rows), **({} if known else _watch_hint("lists the routes"))}
 
 
 def machines(request: Json) -> Json:
-    """Return the state of each registered machine."""
+    """Return the current state of each registered state machine."""
     if not seam.machines:
         raise Refusal("band-missing", "no machine is registered: the application must call machine(name, get)")
     expected = [name for name in seam.machines if request.get("id") in (None, name)]
-    selected = {name: {"state": Egress().show(seam.machines[name]())} for name in expected}
+    selected = {name: {"state": ValueFormatter().show(seam.machines[name]())} for name in expected}
     return {"machines": selected, "count": len(selected)}
 
 
 def probe(_request: Json) -> Json:
-    """Return how often this accessor was called and how often code was loaded."""
+    """Return how often this accessor has been called, and how often code has been loaded."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 
 
 def reset_for_test(_request: Json) -> Json:
-    """End all subscriptions, and reset the counter of `probe`."""
+    """End all subscriptions and reset the call counter of `probe`."""
     if seam.streams is not None:
         seam.streams.clear()
     seam.offers, seam.probes = (), 0

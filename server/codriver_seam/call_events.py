@@ -20,10 +20,10 @@ TOOL = 4
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:
-    """Record each call of these functions when it ends, and return a description of how calls are recorded.
+    """Record each call of these functions as an event, and return a description of how calls are recorded.
 
-    From Python 3.12 on, this uses `sys.monitoring`, which does not slow down other functions. Before that, each
-    function is replaced in its module, so calls through names that were imported earlier are not recorded.
+    Python 3.12 and later use `sys.monitoring`, which does not slow down other functions. Before that, each function is
+    replaced in its module, so calls through names that were imported earlier are not recorded.
     """
     if seam.session_id is None:
         return "the seam is off"
@@ -46,27 +46,27 @@ def _monitor_calls(codes: list[CodeType]) -> None:
     events = monitoring.events
     if monitoring.get_tool(TOOL) != __name__:
         monitoring.use_tool_id(TOOL, __name__)
-        monitoring.register_callback(TOOL, events.PY_START, _started)
-        monitoring.register_callback(TOOL, events.PY_RETURN, _returned)
+        monitoring.register_callback(TOOL, events.PY_START, _on_start)
+        monitoring.register_callback(TOOL, events.PY_RETURN, _on_return)
         # Unwinding cannot be monitored for single functions. The callback returns immediately for others.
-        monitoring.register_callback(TOOL, events.PY_UNWIND, _unwound)
+        monitoring.register_callback(TOOL, events.PY_UNWIND, _on_unwind)
         monitoring.set_events(TOOL, events.PY_UNWIND)
     for code in codes:
         monitoring.set_local_events(TOOL, code, events.PY_START | events.PY_RETURN)
 
 
-def _started(_code: CodeType, _offset: int) -> None:
-    """Store the time at which a call starts."""
+def _on_start(_code: CodeType, _offset: int) -> None:
+    """Store the start time of a call."""
     _call_starts[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # there is no public API for frames
 
 
-def _returned(code: CodeType, _offset: int, value: object) -> None:
+def _on_return(code: CodeType, _offset: int, value: object) -> None:
     started_at = _call_starts.pop(id(sys._getframe(1)), None)  # noqa: SLF001  # as above
     if started_at is not None:
         _record_call(code, started_at, type(value).__name__)
 
 
-def _unwound(code: CodeType, _offset: int, error: BaseException) -> None:
+def _on_unwind(code: CodeType, _offset: int, error: BaseException) -> None:
     started_at = _call_starts.pop(id(sys._getframe(1)), None) if _call_starts else None  # noqa: SLF001  # as above
     if started_at is not None:
         _record_call(code, started_at, f"raised {type(error).__name__}")
@@ -79,7 +79,7 @@ def _record_call(code: CodeType, started_at: float, result: str) -> None:
 
 
 def _wrap_in_module(function: Any) -> None:
-    """Replace a function in its module or class by one that records its calls."""
+    """Replace a function in its module or class with a wrapper that records its calls."""
     owner: Any = sys.modules.get(function.__module__)
     *path, name = function.__qualname__.split(".")
     for step in path:

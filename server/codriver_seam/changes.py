@@ -22,7 +22,7 @@ from .evaluation_origins import watch_cells, watch_hy
 from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
 from .streams import STREAMING_ACCESSORS, subscribe
-from .values import Egress, Refusal, differences, is_mutable, remove_secrets, safe_message, safe_repr
+from .values import Refusal, ValueFormatter, differences, is_mutable, remove_secrets, safe_message, safe_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ STATE_NOT_STORED_MESSAGE = "its state was not kept: the application gives frame(
 
 
 def dispatch(request: Json) -> Json:
-    """Dispatch an event to the application's own loop or, with `sync`, immediately, and then return the changes."""
+    """Dispatch an event to the application.
+
+    By default, the event is queued for the application's own event loop. With `sync`, it is handled immediately, and
+    the changes are returned.
+    """
     found, is_sync = requested_frame(request), bool(request.get("sync"))
     way = found.dispatch if is_sync else found.enqueue or found.dispatch
     if way is None:
@@ -61,7 +65,7 @@ def dispatch(request: Json) -> Json:
         done = {"mode": "sync", **_handle_now(found, way, event)} if way is found.dispatch else {"mode": "queued"}
         if way is not found.dispatch:
             way(event)
-            _note_queued(number, found.name, str(event[0]))
+            _record_queued(number, found.name, str(event[0]))
     finally:
         cause.reset(token)
     return {
@@ -73,15 +77,15 @@ def dispatch(request: Json) -> Json:
     }
 
 
-def _note_queued(number: int, frame: str, event_id: str) -> None:
-    """Remember a queued event, in order to report it if it causes no epoch or other event."""
+def _record_queued(number: int, frame: str, event_id: str) -> None:
+    """Store when an event was queued, so that an event without any effect can be reported."""
     seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
     while len(seam.queued) > MAX_QUEUED_EVENTS:
         seam.queued.pop(next(iter(seam.queued)), None)
 
 
 def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
-    """Handle an event immediately with `way`, and return the changes. If that fails, restore the previous state."""
+    """Handle an event immediately by calling `way`, and return the changes. On failure, restore the previous state."""
     _check_not_draining(found)
     within, failure = epoch(found.name, str(event[0])), ""
     try:
@@ -98,7 +102,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         # A swallowed exception is recorded too.
         words = failure or f"it noted an error: {about.get('message', '')}"
         recorded.outcome = "error"
-        raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
+        raise Refusal("handler-failed", words + _restore_if_changed(found, recorded.before), at=about.get("at", ""))
     if not recorded.is_comparable:
         return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
     rows, _ = changes_between(found, recorded, recorded)
@@ -106,8 +110,11 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     return {"epochId": recorded.id, **undone, "changes": rows, "count": len(rows)}
 
 
-def _put_back(found: Frame, before: Any) -> str:
-    """Restore the previous state if the state has changed, and describe the outcome."""
+def _restore_if_changed(found: Frame, before: Any) -> str:
+    """Restore the previous state if it has changed, and return a clause that describes the outcome.
+
+    The clause completes an error message. It is empty if the state had not changed.
+    """
     now = found.copy_state()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
@@ -126,13 +133,13 @@ def _put_back(found: Frame, before: Any) -> str:
 
 
 def restore(request: Json) -> Json:
-    """Restore the state after an epoch. With a negative number, restore the state before that epoch."""
+    """Restore the state after an epoch. A negative number stands for the state before that epoch."""
     found, number = _settable_frame(request), request.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "epochId is missing: pass one of those that the accessor epochs lists")
     recorded = find_epoch(found, abs(number), "unknown-epoch")
     if number < 0:
-        return {"frame": found.name, **_replace(found, _before(found, recorded), "restored")}
+        return {"frame": found.name, **_replace(found, _state_before(found, recorded), "restored")}
     if not is_restorable(recorded):
         halfway = f"that event failed halfway: {-recorded.id} is the state before it"
         raise Refusal("non-ok-record", STATE_NOT_STORED_MESSAGE if recorded.outcome == "ok" else halfway)
@@ -141,7 +148,7 @@ def restore(request: Json) -> Json:
     return {"frame": found.name, "epochId": recorded.id, **result}
 
 
-def _before(found: Frame, recorded: Epoch) -> Any:
+def _state_before(found: Frame, recorded: Epoch) -> Any:
     """Return the state before an epoch.
 
     Raises:
@@ -153,22 +160,22 @@ def _before(found: Frame, recorded: Epoch) -> Any:
 
 
 def is_restorable(recorded: Epoch) -> bool:
-    """Return whether the state after an epoch was stored and is complete."""
+    """Return whether the state after an epoch is stored completely."""
     return recorded.outcome == "ok" and recorded.is_comparable and not isinstance(recorded.after, Unread)
 
 
 def reset(request: Json) -> Json:
-    """Replace the state with a value. The change is an epoch, so it can be undone."""
+    """Replace the state of a frame with a value. This is recorded as an epoch, so it can be undone."""
     found = _settable_frame(request)
     value = read_literal("value", request.get("value"), "schema-mismatch")
     return {"frame": found.name, **_replace(found, value, "reset")}
 
 
 def _settable_frame(request: Json) -> Frame:
-    """Return the requested frame, whose state can be replaced now.
+    """Return the requested frame after checking that its state can be replaced now.
 
     Raises:
-        Refusal: the frame has no setter, or an event is being handled.
+        Refusal: the frame is read-only, or is handling an event.
     """
     found = requested_frame(request)
     if found.set is None:
@@ -181,14 +188,14 @@ def _check_not_draining(found: Frame) -> None:
     """Check that the frame is not handling an event.
 
     Raises:
-        Refusal: the frame is handling one.
+        Refusal: an event is being handled.
     """
     if found.draining:
         raise Refusal("during-drain", "an event is being handled: call again when it has finished")
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
-    """Replace the state with a value, and return the epoch that has to be restored to undo this."""
+    """Replace the state of a frame, and return which epoch to restore to undo this."""
     found.remember_secrets(value)
     if (why := _validation_error(found, value)) is not None:
         raise Refusal("schema-mismatch", why)
@@ -196,7 +203,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
     try:
         found.set(value)  # type: ignore[misc]  # the caller has checked it
     except Exception as error:
-        words = f"set failed: {type(error).__name__}: {safe_message(error)}{_put_back(found, before)}"
+        words = f"set failed: {type(error).__name__}: {safe_message(error)}{_restore_if_changed(found, before)}"
         raise Refusal(ACCESSOR_FAILED_REASON, words) from error
     result: Json = {"undoneBy": _ensure_stored(found, before, operation), "origin": origin_who(origin.get())}
     if operation == "reset":
@@ -208,7 +215,10 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
 
 
 def _ensure_stored(found: Frame, now: Any, operation: str) -> int:
-    """Return the epoch that led to the current state. Create one if the state was changed outside of epochs."""
+    """Return the number of the epoch that led to the current state.
+
+    If the state was changed outside of epochs, a new epoch is recorded.
+    """
     stored = tuple(found.epochs)
     for recorded in [*stored[-1:], *(recorded for recorded in stored if recorded.id == found.restored)]:
         if is_restorable(recorded) and next(differences(found.thaw(recorded.after), found.thaw(now)), None) is None:
@@ -219,7 +229,7 @@ def _ensure_stored(found: Frame, now: Any, operation: str) -> int:
 
 
 def _validation_error(found: Frame, value: Any) -> str | None:
-    """Return the reason why the application's validator rejects a value, or None."""
+    """Return the reason why the application's validator rejects a value, or None if the value is valid."""
     if found.validate is None:
         return None
     try:
@@ -238,10 +248,10 @@ CHANGING_ACCESSORS: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": r
 
 
 def call(name: str, arguments: str = "{}", held: str = "null", write: Write | None = None) -> str:
-    """Call an accessor with JSON arguments, and return its answer as JSON.
+    """Call an accessor with arguments in JSON, and return its answer as JSON.
 
-    `held` is the origin, an object with `who` and `evaluation`. `write` receives the frames of a subscription, which
-    are otherwise written to the current standard output.
+    `held` is the origin of the call, a JSON object with `who` and `evaluation`. `write` receives the frames of a
+    subscription. By default, they are written to the current standard output.
     """
     watch_cells()
     watch_hy()
@@ -262,7 +272,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
 
 
 def _answer(name: str, request: Json, write: Write | None) -> Json:
-    """Call an accessor, and return its answer or the answer for a refusal."""
+    """Call an accessor and return its answer. A refusal is returned as an answer too."""
     function = {**READING_ACCESSORS, **STREAMING_ACCESSORS, **CHANGING_ACCESSORS, SENSITIVE_ACCESSOR: sensitive}.get(
         name
     )
@@ -282,7 +292,10 @@ def _answer(name: str, request: Json, write: Write | None) -> Json:
 
 
 def _redact_and_cut(answer: Json, request: Json) -> Json:
-    """Remove secrets from an answer, then cut its value to the requested range, so that no secret is cut in two."""
+    """Remove secrets from an answer, then cut its value to the requested range.
+
+    This order prevents a secret from being cut in two and overlooked.
+    """
     includes_sensitive = bool(request.get("includeSensitive"))
     clean: Json = answer if includes_sensitive else remove_secrets(answer, secrets())
     start, most = int(request.get("from") or 0), request.get("maxChars")
@@ -293,6 +306,9 @@ def _redact_and_cut(answer: Json, request: Json) -> Json:
 
 
 def show(value: Any, frame: str | None = None) -> str:
-    """Format a value like an accessor does, for code whose results do not pass through `call`."""
+    """Format a value as accessors do, without secrets. `frame` names the frame that the value belongs to.
+
+    This is for code whose results do not pass through `call`.
+    """
     found = seam.frames.get(frame) if frame else None
-    return str(remove_secrets(Egress(found.sensitive if found else ()).show(value), secrets()))
+    return str(remove_secrets(ValueFormatter(found.sensitive if found else ()).show(value), secrets()))

@@ -19,7 +19,7 @@ WATCHED = "_codriver_seam"
 
 
 def watch_cells() -> None:
-    """Set the origin of the events in each cell of a Jupyter kernel to the origin in the cell's request.
+    """Set the origin of events in a Jupyter cell to the origin that its execution request contains.
 
     Source: IPython's callbacks `pre_run_cell` and `post_run_cell`; ipykernel's `Kernel.get_parent`.
     """
@@ -43,7 +43,7 @@ def watch_cells() -> None:
 
 
 def watch_hy() -> None:
-    """Set the origin of the events in each evaluation of hy-nrepl to the origin in its request.
+    """Set the origin of events in an evaluation by hy-nrepl to the origin that its request contains.
 
     Source: hy-nrepl 1.0.4, `ops/eval.hy`: each evaluation runs in its own thread, which stores the request.
     """

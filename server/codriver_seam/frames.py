@@ -28,9 +28,9 @@ EPOCHS, SECRETS = 50, 200
 
 
 class Frame:
-    """A part of the application's state.
+    """A named part of the application's state, with functions to read and change it.
 
-    `get` returns the state and `set` replaces it. `validate` returns what is wrong with a value. `dispatch` handles an
+    `get` returns the state, and `set` replaces it. `validate` returns what is wrong with a value. `dispatch` handles an
     event before it returns, and `enqueue` passes an event to the application's event loop. `snapshot` is how to copy a
     state that is changed in place: `pickle`, `deepcopy`, or a function. `none` promises that states are never changed
     in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
@@ -78,9 +78,9 @@ class Frame:
         """The sensitive values at the last check."""
 
     def read_state(self) -> Any:
-        """Return the current state, and remember its values at sensitive paths.
+        """Return the current state, and store its sensitive values for redaction.
 
-        Raises the exceptions of `get`.
+        Exceptions of `get` propagate.
         """
         value = self.get()
         if self.sensitive:
@@ -88,7 +88,7 @@ class Frame:
         return value
 
     def copy_state(self) -> Any:
-        """Return a copy of the current state that later changes do not affect, or `Unread` if copying fails."""
+        """Return a copy of the current state that is independent of later changes, or `Unread` if copying fails."""
         try:
             value = self.read_state()
             return value if self._copy is None else self._copy(value)
@@ -96,18 +96,18 @@ class Frame:
             return Unread(f"{type(error).__name__}: {safe_message(error)}")
 
     def thaw(self, stored: Any) -> Any:
-        """Return a copy of a stored state that may be given to the application."""
+        """Return a copy of a stored state, which the application may modify."""
         if type(stored) is _PickledState:
             return pickle.loads(stored)  # noqa: S301  # created by this module
         return stored if self._copy is None else self._copy(stored)
 
     @staticmethod
     def read(stored: Any) -> Any:
-        """Return a stored state, which the caller must not change."""
+        """Return a stored state for reading. The caller must not modify it."""
         return pickle.loads(stored) if type(stored) is _PickledState else stored  # noqa: S301  # our own bytes
 
     def remember_secrets(self, value: Any) -> None:
-        """Remember the strings at the sensitive paths of a value, in order to redact them."""
+        """Store the strings at the sensitive paths of a value, so that they can be redacted."""
         found: dict[str, str] = {}
         for path in self.sensitive:
             found.update(dict.fromkeys(sensitive_strings(value, path), ".".join(map(str, path))))
@@ -127,27 +127,26 @@ class Frame:
 
 
 class _PickledState(bytes):
-    """A state that was stored with `pickle`."""
+    """A state serialized with `pickle`."""
 
 
 def _pickle_state(value: Any) -> _PickledState:
-    """Return a state in the form in which it is stored."""
     return _PickledState(pickle.dumps(value, -1))
 
 
 class Unread:
-    """Stored in place of a state that could not be copied, with the reason."""
+    """A placeholder for a state that could not be copied. It contains the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
 
 def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None = None, **more: Any) -> None:  # noqa: A002
-    """Register a part of the application's state under a name.
+    """Register a part of the application's state under a name. Do nothing unless the seam is installed.
 
-    Further keyword arguments are those of `Frame`: `validate`, `dispatch` and `enqueue` are functions, `sensitive` has
-    paths whose values are never displayed, `snapshot` is 'pickle', 'deepcopy', 'none' or a function, and `depth` is the
-    number of epochs to store. Does nothing unless the seam is installed.
+    `get` returns the state, and `set` replaces it. The other keyword arguments are those of `Frame`: `validate`,
+    `dispatch` and `enqueue` are functions, `sensitive` has paths whose values are never displayed, `snapshot` is
+    'pickle', 'deepcopy', 'none' or a function, and `depth` is the number of epochs to store.
 
     Raises:
         ValueError: `snapshot` is another string.
@@ -157,7 +156,7 @@ def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None
 
 
 class Epoch:
-    """The effect of one event on a frame: the state before and after, the duration, the outcome, and the origin."""
+    """The effect of one event on a frame: the state before and after it, its duration, outcome and origin."""
 
     __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_comparable", "ms", "origin", "outcome", "time")
 
@@ -173,7 +172,7 @@ class Epoch:
 
 
 class epoch:  # noqa: N801  # it is used like a function
-    """A context manager that records the handling of an event as an epoch.
+    """A context manager that records an event and its effect on a frame as an epoch.
 
     Nested epochs of the same frame are ignored. Exceptions are recorded and propagate.
     """
@@ -219,7 +218,7 @@ class epoch:  # noqa: N801  # it is used like a function
 
 
 def look() -> None:
-    """Read the values at sensitive paths before anything may display them. Causes no events, and never fails."""
+    """Collect the values at sensitive paths before anything can display them. This causes no events and never fails."""
     if is_reading.get():
         return  # a getter that prints would cause another check
     token = is_reading.set(True)
@@ -233,7 +232,7 @@ def look() -> None:
 
 
 def secrets() -> list[str]:
-    """Return the values that are or were at sensitive paths, longest first."""
+    """Return all values that are or were at sensitive paths, longest first."""
     found: dict[str, None] = {}
     for registered in _frames():
         with contextlib.suppress(Exception):
@@ -243,9 +242,10 @@ def secrets() -> list[str]:
 
 
 def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
-    """Return a version number and the names and values seen at sensitive paths.
+    """Return a version number, and the names and values seen at sensitive paths.
 
-    The names and values are omitted if the version is `known`. This reads only stored values and runs no getters.
+    If the version is `known`, the list is empty, because the caller already has it. This reads only stored values and
+    calls no getters.
     """
     version = seam.sensitive_version
     if version == known:
@@ -258,9 +258,9 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
 
 
 def sensitive(_request: Json) -> Json:
-    """Return all values that are or were at sensitive paths, with names.
+    """Return all values that are or were at sensitive paths, with their names.
 
-    Only the caller's redactor may receive them.
+    Only the caller's redactor may receive this answer.
     """
     secrets()
     return {"texts": sensitive_texts(-1)[1]}

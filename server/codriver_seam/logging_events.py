@@ -8,11 +8,11 @@ import sys
 from .recording import application_position, cause, emit, is_application_file, is_reading, note_error, seam
 
 
-class _Handler(logging.Handler):
-    """A logging handler that records each log record as an event."""
+class _EventHandler(logging.Handler):
+    """A logging handler that records log records as events of the application."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Record a log record."""
+        """Record a log record as an event."""
         if is_reading.get():
             return
         at = f"{record.pathname}:{record.lineno}"
@@ -24,16 +24,16 @@ class _Handler(logging.Handler):
                 return
             if not is_application_file(record.pathname):
                 at = application_position(sys._getframe(1)) or at  # noqa: SLF001  # there is no public API for frames
-            emit(_kind_of(record), record.name, source="logging", message=record.getMessage(), at=at)
+            emit(_op_type(record), record.name, source="logging", message=record.getMessage(), at=at)
         except Exception:  # noqa: BLE001  # handle errors as other logging handlers do
             self.handleError(record)
 
 
-def _kind_of(record: logging.LogRecord) -> str:
-    """Return the op-type for a log record.
+def _op_type(record: logging.LogRecord) -> str:
+    """Return the op-type of the event for a log record.
 
-    A warning of a library is an issue of the application only while the application handles an event. At other times,
-    libraries warn about themselves, for example when a server starts.
+    A library's warning counts as a warning only while the application handles an event. At other times, libraries warn
+    about themselves, for example when a server starts.
     """
     if record.levelno >= logging.ERROR:
         return "error"
@@ -42,7 +42,7 @@ def _kind_of(record: logging.LogRecord) -> str:
 
 
 def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
-    """Record log records of at least `level` from one logger, or from all loggers."""
+    """Record log records of at least `level` as events. They come from one logger, or from all loggers by default."""
     watched = logger or logging.getLogger()
-    if seam.session_id is not None and not any(isinstance(handler, _Handler) for handler in watched.handlers):
-        watched.addHandler(_Handler(level))
+    if seam.session_id is not None and not any(isinstance(handler, _EventHandler) for handler in watched.handlers):
+        watched.addHandler(_EventHandler(level))

@@ -57,7 +57,7 @@ MARK_ATTRIBUTE = "__codriver_seam__"
 
 
 class Seam:
-    """The state of the seam in this process."""
+    """The recorded events and registered handlers, frames and predicates of this process."""
 
     def __init__(self) -> None:
         self.session_id: str | None = None
@@ -92,14 +92,17 @@ seam = Seam()
 
 
 def reset() -> None:
-    """Reset the seam to its state after the import. For tests of applications."""
+    """Reset the seam to its state after import. This is for tests of applications."""
     if seam.streams is not None:
         seam.streams.clear()
     vars(seam).update(vars(Seam()))
 
 
 def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all that it takes
-    """Enable the seam if `enabled` is true, or by default if CODRIVER_SEAM=1 is set. Return whether it is enabled."""
+    """Enable the seam, and return whether it is enabled.
+
+    By default, this depends on whether CODRIVER_SEAM=1 is set.
+    """
     if seam.session_id is None and (os.environ.get("CODRIVER_SEAM") == "1" if enabled is None else enabled):
         seam.installed_ms = int(time.time() * 1000)
         seam.session_id = str(uuid.uuid4())
@@ -107,24 +110,27 @@ def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all t
 
 
 def loaded() -> None:
-    """Record that code was loaded again."""
+    """Record that the application's code was loaded again."""
     seam.loads += 1
 
 
 def machine(name: str, get: Callable[[], Any]) -> None:
-    """Register a state machine. `get` returns its state."""
+    """Register a state machine. `get` returns its current state."""
     if seam.session_id is not None:
         seam.machines[name] = get
 
 
 def predicate(name: str, test: Callable[[Json], Any]) -> None:
-    """Register a function that tests events. Filters can name it as `pred`."""
+    """Register a function that tests events. The field `pred` of filters refers to it by name."""
     if seam.session_id is not None:
         seam.predicates[name] = test
 
 
 def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
-    """Return a decorator that registers a function with its position, as a handler of some `kind` such as `event`."""
+    """Return a decorator that registers a function as a handler, with its position in the source.
+
+    `kind` is the type of handler, for example `event`.
+    """
 
     def note(function: Any) -> Any:
         # Handlers are also registered before `install`, which is called after the imports.
@@ -136,8 +142,8 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
 
 
 def describe_handler(kind: str, name: str, function: Any) -> Json:
-    """Return a description of a handler with its position and the start of its docstring, or {} without a position."""
-    code = getattr(_unwrapped(function), "__code__", None)
+    """Return a handler's name, position and first line of documentation, or {} if the function has no code."""
+    code = getattr(_unwrap(function), "__code__", None)
     if code is None:
         return {}
     doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
@@ -145,8 +151,8 @@ def describe_handler(kind: str, name: str, function: Any) -> Json:
     return {"kind": kind, "id": name, **position, **({"doc": doc} if doc else {})}
 
 
-def _unwrapped(function: Any) -> Any:
-    """Return the function inside decorators that set `__wrapped__`."""
+def _unwrap(function: Any) -> Any:
+    """Return the innermost function inside decorators that set `__wrapped__`."""
     for _ in range(MAX_UNWRAPPED_DECORATORS):
         function = getattr(function, "__wrapped__", function)
     return function
@@ -163,7 +169,10 @@ def emit(
     ms: float | None = None,
     **tags: Any,
 ) -> int:
-    """Record an event and return its id, or 0 if the seam is disabled or is reading for an agent."""
+    """Record an event and return its id, or 0 if nothing was recorded.
+
+    Nothing is recorded while the seam is disabled, or while it reads state for an agent.
+    """
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
@@ -178,25 +187,28 @@ def emit(
 
 
 def storable_tag(value: Any) -> Any:
-    """Convert a tag to its stored form, which is short and refers to no object of the application."""
+    """Convert a tag to a short value that does not refer to any object of the application."""
     kind = type(value)
     if kind is str:
         return truncate(value, TAG)
     if kind in SCALAR_TYPES:
         return value
     if kind in (list, tuple) and len(value) <= PARTS:
-        return tuple([_part(part) for part in value])
+        return tuple([_storable_item(part) for part in value])
     return f"<{kind.__name__}>"
 
 
-def _part(value: Any) -> Any:
-    """Convert an element of a collection to its form in a tag."""
+def _storable_item(value: Any) -> Any:
+    """Convert an element of a collection in a tag to a short value."""
     kind = type(value)
     return truncate(value, TAG // PARTS) if kind is str else value if kind in SCALAR_TYPES else f"<{kind.__name__}>"
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """Return a function that has the current origin and dispatch id when it is called later in a queue or thread."""
+    """Return a function that runs with the current origin and dispatch id when it is called later.
+
+    Use this for functions passed to queues or other threads.
+    """
     member, now = origin.get(), cause.get()
     # The current epochs will have ended by then.
     none: frozenset[str] = frozenset()
@@ -214,7 +226,7 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 
 
 class Mark:
-    """The reference from a recorded exception to its event. It is stored as an attribute of the exception."""
+    """A reference from a recorded exception to its event, stored as an attribute of the exception."""
 
     __slots__ = ("event",)
 
@@ -222,38 +234,35 @@ class Mark:
         self.event = event
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """Pickle the mark as the number 0, because events belong to their process."""
+        """Pickle the mark as 0, because an event is only valid in its process."""
         return int, ()
 
 
 def recorded_event(error: BaseException) -> list[Any] | None:
-    """Return the event of an exception, or of one of its causes, or None."""
+    """Return the event recorded for an exception or for one of its causes, or None."""
     marks = (_attributes(linked).get(MARK_ATTRIBUTE) for linked in _with_causes(error))
     return next((mark.event for mark in marks if type(mark) is Mark), None)
 
 
 def attach_event(error: BaseException, event: list[Any]) -> None:
-    """Attach the event of an exception to the exception."""
+    """Store a reference to its event in an exception."""
     _attributes(error)[MARK_ATTRIBUTE] = Mark(event)
 
 
 def detach_event(error: BaseException) -> None:
-    """Detach the event from an exception, so that it is recorded again if it is seen later.
-
-    This is done, for example, after a thread has ended.
-    """
+    """Remove the reference to its event from an exception, so that the exception can be recorded again."""
     for linked in _with_causes(error):
         _attributes(linked).pop(MARK_ATTRIBUTE, None)
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
-    """Return the attributes stored in an exception, without running its code."""
+    """Return the instance attributes of an exception, without running code of its class."""
     found: dict[str, Any] = BaseException.__getattribute__(error, "__dict__")
     return found
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes. A group with one member counts as caused by that member."""
+    """Yield an exception and its causes. The only member of an exception group counts as the cause of the group."""
     current: BaseException | None = error
     for _ in range(MAX_SEARCHED_CAUSES):
         if current is None:
@@ -275,9 +284,9 @@ def note_error(
     event_id: str | None = None,
     **facts: Any,
 ) -> int:
-    """Record an exception with its innermost position in the application's code, and return the id of its event.
+    """Record an exception as an event with its position in the application's code, and return the event's id.
 
-    If the exception was already recorded in the same dispatch, or was raised from a recorded one, new facts are added
+    If the exception, or the one that it was raised from, was already recorded in the same dispatch, new facts are added
     to that event.
     """
     if seam.session_id is None or is_reading.get():
@@ -290,7 +299,7 @@ def note_error(
         name: storable_tag(value) for name, value in {"message": safe_message(error), "at": at, **facts}.items()
     }
     if known is not None and _is_stored(known) and (number is None or known[CAUSE] in (None, number)):
-        _join(
+        _merge_facts(
             known,
             type(error).__name__,
             tag_values,
@@ -308,13 +317,13 @@ def note_error(
 
 
 def _is_stored(event: Event) -> bool:
-    """Return whether an event is still stored."""
+    """Return whether an event is still in the buffer."""
     oldest = seam.events[0] if seam.events else None
     return oldest is not None and bool(oldest[ID] <= event[ID])
 
 
-def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, Any]]) -> None:
-    """Add facts from another source to the event of an exception. Existing facts are not replaced."""
+def _merge_facts(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, Any]]) -> None:
+    """Add facts from another source to an exception's event, without replacing existing ones."""
     for index, value in fields:
         if event[index] is None:
             event[index] = value
@@ -331,13 +340,13 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
 
 
 def latest_failure(dispatch_id: int) -> list[Any] | None:
-    """Return the event of a dispatch's newest exception, or None."""
+    """Return the event of the newest exception in a dispatch, or None."""
     found = [event for event in tuple(seam.events) if type(event) is list and event[CAUSE] == dispatch_id]
     return found[-1] if found else None
 
 
 def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> None:
-    """Add facts about the consequences of an exception to its event."""
+    """Add facts that became known later to the event of an exception."""
     event[HANDLER] = event[HANDLER] or handler_id
     event[TAGS] = {**event[TAGS], **{name: value for name, value in tags.items() if name not in event[TAGS]}}
 
@@ -346,7 +355,7 @@ def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> N
 
 
 def error_positions(error: BaseException) -> tuple[str, str]:
-    """Return the innermost position of an exception in the application's code, and the innermost position of all."""
+    """Return an exception's innermost position in the application's code, and its innermost position in any code."""
     position, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -358,7 +367,10 @@ def error_positions(error: BaseException) -> tuple[str, str]:
 
 
 def application_position(frame: Any) -> str:
-    """Return the innermost position in the application's code, searching from a frame outwards, or ""."""
+    """Return the nearest position in the application's code, starting at a stack frame and going outwards.
+
+    Returns "" if there is none.
+    """
     while frame is not None:
         if is_application_file(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -368,7 +380,7 @@ def application_position(frame: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def is_application_file(file: str) -> bool:
-    """Return whether a file belongs to the application, and not to a library or this package."""
+    """Return whether a file belongs to the application rather than to a library or this package."""
     return not file.startswith(EXCLUDED_PATH_PREFIXES) and "site-packages" not in file and "dist-packages" not in file
 
 

@@ -52,15 +52,16 @@ def start_repl(
     folder: str | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Repl | None:
-    """Start a REPL in this process and return it, or return None if it is refused.
+    """Start a REPL in this process and return it, or return None if no REPL may be started.
 
-    A second call returns the same REPL.
+    A second call returns the same REPL. A process started by `codriver run` already has a REPL, which is returned.
+    Otherwise, the REPL starts if `enabled` is true or, without this argument, if `install` was enabled or
+    CODRIVER_SEAM=1 is set. It is refused in processes of Codriver itself, and in helper processes of a process with a
+    REPL.
 
-    A process started by `codriver run` already has a REPL, which is returned. Otherwise, the REPL starts if `enabled`
-    is true or, without this argument, if `install` was enabled or CODRIVER_SEAM=1 is set. It is refused in processes of
-    Codriver itself, and in helper processes of a process with a REPL. `folder` is the directory of the project, in
-    which the port file is written. The default is the current directory. `loop` is the application's event loop for
-    `await`. The default is the running one. The outcome is logged by the logger `codriver_seam`.
+    `folder` is the directory of the project, in which the port file is written. It defaults to the current directory.
+    `loop` is the application's event loop for `await`. It defaults to the running one. The logger `codriver_seam` logs
+    the outcome.
     """
     if not (_is_enabled() if enabled is None else enabled):
         _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
@@ -81,7 +82,7 @@ def start_repl(
 
 
 class _RunRepl:
-    """The REPL of a process started by `codriver run`. It connects to an agent's server when the agent uses it."""
+    """The REPL of a process started by `codriver run`. It connects to an agent's server on demand."""
 
     port = 0
     port_file: str | None = None
@@ -93,17 +94,17 @@ class _RunRepl:
 
     @property
     def is_open(self) -> bool:
-        """Return True, because agents can use the REPL as long as the process exists."""
+        """Return True, because the REPL can be used for as long as the process runs."""
         return True
 
     def stop(self) -> None:
-        """Disconnect the agent that uses the REPL, if any."""
+        """Disconnect the agent that is using the REPL, if any."""
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
             repl.stop()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run `await` in evaluated code on this event loop from now on."""
+        """Use this event loop to run `await` in evaluated code."""
         self._shared["loop"] = loop
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
@@ -111,7 +112,7 @@ class _RunRepl:
 
 
 def _shared_run_state() -> Any:
-    """Return what this process shares with its REPL if `codriver run` started it, or None."""
+    """Return the state that `codriver run` shares with this process, or None if it did not start the process."""
     import signal
 
     number = getattr(signal, "SIGURG", None)

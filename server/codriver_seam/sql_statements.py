@@ -17,41 +17,41 @@ MAX_SQL_CHARACTERS = 200
 
 
 def watch_sqlalchemy(engine: Any) -> None:
-    """Record an SQLAlchemy engine's statements with their duration, including failed ones, but without parameters."""
+    """Record the statements of an SQLAlchemy engine as events, with duration and errors but without parameters."""
     sqlalchemy = sys.modules.get("sqlalchemy")
     if seam.session_id is None or sqlalchemy is None:
         return
     event = sqlalchemy.event
     for name, listener in (
-        ("before_cursor_execute", _before),
+        ("before_cursor_execute", _on_execute),
         ("after_cursor_execute", _record_statement),
-        ("handle_error", _failed),
+        ("handle_error", _on_error),
     ):
         if not event.contains(engine, name, listener):
             event.listen(engine, name, listener)
 
 
-def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
-    """Store the time at which a statement starts."""
+def _on_execute(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+    """Store the start time of a statement."""
     del connection, cursor, statement, parameters, many
     context.codriver_seam_started_at = time.perf_counter()
 
 
 def _record_statement(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
-    """Record a statement that has finished."""
+    """Record a statement that has completed."""
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_started_at) * 1000, 3)
     # Few drivers know the number of rows before they are read.
     rows = {"rows": cursor.rowcount} if cursor.rowcount >= 0 else {}
-    words = _shortened(statement)
+    words = _shorten(statement)
     at = application_position(sys._getframe(1))  # noqa: SLF001  # there is no public API for frames
     emit("sql", words.split(" ", 1)[0].lower(), source="sqlalchemy", ms=ms, sql=words, **rows, at=at)
 
 
-def _shortened(statement: str) -> str:
+def _shorten(statement: str) -> str:
     return " ".join(statement[: 2 * MAX_SQL_CHARACTERS].split())[:MAX_SQL_CHARACTERS]
 
 
-def _failed(context: Any) -> None:
-    """Record the exception of a statement that failed."""
-    note_error(context.original_exception, source="sqlalchemy", sql=_shortened(context.statement or ""))
+def _on_error(context: Any) -> None:
+    """Record the exception of a failed statement."""
+    note_error(context.original_exception, source="sqlalchemy", sql=_shorten(context.statement or ""))

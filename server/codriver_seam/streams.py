@@ -75,10 +75,10 @@ TEXT_FIELDS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("hand
 
 
 class Subscription:
-    """A subscription, until it is ended, its lease expires, or its reader is gone.
+    """A subscription to events of one topic. It ends on request, when its lease expires, or when its reader is gone.
 
-    When nothing is being written, the number of `sent`, `dropped` and queued events is the number that matched the
-    filter.
+    While nothing is being written, `sent`, `dropped` and the number of queued events add up to the number of events
+    that matched the filter.
     """
 
     def __init__(self, identity: str, request: Json, write: Write, wake: Callable[[], object]) -> None:
@@ -109,7 +109,7 @@ class Subscription:
         self.renew()
 
     def _make_offer(self, wake: Callable[[], object]) -> Callable[[Event], None]:
-        """Return a function that queues an event if the event matches. The function never waits or raises."""
+        """Return a function that queues events that match the filter. The function never blocks or raises."""
         kind, append, numbers = OP_TYPE_BY_TOPIC[self.topic], self._queue.append, itertools.count(1)
         test = make_event_filter(self.filter) if self.filter else None
 
@@ -133,9 +133,9 @@ class Subscription:
         return offer
 
     def _is_first(self, event: list[Any]) -> bool:
-        """Return whether this is the first event of an exception.
+        """Return whether this is the first time that an exception's event is offered.
 
-        The event is delayed, so that it includes later facts.
+        The first event is delayed, so that it includes facts that become known later.
         """
         if event[ID] in self._failures:
             return False
@@ -144,7 +144,7 @@ class Subscription:
         return True
 
     def renew(self) -> None:
-        """Restart the time of the lease."""
+        """Renew the lease."""
         self.ends = time.monotonic() + self._lease_s
 
     @property
@@ -153,7 +153,7 @@ class Subscription:
         return max(0, self._newest - self._removed)
 
     def row(self) -> Json:
-        """Return the description of the subscription for a list."""
+        """Return the fields of the subscription that a list displays."""
         waiting = tuple(self._queue)
         depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
@@ -162,7 +162,7 @@ class Subscription:
                 **({"failed": self.failed, "why": self.failure} if self.failed else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
-        """Write a batch of queued events, if one is due. Raises the exceptions of `write`."""
+        """Write a batch of queued events if one is due. Exceptions of `write` propagate."""
         if not self.is_awake or now < self.due:
             return
         if self._unsent is None and (self._queue or self.dropped > self._reported_drops):
@@ -183,7 +183,7 @@ class Subscription:
             self.is_awake = bool(self._queue)
 
     def _next_batch(self) -> list[Event]:
-        """Remove and return the oldest queued events, after dropping those that exceed the size limit."""
+        """Remove and return the oldest queued events. If the queue exceeds its size limit, drop events first."""
         queue = self._queue
         batch: list[Event] = []
         if len(queue) > BATCH:
@@ -207,12 +207,12 @@ def _size(queued: tuple[int, Event]) -> int:
 
 
 def pushed_row(event: Event) -> Json:
-    """Return an event in the form in which it is pushed: short fields without control characters, and its line."""
-    row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
-    row.update([(name, _short(event[index])) for name, index in TEXT_FIELDS if event[index] is not None])
+    """Convert an event to the form that is sent to subscribers: short, printable fields and a formatted line."""
+    row: Json = {"id": event[ID], "time": event[TIME], "opType": _shorten(event[OP])}
+    row.update([(name, _shorten(event[index])) for name, index in TEXT_FIELDS if event[index] is not None])
     event_origin = event[ORIGIN]
     if event_origin:
-        row["origin"] = {key: _short(event_origin[key]) for key in ("who", "evaluation") if key in event_origin}
+        row["origin"] = {key: _shorten(event_origin[key]) for key in ("who", "evaluation") if key in event_origin}
     row.update(
         [(name, event[index]) for name, index in (("dispatchId", CAUSE), ("ms", MS)) if event[index] is not None]
     )
@@ -220,12 +220,12 @@ def pushed_row(event: Event) -> Json:
     return row
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     return truncate(escape_invisible_characters(str(value)), TAG)
 
 
 class Streams:
-    """The subscriptions of this process, and the thread that writes their events."""
+    """All subscriptions of this process, and the thread that writes their events."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -237,7 +237,7 @@ class Streams:
             os.register_at_fork(after_in_child=_after_fork)
 
     def add(self, request: Json, write: Write) -> Subscription:
-        """Create a subscription, and start the writer if it is the first.
+        """Create a subscription, and start the writer thread if it is the first one.
 
         Raises:
             Refusal: there are too many subscriptions, or the topic, filter or predicate is unknown.
@@ -260,10 +260,10 @@ class Streams:
             return subscription
 
     def end(self, identity: str) -> bool:
-        """End a subscription, and return whether it existed."""
+        """End the subscription with this id, and return whether it existed."""
         with self._lock:
             subscription = self._all.get(identity)
-            self._leave([subscription] if subscription else [])
+            self._remove([subscription] if subscription else [])
         self._wakeups.put(None)
         return subscription is not None
 
@@ -273,7 +273,7 @@ class Streams:
             self.end(identity)
 
     def renew(self, identities: list[str]) -> None:
-        """Restart the leases of these subscriptions."""
+        """Renew the leases of the subscriptions with these ids."""
         for identity in identities:
             subscription = self._all.get(identity)
             if subscription is not None:
@@ -292,7 +292,7 @@ class Streams:
     # On the writer's thread
 
     def _run(self) -> None:
-        """Write until no subscription is left."""
+        """Write events until no subscriptions are left."""
         is_reading.set(True)
         while self._end_expired():
             report_overdue_events()
@@ -302,30 +302,30 @@ class Streams:
             self._sleep()
 
     def _flush(self, subscription: Subscription, now: float) -> None:
-        """Write the queued events of a subscription, or end it if its reader is gone."""
+        """Write queued events of a subscription. End the subscription if its reader is gone."""
         try:
             subscription.flush(now)
         except Exception:  # noqa: BLE001  # the reader is gone
             self.end(subscription.id)
 
     def _end_expired(self) -> bool:
-        """End expired subscriptions, and return whether any are left."""
+        """End subscriptions with expired leases, and return whether any subscriptions are left."""
         now = time.monotonic()
         with self._lock:
-            self._leave([subscription for subscription in self._all.values() if subscription.ends <= now])
+            self._remove([subscription for subscription in self._all.values() if subscription.ends <= now])
             if not self._all:
                 self._writer = None
             return bool(self._all)
 
-    def _leave(self, subscriptions: list[Subscription]) -> None:
-        """End subscriptions."""
+    def _remove(self, subscriptions: list[Subscription]) -> None:
+        """Remove subscriptions. The caller must hold the lock."""
         self._all = {
             name: subscription for name, subscription in self._all.items() if subscription not in subscriptions
         }
         self._update_offers()
 
     def _sleep(self) -> None:
-        """Sleep until an event is queued, a frame is due, or a lease expires."""
+        """Sleep until an event is queued, a batch is due, or a lease expires."""
         times = [
             subscription.due if subscription.is_awake else subscription.ends
             for subscription in tuple(self._all.values())
@@ -336,12 +336,12 @@ class Streams:
 
 
 def _after_fork() -> None:
-    """Abandon the subscriptions in a child process. They belong to the parent and have no reader in the child."""
+    """Discard the subscriptions in a forked process, because their readers are connected to the parent."""
     seam.streams, seam.offers = None, ()
 
 
 def standard_output_writer() -> Write:
-    """Return a function that writes frames to the current standard output, each on a line after a record separator.
+    """Return a function that writes text to the current standard output, as a line after a record separator.
 
     Source: RFC 7464.
     """
@@ -356,7 +356,7 @@ def standard_output_writer() -> Write:
 
 
 def _streams() -> Streams:
-    """Return the subscriptions of this process, creating the object on first use."""
+    """Return the subscriptions of this process, creating them on first use."""
     if seam.streams is None:
         seam.streams = Streams()
     found: Streams = seam.streams
@@ -364,19 +364,19 @@ def _streams() -> Streams:
 
 
 def subscribe(request: Json, write: Write | None = None) -> Json:
-    """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
+    """Subscribe to the events of a topic. `write` receives them, or the caller's standard output by default."""
     subscription = _streams().add(request, write or standard_output_writer())
     return {"subId": subscription.id, "topic": subscription.topic, "lastId": seam.last_id()}
 
 
 def unsubscribe(request: Json) -> Json:
-    """End a subscription."""
+    """End a subscription. The answer says whether it existed."""
     identity = str(request.get("subId"))
     return {"subId": identity, "existed": _streams().end(identity)}
 
 
 def subscriptions(request: Json) -> Json:
-    """Return the subscriptions, after restarting the leases of those that `renew` lists."""
+    """Return all subscriptions. The leases of those in the request's list `renew` are renewed first."""
     found = _streams()
     found.renew(list(request.get("renew") or ()))
     rows = found.describe_all()

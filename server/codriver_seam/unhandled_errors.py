@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def watch_threads() -> None:
-    """Record exceptions that end a thread or the program. The previous hooks are still called."""
+    """Record exceptions that end a thread or the program. Previously installed hooks are still called."""
     if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
         return
     previous, previous_main = threading.excepthook, sys.excepthook
@@ -35,7 +35,7 @@ def watch_threads() -> None:
 
 
 def watch_asyncio(loop: Any) -> None:
-    """Record what is reported to an event loop's exception handler, such as exceptions of tasks that nobody awaits."""
+    """Record exceptions reported to an event loop's exception handler, for example of tasks that nobody awaits."""
     previous = loop.get_exception_handler()
     if seam.session_id is None or getattr(previous, "is_of_seam", False):
         return

@@ -37,15 +37,15 @@ IMMUTABLE_TYPES = (str, bytes, int, float, complex, type(None), frozenset, range
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application
-    """Raised when a query or change is refused, with a `reason` from the contract's list."""
+    """Raised when a query or change is refused. `reason` is one of the codes that the contract defines."""
 
     def __init__(self, reason: str, hint: str, **more: Any) -> None:
         super().__init__(hint)
         self.answer: dict[str, Any] = {"ok": False, "reason": reason, "hint": hint, **more}
 
 
-class Egress:
-    """Formats values in Python's notation, without those at `hidden` paths.
+class ValueFormatter:
+    """Formats values in Python's notation, hiding those at the `hidden` paths.
 
     Large parts are replaced by marks with their type, size and path, unless `is_whole` is set.
     """
@@ -58,13 +58,13 @@ class Egress:
     def show_requested(self, value: Any, path: Path) -> str:
         """Format the value at a requested path.
 
-        If the value is large, its ends are included, because a mark alone would be useless.
+        If the value is large, its first and last parts are included, because a mark alone would be useless.
         """
         self._requested = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
-        """Format a value at a path of the state."""
+        """Format a value. `path` is its position in the state."""
         if self._hidden and any(_overlaps_hidden(hidden, path) for hidden in self._hidden):
             self.redacted += 1
             return REDACTED
@@ -74,7 +74,7 @@ class Egress:
         return text
 
     def _format_leaf(self, value: Any, path: Path) -> str:
-        """Format a value without parts, or its mark if it is a large string."""
+        """Format a value without parts. A large string is replaced by a mark."""
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
@@ -86,7 +86,7 @@ class Egress:
         return text
 
     def _format_branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
-        """Format a value with parts, or its mark if it is large or nested too deeply."""
+        """Format a value with parts. A value that is large or nested too deeply is replaced by a mark."""
         kind = type(value)
         level = len(path) - len(self._requested or ())
         if parts and not self._is_whole and (level >= DEPTH or self._left <= 0):
@@ -110,7 +110,7 @@ class Egress:
         return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in rendered])})"
 
     def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
-        """Format the elements at both ends, each with the last step of its path."""
+        """Format the first and last parts of a large value, each with the last step of its path."""
         first, last = (
             ", ".join([f"{safe_repr(key)}: {self.show(part, (*path, key))}" for key, part in some])
             for some in (parts[:LISTED_END_ITEMS], parts[-LISTED_END_ITEMS:])
@@ -119,18 +119,18 @@ class Egress:
         return f"{first}, <{len(parts) - 2 * LISTED_END_ITEMS} more of {kind} {len(parts)}>, {last}"
 
     def _mark(self, kind: str, count: int, path: Path) -> str:
-        """Return the mark that replaces a large part, and count it."""
+        """Count and return a mark that replaces a large part."""
         self.elided += 1
         return f"<elided {kind} {count} {list(path)!r}>"
 
 
 def _overlaps_hidden(hidden: Path, path: Path) -> bool:
-    """Return whether a path is above, at or below the hidden path."""
+    """Return whether a path is at or below a hidden path."""
     return len(path) >= len(hidden) and all(key in (ANY_KEY, step) for key, step in zip(hidden, path))
 
 
 def value_parts(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the parts of a collection or record, each with its step of a path, or None for any other value."""
+    """Return the parts of a collection or record, each with its key or index, or None for any other value."""
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
@@ -160,7 +160,7 @@ def get_part(value: Any, path: Path) -> Any:
 
 
 def sensitive_strings(value: Any, path: Path) -> Iterator[str]:
-    """Yield the strings at a sensitive path and below it that are long enough to be redacted."""
+    """Yield the strings at or below a sensitive path that are long enough to be redacted."""
     parts = [value]
     for step in path:
         parts = _parts_after_step(parts, step)
@@ -172,7 +172,7 @@ def sensitive_strings(value: Any, path: Path) -> Iterator[str]:
 
 
 def _parts_after_step(values: list[Any], step: Any) -> list[Any]:
-    """Return the parts of values after one step of a sensitive path. Exact dicts are read directly."""
+    """Return the parts of values at one step of a sensitive path. Exact dicts are read directly."""
     found: list[Any] = []
     for value in values:
         kind = type(value)
@@ -197,7 +197,7 @@ def _strings_below(value: Any) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
-    """Yield what was added, removed or changed between two values, each with its path."""
+    """Yield what was added, removed or changed between two values, with the path of each difference."""
     if old is new:
         return
     before, after = value_parts(old), value_parts(new)
@@ -216,7 +216,10 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
 
 
 def differences_below(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
-    """Limit differences to a path. If a value above the path changed as a whole, compare its parts at the path."""
+    """Yield the differences at or below a path.
+
+    If a value above the path changed as a whole, its parts at the path are compared.
+    """
     for op, path, old, new in found:
         if path[: len(at)] == at:
             yield op, path, old, new
@@ -226,7 +229,7 @@ def differences_below(found: Iterator[Difference], at: Path) -> Iterator[Differe
 
 
 def _difference(old: list[Any], new: list[Any], at: Path) -> Iterator[Difference]:
-    """Yield the difference between two values, each of which is in a list that is empty if it does not exist."""
+    """Yield the difference between two optional values, given as lists with at most one item."""
     if old and new:
         yield from differences(old[0], new[0], at)
     elif old or new:
@@ -234,7 +237,7 @@ def _difference(old: list[Any], new: list[Any], at: Path) -> Iterator[Difference
 
 
 def _part_list(value: Any, path: Path) -> list[Any]:
-    """Return a list with the part at a path, which is empty if the path does not exist."""
+    """Return a list with the part of a value at a path, or [] if the path does not exist."""
     try:
         return [get_part(value, path)]
     except Refusal:
@@ -250,7 +253,7 @@ def _is_equal(old: Any, new: Any) -> bool:
 
 
 def is_mutable(value: Any) -> bool:
-    """Return whether a value may change in place, judging by its type."""
+    """Return whether values of this type may change in place."""
     if isinstance(value, IMMUTABLE_TYPES):
         return False
     if type(value) is tuple:
@@ -260,7 +263,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def safe_repr(value: Any) -> str:
-    """Return the `repr` of a value, or a description if it fails."""
+    """Return the `repr` of a value, or a description of the error if that fails."""
     try:
         return repr(value)
     except Exception as error:  # noqa: BLE001  # it is the application's
@@ -268,7 +271,7 @@ def safe_repr(value: Any) -> str:
 
 
 def safe_message(error: BaseException) -> str:
-    """Return the message of an exception, or a description if getting the message fails."""
+    """Return the message of an exception, or a description of the error if getting the message fails."""
     try:
         return truncate(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # `__str__` may raise anything
@@ -276,12 +279,12 @@ def safe_message(error: BaseException) -> str:
 
 
 def truncate(text: str, most: int) -> str:
-    """Return the first `most` characters of a text, with an ellipsis if it is longer."""
+    """Shorten a text to `most` characters, and append an ellipsis if anything was removed."""
     return text if len(text) <= most else text[:most] + "…"
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Return a text with invisible characters escaped. The text may come from the application's users."""
+    """Escape the characters of a text that are not printable. The text may come from the application's users."""
     return text if text.isprintable() else "".join([_escape_invisible(char) for char in text])
 
 
@@ -290,7 +293,7 @@ def _escape_invisible(char: str) -> str:
 
 
 def remove_secrets(value: Any, secrets: Sequence[str]) -> Any:
-    """Return an answer in which each secret is removed from all texts, in its plain, printed and escaped form.
+    """Return a copy of an answer with each secret removed from all strings, in plain, printed and escaped form.
 
     `secrets` must be sorted with the longest first.
     """
@@ -307,7 +310,7 @@ def remove_secrets(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _remove_cut_secrets(text: str, secrets: Sequence[str]) -> str:
-    """Remove beginnings of secrets from the ends of cut parts of a text."""
+    """Remove partial secrets at the end of each truncated part of a text."""
     sections = text.split("…")
     for index, section in enumerate(sections[:-1]):
         for secret in secrets:

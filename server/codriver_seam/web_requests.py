@@ -27,15 +27,15 @@ FACTS = "codriver_seam.request"
 """The key for facts about a request in its WSGI environment."""
 
 
-UNASKED = ("HEAD ", "OPTIONS ")
+IMPLICIT_METHOD_PREFIXES = ("HEAD ", "OPTIONS ")
 """Prefixes of the names of routes whose methods frameworks add automatically."""
 
 
 @contextlib.contextmanager
-def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
-    """Record a request as one event when it ends. Events during the request get its dispatch id.
+def _recorded_request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
+    """Record a request as one event when the context ends. Events during the request get its dispatch id.
 
-    The caller sets `status`, and `route`, which is the path as the handler declares it.
+    The caller sets `status` and `route` in the yielded dict. The route is the path as the handler declares it.
     """
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
@@ -48,7 +48,7 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
         raise
     finally:
         ms = round((time.perf_counter() - started_at) * 1000, 3)
-        route, status = _name(method, facts["route"]) if "route" in facts else None, facts["status"]
+        route, status = _handler_name(method, facts["route"]) if "route" in facts else None, facts["status"]
         failure = latest_failure(number) if status >= 500 else None
         if failure is not None:
             add_facts(failure, handler_id=route, status=status)
@@ -59,13 +59,13 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
 
 
 class _Wsgi:
-    """A WSGI application whose requests are recorded."""
+    """A wrapper around a WSGI application that records its requests."""
 
     def __init__(self, inner: Callable[..., Any]) -> None:
         self._inner = inner
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as facts:
+        with _recorded_request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as facts:
 
             def start(status: str, headers: Any, *more: Any) -> Any:
                 facts["status"] = int(status.split(" ", 1)[0])
@@ -78,18 +78,18 @@ class _Wsgi:
 
 
 def _route_of(request: Any) -> dict[str, str]:
-    """Return the route of a Flask request, if it has one."""
+    """Return the route of a Flask request as a field, or {} if there is none."""
     rule = getattr(request, "url_rule", None)
     return {} if rule is None else {"route": rule.rule}
 
 
 def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a WSGI application to record its requests, from their arrival until the response starts."""
+    """Wrap a WSGI application so that each request is recorded when its response starts."""
     return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
 
 
 def watch_flask(app: Any) -> None:
-    """Record the requests of a Flask application, and the exceptions that it turns into responses."""
+    """Record the requests of a Flask application, and the exceptions that Flask turns into responses."""
     flask = sys.modules.get("flask")
     if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
         return
@@ -105,13 +105,13 @@ def watch_flask(app: Any) -> None:
 
 
 def _flask_handlers(app: Any) -> list[Json]:
-    """Return the routes of a Flask application as handlers."""
+    """Return a handler for each route of a Flask application."""
     rules = [(rule.methods, rule.rule, app.view_functions.get(rule.endpoint)) for rule in app.url_map.iter_rules()]
-    return _rows(rules)
+    return _route_handlers(rules)
 
 
 class _Asgi:
-    """An ASGI application whose requests are recorded."""
+    """A wrapper around an ASGI application that records its requests."""
 
     def __init__(self, inner: Callable[..., Any]) -> None:
         self._inner = inner
@@ -120,7 +120,7 @@ class _Asgi:
         return getattr(self._inner, name)
 
     def _route_of(self, endpoint: Any) -> dict[str, str]:
-        """Return the route of an endpoint, if the application has it."""
+        """Return the route of an endpoint as a field, or {} if the application does not have the endpoint."""
         routes = getattr(self._inner, "routes", ()) if endpoint is not None else ()
         return next(({"route": route.path} for route in routes if getattr(route, "endpoint", None) is endpoint), {})
 
@@ -128,7 +128,7 @@ class _Asgi:
         if scope.get("type") != "http":
             await self._inner(scope, receive, send)
             return
-        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as facts:
+        with _recorded_request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as facts:
 
             async def note(message: dict[str, Any]) -> None:
                 if message.get("type") == "http.response.start":
@@ -140,7 +140,7 @@ class _Asgi:
 
 
 def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an ASGI application, such as FastAPI or Starlette, to record its requests."""
+    """Wrap an ASGI application, such as FastAPI or Starlette, so that its requests are recorded."""
     if seam.session_id is None or isinstance(app, _Asgi):
         return app
     if hasattr(app, "routes"):
@@ -149,18 +149,25 @@ def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asgi_handlers(app: Any) -> list[Json]:
-    """Return the routes of an ASGI application as handlers."""
+    """Return a handler for each route of an ASGI application."""
     routes = [(getattr(route, "methods", None), route.path, getattr(route, "endpoint", None)) for route in app.routes]
-    return _rows(routes)
+    return _route_handlers(routes)
 
 
-def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
-    """Return routes as handlers, one per method and path, without methods that frameworks add."""
-    named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
-    rows = [describe_handler(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
+def _route_handlers(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
+    """Return a handler for each method and path, except methods that frameworks add themselves."""
+    named = [
+        (_handler_name(method, path), function)
+        for methods, path, function in routes
+        for method in sorted(methods or ())
+    ]
+    rows = [
+        describe_handler(ROUTE, name, function)
+        for name, function in named
+        if not name.startswith(IMPLICIT_METHOD_PREFIXES)
+    ]
     return [row for row in rows if row]
 
 
-def _name(method: str, path: str) -> str:
-    """Return the name of a route's handler."""
+def _handler_name(method: str, path: str) -> str:
     return f"{method} {path}"

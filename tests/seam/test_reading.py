@@ -412,12 +412,12 @@ def test_sensitive_values_in_basilisp_collections_are_hidden():
         (sets.set([user]), "#{{:token: <redacted>}}"),
     ):
         state, path = maps.map({users: collection}), (users, "*", token)
-        egress = values.Egress([path])
+        egress = values.ValueFormatter([path])
         assert egress.show(state) == f"{{:users: {shown}}}"
         assert egress.redacted == 1
         assert [*values.sensitive_strings(state, path)] == ["s3cr3t-token"]
     long = vector.vector(range(1000))
-    assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
+    assert values.ValueFormatter().show(long) == "<elided PersistentVector 1000 []>"
 
 
 def test_a_path_of_keywords_works_in_basilisp_maps_with_hidden_values(shop):

@@ -54,7 +54,7 @@ _END_BYTE: Final = 0x65
 
 
 class TruncatedText(str):
-    """A string whose middle was replaced by a mark. `left_out` is the number of bytes that were dropped."""
+    """A string whose middle was replaced by a mark. `left_out` is the number of bytes that the mark replaces."""
 
     __slots__ = ("left_out",)
 
@@ -62,9 +62,9 @@ class TruncatedText(str):
 
 
 class BencodeError(PeerError):
-    """Raised when received bytes are not bencode or exceed a limit. The following bytes cannot be decoded either.
+    """Raised when received bytes are not valid bencode or exceed a limit. The stream cannot be decoded any further.
 
-    `decoded` has the values that the same call of `Decoder.feed` had completed before the error.
+    `decoded` contains the values that the same call of `Decoder.feed` completed before the error.
     """
 
     def __init__(self, error: str, *, decoded: tuple[Value, ...] = ()) -> None:
@@ -74,10 +74,10 @@ class BencodeError(PeerError):
 
 
 class Decoder:
-    """An incremental decoder, which takes time proportional to the number of bytes.
+    """An incremental bencode decoder that takes linear time.
 
-    Containers that are still open are kept between calls, so nothing is parsed twice. The chunks of a long string are
-    stored as they arrive and joined once, up to a limit.
+    Open containers are kept between calls, so no byte is parsed twice. The chunks of a long string are stored as they
+    arrive, up to a limit, and joined once.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
@@ -98,12 +98,12 @@ class Decoder:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the decoder is between two values, so that a connection may be closed without losing data."""
+        """Return whether the decoder is between two values. If not, closing the connection would lose data."""
         return not self._rest and not self._around and not self._missing
 
     @property
     def missing_bytes(self) -> int:
-        """Return how many bytes of a string are still missing. Feeding no more than these only copies them."""
+        """Return how many bytes of a partially received string are missing, or 0 outside of such a string."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:
@@ -136,9 +136,10 @@ class Decoder:
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Decode tokens from the offset `at` on, and return the offset of the first incomplete token, or the end.
+        """Decode tokens from the offset `at` on.
 
-        A message has about twenty strings, so strings are decoded inline instead of by a call for each.
+        Returns the offset of the first incomplete token, or the length of `data`. A message has about twenty strings,
+        so strings are decoded inline instead of by a call for each.
         """
         size, container, key = len(data), self._container, self._key
         while at < size:
@@ -182,7 +183,7 @@ class Decoder:
         return at
 
     def _begin_string(self, data: bytes, at: int, colon: int, count: int) -> int:
-        """Store the available bytes of an incomplete string, and return the offset after them."""
+        """Store the available bytes of an incomplete string, and return the offset after those bytes."""
         size, start = len(data), colon + 1
         if colon == size or data[colon] != _COLON:
             self._check_length(data, at)
@@ -195,7 +196,7 @@ class Decoder:
         return size
 
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
-        """Return an integer or an empty container with the offset after it, or None if bytes are missing."""
+        """Return an integer or an empty container, with the offset after it, or None if bytes are missing."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, but one begins with the byte 0x{token:02x}")
         if token == _END_BYTE:
@@ -210,10 +211,10 @@ class Decoder:
         return ({} if token == _DICTIONARY_BYTE else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
-        """Check that the available bytes can still become a string's length.
+        """Check that the available bytes can be the beginning of a string's length.
 
         Raises:
-            BencodeError: they cannot.
+            BencodeError: the bytes are not digits, or there are too many.
         """
         digits = data[at : at + _MAX_LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
@@ -233,7 +234,7 @@ class Decoder:
         return int(digits), end + 1
 
     def _add_string(self, partial: HeadAndTail) -> None:
-        """Add a string that arrived in chunks to its container, as a key or as a value."""
+        """Add a string that was received in chunks to the current container, as a key or as a value."""
         container, key = self._container, self._key
         if key is None and type(container) is dict:
             self._key = partial.head.decode("utf-8", "surrogateescape")
@@ -252,7 +253,10 @@ class Decoder:
 
 
 def _cut(string: HeadAndTail) -> TruncatedText:
-    """Join the stored beginning and end of a string, without characters that were split by the cut."""
+    """Join the stored head and tail of a long string with a mark between them.
+
+    Characters that were split by the cut are dropped.
+    """
     head = string.head.decode(errors="replace").removesuffix(REPLACEMENT_CHARACTER)
     tail = string.tail.decode(errors="replace").lstrip(REPLACEMENT_CHARACTER)
     text = TruncatedText(f"{head}{left_out_mark(string.left_out)}{tail}")
@@ -261,7 +265,7 @@ def _cut(string: HeadAndTail) -> TruncatedText:
 
 
 def encode(value: Value) -> bytes:
-    """Encode a value, with the keys of dictionaries sorted.
+    """Encode a value as bencode. The keys of dictionaries are sorted.
 
     Raises:
         TypeError: the value contains a type that bencode cannot represent.

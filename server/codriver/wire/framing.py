@@ -18,7 +18,7 @@ UNCHARGED_LINE_BYTES = 64 * 1024
 
 
 class LineTooLongError(PeerError):
-    """Raised when a line exceeds its limit. The following bytes cannot be framed."""
+    """Raised when a line exceeds its limit. The stream cannot be split into lines any further."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class LineTooLongError(PeerError):
 
 
 class LineBudgetError(PeerError):
-    """Raised when the incomplete lines of all clients exceed their budget, for the client with the longest line."""
+    """Raised for the longest incomplete line when the incomplete lines of all clients exceed their memory budget."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -40,10 +40,10 @@ class LineBudgetError(PeerError):
 
 
 class LineBudget:
-    """A memory budget for the incomplete lines of all connections of one server.
+    """A memory budget for the incomplete lines of all connections of a server.
 
-    If it is exceeded, the longest line is dropped, so a client that sends little is not affected by one that sends
-    much.
+    If it is exceeded, the longest line is dropped, so that a client that sends much cannot affect one that sends
+    little.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -52,7 +52,7 @@ class LineBudget:
         self._total = 0
 
     def charge(self, holder: LineDecoder, buffered_bytes: int) -> None:
-        """Record how many bytes a decoder has buffered. While the budget is exceeded, the longest line is dropped."""
+        """Record how many bytes a decoder buffers. If this exceeds the budget, drop the longest lines."""
         before = self._charged.pop(holder, 0)
         if buffered_bytes > UNCHARGED_LINE_BYTES:
             self._charged[holder] = buffered_bytes
@@ -63,9 +63,9 @@ class LineBudget:
 
 
 class LineDecoder:
-    """An incremental decoder of lines, which takes time proportional to the number of bytes.
+    """An incremental decoder that splits bytes into lines in linear time.
 
-    `on_given_up` is called when the budget drops this decoder's line. `error` is then set.
+    `on_given_up` is called when the budget drops this decoder's line, after `error` is set.
     """
 
     def __init__(
@@ -103,28 +103,28 @@ class LineDecoder:
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
     def complete_line(self, data: bytes) -> bytes | None:
-        """Return the line in `data` without its ending if `data` is exactly one complete line, and None otherwise."""
+        """Return the line in `data` without its ending, or None unless `data` is exactly one complete line."""
         line, newline, rest = data.partition(b"\n")
         if rest or not newline or self._buffer or self.error is not None or len(line) > self._max_line_bytes:
             return None
         return line.removesuffix(b"\r")
 
     def drop_line(self, error: PeerError) -> None:
-        """Drop the buffered bytes because the budget is exhausted, and store the error for the next `feed`."""
+        """Discard the buffered line because the budget is exhausted. The next `feed` raises `error`."""
         self.error = error
         self._reserved_bytes = 0
         self.drop()
         self._on_given_up()
 
     def drop(self) -> None:
-        """Drop the buffered bytes when the connection is closed, and release their share of the budget."""
+        """Discard the buffered bytes and release their share of the budget. Call this when the connection is closed."""
         self._buffer = bytearray()
         self._count()
 
     def reserve(self, line_bytes: int) -> None:
-        """Charge a complete line of `line_bytes` that waits to be processed, in addition to the buffered bytes.
+        """Charge the budget for a complete line that waits to be processed, in addition to the buffered bytes.
 
-        The charge lasts until the next call, or until the buffer changes.
+        The charge of `line_bytes` lasts until the next call, or until the buffer changes.
         """
         self._reserved_bytes = line_bytes
         self._count()
@@ -146,7 +146,7 @@ class LineDecoder:
             raise self.error
 
     def _count(self) -> None:
-        """Update the charge to the budget, if this line is or was long enough to be charged."""
+        """Update the charge to the budget, if the line is or was long enough to be charged."""
         buffered_bytes = len(self._buffer) + self._reserved_bytes
         if self._budget is not None and (self.is_counted or buffered_bytes > UNCHARGED_LINE_BYTES):
             self.is_counted = buffered_bytes > UNCHARGED_LINE_BYTES

@@ -6,12 +6,12 @@ from collections import deque
 
 
 def left_out_mark(count: int) -> str:
-    """Return the text that replaces `count` bytes that were left out."""
+    """Return the text that stands for `count` omitted bytes."""
     return f"\n[... {count:,} bytes are left out here ...]\n"
 
 
 class HeadAndTail:
-    """A byte string of which at most the first `most_head` and the last `most_tail` bytes are stored."""
+    """A byte string of which only the first `most_head` and the last `most_tail` bytes are stored."""
 
     def __init__(self, most_head: int, most_tail: int) -> None:
         self._head_capacity = most_head
@@ -23,7 +23,7 @@ class HeadAndTail:
         """Number of bytes received, including those that were dropped."""
 
     def add(self, data: bytes) -> None:
-        """Append a chunk, dropping bytes from the middle if there are too many."""
+        """Append a chunk. If there are too many bytes, drop some from the middle."""
         self.size += len(data)
         if self._head_capacity:
             head, data = data[: self._head_capacity], data[self._head_capacity :]

@@ -17,9 +17,9 @@ EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a string, decoded bytes with invalid UTF-8 escaped, or an integer's digits.
+    """Convert a value to a string, or return None for types other than strings, bytes and integers.
 
-    Return None for other types.
+    Invalid UTF-8 in bytes is escaped.
     """
     if isinstance(value, str):
         return value
@@ -29,12 +29,12 @@ def text_or_none(value: object) -> str | None:
 
 
 def strings_or_empty(value: object) -> tuple[str, ...]:
-    """Return the non-empty strings in a list, or an empty tuple if `value` is not a list."""
+    """Convert the items of a list to strings, omitting other types. Return an empty tuple if `value` is not a list."""
     return tuple([text for item in list_or_empty(value) if (text := text_or_none(item))])
 
 
 def int_or_none(value: object) -> int | None:
-    """Return an integer, also from a string of digits, or None for other values, including booleans."""
+    """Return an integer or the value of a string of digits. Return None for other values, including booleans."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
@@ -58,7 +58,7 @@ def mappings_or_empty(value: object) -> list[Mapping[str, Any]]:
 
 
 def number_or_none(value: object) -> float | None:
-    """Return `value` as a float if it is a finite number and no boolean, otherwise None."""
+    """Return a finite number as a float. Return None for other values, including booleans."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
 
@@ -98,16 +98,19 @@ _ID_VALUE_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 @dataclass(frozen=True, slots=True)
 class ExceededLimit:
-    """The reason why a line is not parsed. `identity` is the id of its request as JSON, if that was found in time."""
+    """The reason why a line is not parsed.
+
+    `identity` is the JSON id of its request, if the id was found before the limit was exceeded.
+    """
 
     error: str
     identity: bytes | None
 
 
 def may_exceed_limits(line: bytes) -> bool:
-    """Return whether a line may exceed a limit.
+    """Return whether a line may exceed the maximum number of elements.
 
-    If False, it certainly has no more than the maximum number of elements.
+    This is a fast check. If it returns False, the line is certainly within that limit.
     """
     return line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_ELEMENTS
 
@@ -115,9 +118,9 @@ def may_exceed_limits(line: bytes) -> bool:
 def find_exceeded_limit(
     line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH
 ) -> ExceededLimit | None:
-    """Return which limit a line of JSON exceeds, or None if it is within both limits.
+    """Return which limit a line of JSON exceeds, or None if the line is within both limits.
 
-    Text that is not valid JSON may pass; the parser rejects it.
+    Invalid JSON may pass this check, because the parser rejects it later.
     """
     elements = depth = position = marks = 0
     identity = None
@@ -143,7 +146,10 @@ def find_exceeded_limit(
 
 
 def end_of_string(line: bytes, position: int) -> int:
-    """Return the offset after the closing quote of the string that starts at `position`, or the end of the line."""
+    """Return the offset after the closing quote of a JSON string.
+
+    `position` is the offset after its opening quote. If the string is not closed, the length of `line` is returned.
+    """
     while position < len(line):
         last = position
         found = _STRING_CONTENT_PATTERN.match(line, position, position + CHUNK_BYTES)

@@ -55,7 +55,7 @@
                                        :else (keyword part)))
                       (remove #{""} (clojure.string/split text #"\."))))))
 
-;; Egress: values as text, without what is declared sensitive, and with marks for what is large
+;; ValueFormatter: values as text, without what is declared sensitive, and with marks for what is large
 
 (defn covered? [hidden path]
   (boolean (some (fn [one] (and (<= (count one) (count path)) (= one (subvec path 0 (count one))))) hidden)))
