@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
+from codriver.repls.contract.questions import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.tools.ledgers.lisp_drift import LispDrift, LispEvaluation, Source
 from codriver_lisp.definitions import read_definitions
 
@@ -59,7 +59,7 @@ class World:
         self.now_ms += 1000
         mark = str(sorted(self.vars.values(), key=lambda one: one.name))
         namespace = LoadedNamespace("shop", mark, (FILE,), tuple(self.vars.values()))
-        loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (namespace,), tuple(lives_on))
+        loaded = LoadedCode(BEGAN_MS, frozenset({"shop"}), (namespace,), tuple(lives_on))
         rows = self.drift.compare(loaded, {FILE: self.source}, self.now_ms)
         return [(one.kind, one.name, one.by.rpartition(",")[0]) for one in rows]
 
@@ -173,7 +173,7 @@ def test_a_namespace_whose_file_cannot_be_read_is_not_compared(world):
     assert world.compare() == []
     world.evaluate("(def rate 3)")
     namespace = LoadedNamespace("shop", "other", (FILE,), tuple(world.vars.values()))
-    loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (namespace,), ())
+    loaded = LoadedCode(BEGAN_MS, frozenset({"shop"}), (namespace,), ())
     assert world.drift.compare(loaded, {}, world.now_ms) == ()
     assert [kind for kind, _, _ in world.compare()] == ["redefined"]
 
@@ -228,7 +228,7 @@ def test_surviving_instances_are_listed_after_the_differences(world):
 def test_a_removed_namespace_is_forgotten(world):
     assert world.compare() == []
     world.write("(ns shop)")
-    assert world.drift.compare(Loaded(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
+    assert world.drift.compare(LoadedCode(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
 
 
 def test_dependents_are_listed_after_what_they_require():
@@ -240,7 +240,7 @@ def test_dependents_are_listed_after_what_they_require():
         f"/w/{name}.clj": Source(f"/w/{name}.clj", (0, 0, 0), read_definitions(text), str)
         for name, text in texts.items()
     }
-    drift.compare(Loaded(BEGAN_MS, frozenset(requires), spaces, ()), sources, BEGAN_MS)
+    drift.compare(LoadedCode(BEGAN_MS, frozenset(requires), spaces, ()), sources, BEGAN_MS)
     assert [name for name, _ in drift.dependents("a")] == ["b", "c", "d", "0"]
     assert drift.dependents("b")[0] == ("c", "/w/c.clj")
     assert drift.dependents("e") == drift.dependents("nowhere") == []
@@ -349,6 +349,6 @@ def test_an_extended_protocol_is_not_reported_as_redefined(world):
 def test_a_deleted_or_unparsable_file_is_reported(world, kind):
     assert world.compare() == []
     mark = str(sorted(world.vars.values(), key=lambda one: one.name))
-    loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())
+    loaded = LoadedCode(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())
     rows = world.drift.compare(loaded, {}, world.now_ms + 1000, {FILE: kind})
     assert [(one.module, one.name, one.kind) for one in rows] == [("shop", "shop.clj", kind)]

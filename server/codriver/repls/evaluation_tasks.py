@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
-    """Evaluate forms in order until one fails, and return the last ending with the notes of all.
+    """Evaluate forms in order until one fails. Return the last ending, with the notes of all forms.
 
-    `evaluate` gets a form and its number, starting at 1, and returns its ending.
+    `evaluate` is called with a form and its number, starting at 1, and returns the ending.
     """
     ending, notes = Ending("done"), dict[str, None]()
     for number, form in enumerate(forms, 1):
@@ -31,15 +31,18 @@ async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int
 
 
 class EvaluationTasks(TaskSet):
-    """The evaluations of one adapter that run as tasks. Each reports its end exactly once."""
+    """The running evaluations of one adapter, each of which is a task and reports its end exactly once."""
 
     def start_task(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
-        """Start a task that runs an evaluation and reports its ending, or the error that ended it."""
+        """Start a task that runs an evaluation and reports its ending or error to `on_end`."""
         self.start(run_and_report(on_end, act))
 
 
 async def run_and_report(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
-    """Run an evaluation, and pass its ending, its error, or `ReplDisconnectedError` if cancelled, to `on_end`."""
+    """Run an evaluation, and pass its ending or error to `on_end`.
+
+    If it is cancelled, the error is `ReplDisconnectedError`.
+    """
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:
         how = await act

@@ -40,7 +40,7 @@ LATE_VALUE_PREFIX: Final = "a value was received after the evaluation had finish
 
 
 class EventRecorder:
-    """Records the events of all REPLs of one server in transcripts and the log."""
+    """Records events of all REPLs of a server in the transcripts of evaluations and in the log."""
 
     def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
         self._core = core
@@ -67,23 +67,23 @@ class EventRecorder:
             case Value():
                 if repl is not None:
                     resolved = replace(event, text=text_of(event.bundle)) if event.bundle else event
-                    self._value(resolved, repl, evaluation)
+                    self._process_value(resolved, repl, evaluation)
             case Output():
                 if repl is not None:
-                    self._output(event, repl, evaluation)
+                    self._process_output(event, repl, evaluation)
             case Display():
                 if repl is not None:
-                    self._display(event, repl, evaluation)
+                    self._process_display(event, repl, evaluation)
             case ForeignCodeStarted():
-                self._start_others(repl_id, str(event_id), event.code)
+                self._start_foreign_code(repl_id, str(event_id), event.code)
             case Reported() | SensitiveSeen():
-                self._pass_on(event, repl_id, evaluation.id if evaluation is not None else None)
+                self._process_unassigned(event, repl_id, evaluation.id if evaluation is not None else None)
             case _:
                 if evaluation is not None:
-                    self._happened(event, evaluation)
+                    self._process_silent(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueStored | ForeignCodeFinished, evaluation: Evaluation) -> None:
-        """Handle an event that adds no text to the log."""
+    def _process_silent(self, event: InputNeeded | ValueStored | ForeignCodeFinished, evaluation: Evaluation) -> None:
+        """Process an event without text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))
         elif isinstance(event, ValueStored):
@@ -92,17 +92,17 @@ class EventRecorder:
             failure = event.failure and self.redact_failure(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
-    def _pass_on(self, event: Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
-        """Handle an event that may belong to no evaluation."""
+    def _process_unassigned(self, event: Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
+        """Process an event that may not belong to any evaluation."""
         if isinstance(event, Reported):
             self.listeners[event.name](repl_id, evaluation_id, event.text)
         else:
             self._logbook.add_sensitive_strings(repl_id, event.values)
 
     def redact_failure(self, failure: Failure) -> Failure:
-        """Return the failure without secrets.
+        """Return a copy of the failure without secrets.
 
-        It is stored for longer than the secrets of the application, so it cannot be redacted later.
+        A failure is stored for longer than the application's secrets are known, so it cannot be redacted later.
         """
 
         def clear(value: Any) -> Any:
@@ -112,14 +112,14 @@ class EventRecorder:
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
-    def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
-        """Record an evaluation that another client started. From then on it is treated like Codriver's own."""
+    def _start_foreign_code(self, repl_id: str, event_id: str, code: str) -> None:
+        """Record an evaluation that another client started, which is then treated like one of Codriver's."""
         evaluation = next_evaluation_id(self._core.state)
         self._others[repl_id, event_id] = evaluation
         self._transcripts.open(evaluation, code=code)
         self._core.report(actions.ExternalEvaluationStarted(repl_id, evaluation, code))
 
-    def _output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
+    def _process_output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
         is_error = event.stream == "err"
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
@@ -127,9 +127,9 @@ class EventRecorder:
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
-            self._printed(text, repl, evaluation, is_error=is_error)
+            self._record_output(text, repl, evaluation, is_error=is_error)
 
-    def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
+    def _process_value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
         text = event.text
         if evaluation is not None and (event.is_late or evaluation.is_finished):
             # The result was already returned, or is about to be. A repeated request must get the same answer.
@@ -144,10 +144,10 @@ class EventRecorder:
                 transcript.record_truncation(event.cut, is_stored=event.is_stored)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
-    def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
+    def _process_display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
         """Record display data as a value.
 
-        If a display is updated, as by a progress bar, only its last state is recorded.
+        If a display is updated repeatedly, like a progress bar, only its last state is recorded.
         """
         if evaluation is not None and evaluation.kind == "run-tests":
             text = self._transcripts.redact(text_of(event.bundle))
@@ -155,15 +155,15 @@ class EventRecorder:
         elif event.is_update and evaluation is not None and not evaluation.is_finished:
             self._updates.setdefault(evaluation.id, {})[event.display_id] = event
         elif not event.is_update or evaluation is not None:
-            self._value(Value(text_of(event.bundle)), repl, evaluation)
+            self._process_value(Value(text_of(event.bundle)), repl, evaluation)
 
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
-        """Note that the REPL retains the last value, which was cut when it was printed."""
+        """Record in the transcript that the REPL retains the last value, which was cut when printed."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.record_truncation(cut, is_stored=True)
 
-    def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
-        """Record output in the log, and queue it as late output if its evaluation is over or unknown."""
+    def _record_output(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
+        """Record output in the log. If its evaluation is unknown or finished, also queue it as late output."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
         if repl.phase == "connected" and (evaluation is None or evaluation.is_finished):
             source = evaluation.id if evaluation else repl.key
@@ -172,7 +172,7 @@ class EventRecorder:
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
-        """Add a text of a REPL to the log, and return its line number."""
+        """Add a text from a REPL to the log, and return the number of its line."""
         now = self._core.now()
         if evaluation is None:
             return self._logbook.record(
@@ -184,20 +184,20 @@ class EventRecorder:
         )
 
     def flush_output(self, repl_id: str) -> None:
-        """Record the buffered output of a REPL whose connection has ended."""
+        """Record the remaining buffered output of a REPL after its connection has ended."""
         repl = self._core.state.repls.get(repl_id)
         for stream, rest in self._logbook.flush_chunks(repl_id):
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def remove_sensitive_values(self, repl_id: str) -> None:
-        """Forget the sensitive values of an application after its REPL and evaluations have ended."""
+        """Remove the stored sensitive values of an application after its REPL and evaluations have ended."""
         self._logbook.remove_sensitive_strings(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
-        """Wake the tasks that wait for a change of an evaluation.
+        """Wake all tasks that wait for a change of an evaluation.
 
-        If it has finished, record its buffered output first.
+        If the evaluation has finished, its buffered output is recorded first.
         """
         transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
@@ -222,7 +222,7 @@ class EventRecorder:
         text = self._logbook.redact_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
-        self._printed(text, repl, None, is_error=stream == "err")
+        self._record_output(text, repl, None, is_error=stream == "err")
         if repl.phase == "starting":
             self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
 

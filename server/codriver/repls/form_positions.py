@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def add_position(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
-    """Add the number of the failed form and its position to a failure, if they can be determined.
+    """Add the failed form's number and position to a failure, if they can be determined.
 
-    `form` is the number of a form that was sent alone. `counts_lines` means that the server was sent the line of the
-    form's start, and counts from it.
+    `form` is the number of the form if it was sent alone. `counts_lines` means that the request included the form's
+    line, so the server counts lines from there.
     """
     forms = request.forms
     if not forms:
@@ -38,8 +38,8 @@ def add_position(error: Failure, request: Request, form: int | None, *, counts_l
         return error
     position = (error.line, error.column or 1)
     if error.form is None and error.phase in PHASES_BEFORE_RUNNING:
-        error = replace(error, form=_form_at(position, error, forms))
-    if error.form and error.phase in READING_PHASES and position >= _end(forms[error.form - 1]):
+        error = replace(error, form=_find_form(position, error, forms))
+    if error.form and error.phase in READING_PHASES and position >= _end_position(forms[error.form - 1]):
         # A reader that fails at the end of a token reports its own position, which is behind the token and may be on
         # the next line.
         culprit = forms[error.form - 1]
@@ -47,8 +47,8 @@ def add_position(error: Failure, request: Request, form: int | None, *, counts_l
     return error
 
 
-def _form_at(position: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
-    """Return the number of the form that contains a position."""
+def _find_form(position: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
+    """Return the number of the form that contains a position, or None."""
     if error.column is None:
         return sum(form.line <= position[0] for form in forms) or None
     # A reader stops behind the text that it could not read, which may be where the next form starts.
@@ -56,7 +56,7 @@ def _form_at(position: tuple[int, int], error: Failure, forms: tuple[Form, ...])
     return sum((form.line, form.column) <= last for form in forms) or None
 
 
-def _end(form: Form) -> tuple[int, int]:
+def _end_position(form: Form) -> tuple[int, int]:
     """Return the line and column just after a form."""
     *before, last = form.text.split("\n")
     return (form.line + len(before), (1 if before else form.column) + len(last))

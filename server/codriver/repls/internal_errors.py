@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 class InternalErrorReporter:
-    """Reports internal errors of one server in its log and its health status."""
+    """Reports internal errors in the log and the health status of a server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def report(self, what: str, error: Exception) -> str:
-        """Log an internal error that occurred while doing `what`, and return its description."""
-        text = f"internal error in codriver ({what}): {_words(error)}"
+        """Log an internal error and return its description. `what` says what was being done."""
+        text = f"internal error in codriver ({what}): {_error_text(error)}"
         logger.error("%s", text, exc_info=error)
         try:
             self._core.report(actions.LatchError("internal-error", text), actions.AddServerLine(text, error=True))
@@ -30,7 +30,7 @@ class InternalErrorReporter:
         return text
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return the type and message of an error, or of the first error in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

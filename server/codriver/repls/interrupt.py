@@ -34,7 +34,7 @@ INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
 class Interrupter:
     """Interrupts evaluations in the REPLs of one server.
 
-    `adapters` contains the connected ones, and `stacks_s` is how long to wait for their stacks.
+    `adapters` maps the ids of connected REPLs to their adapters. `stacks_s` is how many seconds to wait for stacks.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Interrupter:
         self._stacks_s = stacks_s
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
-        """Stop a running evaluation by an interrupt or, if that fails and `allow_restart` is set, restart the REPL.
+        """Interrupt a running evaluation. If that fails and `allow_restart` is set, restart the REPL.
 
-        Wait up to `settle_s` for the evaluation to end. Return messages about what was done and the state of the
-        session.
+        Wait up to `settle_s` seconds for the evaluation to end. Return messages about what was done and the state of
+        the session.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
@@ -88,7 +88,7 @@ class Interrupter:
         return None
 
     async def store_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
-        """Save the current stacks of the REPL's threads in the transcript, because the interrupt will discard them."""
+        """Store the stacks of the REPL's threads in the evaluation's transcript, before an interrupt discards them."""
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
@@ -100,22 +100,22 @@ class Interrupter:
                 transcript.store_stacks(dump.whole, dump.user)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Interrupt an evaluation, and return the REPL's reports and whether the evaluation has finished.
+        """Interrupt an evaluation. Return the REPL's reports and whether the evaluation has finished.
 
-        A REPL that claims to be idle may not have started the code yet, so the interrupt is repeated until `settle_s`
-        is over.
+        A REPL that claims to be idle may not have started the code yet, so the interrupt is repeated for up to
+        `settle_s` seconds.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
         while True:
             report, idle = await self._interrupt(evaluation)
             left_s = deadline - anyio.current_time()
-            over = await self._over(evaluation_id, min(RETRY_INTERVAL_S, left_s) if idle else left_s)
+            over = await self._has_finished(evaluation_id, min(RETRY_INTERVAL_S, left_s) if idle else left_s)
             if over or not idle or anyio.current_time() >= deadline:
                 return [report], over
 
     async def _interrupt(self, evaluation: Evaluation) -> tuple[str, bool]:
-        """Send one interrupt, and return the REPL's report and whether it claims to be idle."""
+        """Send one interrupt. Return the REPL's report and whether the REPL claims to be idle."""
         adapter = self._adapters.get(evaluation.repl)
         if adapter is None:
             return str(ReplDisconnectedError(NOT_CONNECTED)), False
@@ -136,7 +136,7 @@ class Interrupter:
         }
         return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"
 
-    async def _over(self, evaluation_id: str, settle_s: float) -> bool:
+    async def _has_finished(self, evaluation_id: str, settle_s: float) -> bool:
         transcript = self._transcripts.get(evaluation_id)
         with anyio.move_on_after(max(0, settle_s)):
             while not self._core.state.evaluations[evaluation_id].is_finished and transcript is not None:

@@ -30,7 +30,10 @@ NREPL_VERSION: Final = "1.3.1"
 
 @dataclass(frozen=True, slots=True)
 class ReplKind:
-    """A kind of REPL. Entries of `REPL_KINDS` are ordered by likelihood, which breaks ties."""
+    """A kind of REPL, with its files, protocol and command.
+
+    The entries of `REPL_KINDS` are ordered by likelihood, which breaks ties.
+    """
 
     title: str
     """The display name."""
@@ -179,19 +182,19 @@ _CONNECT_ONLY_PROJECT_FILES: Final = ("build.boot",)
 
 
 def kinds_by_word(added: Iterable[ReplKind] = ()) -> Mapping[str, ReplKind]:
-    """Return the kinds by each name that `--repl` accepts."""
+    """Return a mapping from each name that `--repl` accepts to its kind."""
     return {word: kind for kind in (*REPL_KINDS, *added) for word in kind.words}
 
 
 def find_kind(words: str, added: Iterable[ReplKind] = ()) -> ReplKind | None:
-    """Return the kind that a `repl` setting names, or None if the setting is a command line."""
+    """Return the kind of REPL that a `repl` setting names, or None if the setting is a command line."""
     word, colon, _ = words.strip().partition(":")
     found = kinds_by_word(added).get(word)
     return None if colon and found is not None and not found.variant else found
 
 
 def display_name(words: str) -> str:
-    """Return the display name of the REPL that a `repl` setting selects. A command line is its own name."""
+    """Return the display name of the REPL that a `repl` setting selects. A command line is displayed unchanged."""
     found = find_kind(words) or next((kind for kind in REPL_KINDS if kind.repl == words), None)
     return found.title if found else words
 
@@ -202,15 +205,15 @@ def port_file_names() -> tuple[str, ...]:
 
 
 def session_key_for_port_file(name: str) -> str:
-    """Return the session key for a REPL that was found by its port file, or `nrepl` if several kinds use that file."""
+    """Return the session key for a REPL found through this port file, or `nrepl` if several kinds use the file."""
     keys = {kind.key for kind in REPL_KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
 def is_provisional_key(key: str) -> bool:
-    """Return whether the session key may change once the REPL is connected.
+    """Return whether a session key may change once its REPL is connected.
 
-    `nrepl` is replaced by the key of the dialect. `py` is replaced by the name of the application, because only
+    `nrepl` is then replaced by the key of the dialect, and `py` by the name of the application, because only
     applications write a port file of that kind.
     """
     return key in ("nrepl", PYTHON_KIND.key)
@@ -227,7 +230,7 @@ def session_key(dialect: str, application: str) -> str:
 
 
 def session_key_for_dialect(dialect: str) -> str:
-    """Return the session key of the likeliest kind with this dialect, or `repl` for an unknown dialect."""
+    """Return the session key of the most likely kind with this dialect, or `repl` for an unknown dialect."""
     return next((kind.key for kind in REPL_KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
@@ -238,12 +241,12 @@ def dialect_for_session_key(key: str, added: Iterable[ReplKind] = ()) -> str | N
 
 
 def protocol_for_port_file(name: str) -> str:
-    """Return the protocol of the REPL that writes this port file, nREPL unless its kind differs."""
+    """Return the protocol of the REPL that writes this port file. The default is nREPL."""
     return next((kind.protocol for kind in REPL_KINDS if name in kind.port_files), NREPL_PROTOCOL)
 
 
 def join_address(protocol: str, location: str) -> str:
-    """Join a protocol and a location to an address: `PROTOCOL://LOCATION`, or just `HOST:PORT` for nREPL."""
+    """Combine a protocol and a location into an address: `PROTOCOL://LOCATION`, or `HOST:PORT` for nREPL."""
     return location if protocol == NREPL_PROTOCOL else f"{protocol}://{location}"
 
 
@@ -254,7 +257,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def project_file_names() -> frozenset[str]:
-    """Return the names of files that mark a directory as a project that has a REPL."""
+    """Return the names of files that mark a directory as a project with a REPL."""
     marks = {mark for kind in REPL_KINDS for mark in kind.marks}
     return frozenset(
         {*marks, *_CONNECT_ONLY_PROJECT_FILES, *(file for kind in REPL_KINDS for file, _ in kind.needed_packages)}
@@ -262,7 +265,7 @@ def project_file_names() -> frozenset[str]:
 
 
 def non_python_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of all known source files other than Python's, including languages without a kind."""
+    """Return the suffixes of all known source files except Python's, including languages without a REPL."""
     return tuple({suffix for kind in REPL_KINDS for suffix in kind.suffixes if kind.dialect != PYTHON_KIND.dialect}) + (
         OTHER_LANGUAGE_SUFFIXES
     )
@@ -280,7 +283,7 @@ def loadable_suffixes(dialect: str) -> frozenset[str]:
 
 
 def describe_session_for_suffix(suffix: str) -> str | None:
-    """Describe the session that can load files with this suffix, and how to start it if the language is unambiguous.
+    """Describe a session that can load files with this suffix, and how to start it if only one language applies.
 
     Returns None if no kind of REPL loads such files.
     """
@@ -291,7 +294,7 @@ def describe_session_for_suffix(suffix: str) -> str | None:
 
 
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
-    """Return the dialects that can load a source file, by its suffix, the likeliest first."""
+    """Return a mapping from each suffix of source files to the dialects that can load them, most likely first."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in REPL_KINDS:
         for suffix in kind.suffixes:

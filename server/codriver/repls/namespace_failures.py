@@ -7,13 +7,13 @@ from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE
 
 
 def missing_namespace_failure(name: str) -> Failure:
-    """Return the failure of an evaluation in a missing namespace, with the same message for every REPL."""
+    """Create the failure of an evaluation in a missing namespace. The message is the same for every REPL."""
     return Failure(
         NAMESPACE_MISSING_TYPE, f"nothing was evaluated: there is no namespace {name!r}; load or require it first"
     )
 
 
 def single_namespace_failure(name: str) -> Failure:
-    """Return the failure of an evaluation that requests a namespace from a REPL with a single one."""
+    """Create the failure of an evaluation that requests a namespace from a REPL with only one."""
     words = f"nothing was evaluated: this REPL evaluates in one namespace only, not in {name!r}"
     return Failure(NAMESPACE_MISSING_TYPE, words)

@@ -30,9 +30,9 @@ It is far longer than an answer, because callers can read more of a value later.
 
 
 class Runner:
-    """Runs the evaluations of one server.
+    """Runs the evaluations of a server.
 
-    `adapters` maps the ids of connected REPLs to their adapters. `spawn` runs a function in a task of its own. `clear`
+    `adapters` maps the ids of connected REPLs to their adapters. `spawn` runs a function in a separate task. `clear`
     removes secrets from failures.
     """
 
@@ -63,13 +63,13 @@ class Runner:
         if adapter is None:
             return
         loop = asyncio.get_running_loop()
-        self._running[evaluation] = loop.call_later(effect.max_run_ms / 1000, self._overdue, effect)
+        self._running[evaluation] = loop.call_later(effect.max_run_ms / 1000, self._on_overdue, effect)
         on_end = partial(self._finish, evaluation)
         try:
-            adapter.start_evaluation(effect.request, on_end, _limits(effect))
+            adapter.start_evaluation(effect.request, on_end, _print_limits(effect))
         except SessionNotOpenError as error:
             if self._opens_session(effect):
-                self._spawn(f"opening a session for the evaluation {evaluation}", self._begin_in_session, effect)
+                self._spawn(f"opening a session for the evaluation {evaluation}", self._start_in_session, effect)
             else:
                 asyncio.get_running_loop().call_soon(on_end, error)
         except Exception as error:  # noqa: BLE001  # callers wait for the end, whatever happened
@@ -77,15 +77,19 @@ class Runner:
             asyncio.get_running_loop().call_soon(on_end, error)
 
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
-        """Return whether the evaluation opens its session in the REPL, as background evaluations and lanes do."""
+        """Return whether the evaluation's session must be opened first.
+
+        This is the case for background evaluations and for lanes, which are sessions of single callers in a shared
+        REPL.
+        """
         if effect.request.background:
             return True
         repl = self._core.state.repls.get(effect.repl)
         session = repl.sessions.get(effect.request.session) if repl else None
         return session is not None and session.lane is not None
 
-    async def _begin_in_session(self, effect: dispatch.RunEvaluation) -> None:
-        """Open the session of an evaluation, and run the evaluation in it."""
+    async def _start_in_session(self, effect: dispatch.RunEvaluation) -> None:
+        """Open the session of an evaluation, then run the evaluation in it."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
             return
@@ -93,7 +97,7 @@ class Runner:
         try:
             await adapter.open_session(effect.request.session, shares_names=True)
             if evaluation in self._running:
-                adapter.start_evaluation(effect.request, on_end, _limits(effect))
+                adapter.start_evaluation(effect.request, on_end, _print_limits(effect))
         except Exception as error:  # noqa: BLE001  # as in `start_evaluation`
             on_end(error)
 
@@ -103,13 +107,13 @@ class Runner:
         if isinstance(how, ReplDisconnectedError):
             return  # the connection reports the end of all its evaluations at once, with the cause
         try:
-            self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
+            self._core.report(_finished_action(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
             text = self._errors.report(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 
-    def _overdue(self, effect: dispatch.RunEvaluation) -> None:
+    def _on_overdue(self, effect: dispatch.RunEvaluation) -> None:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
     async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
@@ -134,8 +138,8 @@ class Runner:
         self._core.report(actions.EvaluationFinished(evaluation, "interrupted", notes=notes))
 
 
-def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
-    """Return the print limits of the request, or the defaults of its caller or of the settings."""
+def _print_limits(effect: dispatch.RunEvaluation) -> PrintLimits:
+    """Return the print limits of a request. They default to those of the caller or the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(
@@ -143,10 +147,13 @@ def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
     )
 
 
-def _ending(
+def _finished_action(
     evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
 ) -> actions.EvaluationFinished:
-    """Return the action that reports an end. Errors other than `CodriverError` are raised again."""
+    """Create the action that reports the end of an evaluation.
+
+    A `CodriverError` counts as a failure of the evaluation. Other exceptions are raised.
+    """
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
         return actions.EvaluationFinished(evaluation, "failed", failure=failure, notes=notes)

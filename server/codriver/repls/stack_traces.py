@@ -40,7 +40,7 @@ PHASES_BEFORE_RUNNING: Final = READING_PHASES | {"compile", "compilation", "macr
 
 
 def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failure:
-    """Build a failure from its reported fields, with at most `MAX_TRACE_FRAMES` frames of the user's code."""
+    """Create a failure from reported fields, with at most `MAX_TRACE_FRAMES` frames of user code."""
     shortened = fold_repeated_frames([frame for frame in parse_frame_lines(parts, dialect) if not frame.tooling])
     return Failure(
         type=text_or_none(parts.get("type")) or "error",
@@ -63,7 +63,7 @@ def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failu
 
 
 def parse_trace_fields(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
-    """Build a stack trace with its chain from the reported fields of an error."""
+    """Create a stack trace from the reported fields of an error and its chain of causes."""
     error = parse_failure_fields(parts, dialect)
     links = [mapping_or_empty(link) for link in list_or_empty(parts.get("chain"))]
     chain = [
@@ -74,26 +74,26 @@ def parse_trace_fields(parts: Mapping[str, object], dialect: Dialect) -> StackTr
 
 
 def trace_with_chain(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
-    """Return the stack trace of an error and its chain. An error without frames gets one for its own position."""
+    """Create the stack trace of an error with its chain. If there are no frames, the error's position becomes one."""
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return replace(trace_without_chain(error, frames), chain=tuple(chain))
 
 
 def trace_without_chain(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
-    """Return the stack trace of one error, without its chain."""
+    """Create the stack trace of a single error, without its chain."""
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
 def parse_frame_lines(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Parse the frames that Codriver's worker reported as lines, innermost first."""
+    """Parse stack frames that Codriver's worker reported as lines, innermost first."""
     return tuple(parse_frame(text, dialect.tooling) for text in strings_or_empty(parts.get("trace")))
 
 
 def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
-    """Add local variables to the frames of a trace and its chain.
+    """Add local variables to the frames of a stack trace and its chain.
 
-    Each row has the index of an error in the chain, the text of a frame, and the locals of that frame.
+    Each row has the index of an error in the chain, the text of a frame, and the local variables of that frame.
     """
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
     for row in map(mapping_or_empty, rows):
@@ -110,7 +110,7 @@ def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 
 def parse_frame_maps(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Parse frames that a program reported as maps. JVM frames of one call are merged."""
+    """Parse stack frames that a program reported as maps. JVM frames that belong to one call are merged."""
     rows = [mapping_or_empty(item) for item in list_or_empty(fields.get("frames"))]
     if not any("class" in frame for frame in rows):
         return tuple(_frame(frame, dialect) for frame in rows)
@@ -138,17 +138,17 @@ def call_start_frames(rows: object) -> list[tuple[Mapping[str, object], str, str
 
 
 def real_file_name(name: str | None) -> str | None:
-    """Return the name of a file, or None for a placeholder such as `<stdin>` that REPLs use for code without a file."""
+    """Return the name of a file, or None for a placeholder such as `<stdin>` that stands for code without a file."""
     return None if name is None or name in _MISSING_FILE_NAMES or name.startswith("<") else name
 
 
 def shorten_message(message: str) -> str:
-    """Cut an error message to `MAX_MESSAGE_CHARS`."""
+    """Truncate an error message to `MAX_MESSAGE_CHARS`."""
     return truncate(message, MAX_MESSAGE_CHARS)
 
 
 def mark_user_frames(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
-    """Mark the frames in files of the workspace as the user's, even if the workspace is inside a tooling directory."""
+    """Mark frames in files of the workspace as user code, even if the workspace is inside a tooling directory."""
     if workspace is None:
         return frames
     root = f"{workspace}/"

@@ -68,7 +68,7 @@ DISCONNECTED_GRACE_S = 2.0
 
 
 def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profile:
-    """Return the profile without the withheld capabilities, each listed as missing with its hint."""
+    """Return a copy of the profile without the withheld capabilities, which are listed as missing with their hints."""
     if not withheld:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
@@ -76,7 +76,7 @@ def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profi
 
 
 def with_missing_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
-    """Add a hint for each capability that features define and the REPL lacks."""
+    """Return the profile with a hint for each capability that features define and the REPL lacks."""
     hints = {
         capability.name: capability.hint_for(profile.dialect)
         for capability in added
@@ -92,7 +92,7 @@ class _Connection:
 
 
 class ReplSupervisor:
-    """The REPL connections of one server, and the effects that the core requests on them."""
+    """Owns the REPL connections of a server, and performs the effects that the core requests on them."""
 
     def __init__(  # noqa: PLR0913  # one argument per part
         self,
@@ -107,7 +107,7 @@ class ReplSupervisor:
         hooks: AdapterHooks = NO_HOOKS,
         stacks_s: float = 1.5,
     ) -> None:
-        """Create the connections' owner without opening any connection.
+        """Create the supervisor without opening any connections.
 
         `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks` has
         the additions of features. `stacks_s` is how long to wait for the stacks of a REPL.
@@ -132,13 +132,13 @@ class ReplSupervisor:
         self._events = EventRecorder(core, logbook, transcripts)
         self._interrupter = Interrupter(core, self._adapters, transcripts, stacks_s=stacks_s)
         self._runner = Runner(
-            core, self._errors, self._adapters, self._interrupter, self._begin, self._events.redact_failure
+            core, self._errors, self._adapters, self._interrupter, self._start_task, self._events.redact_failure
         )
         self.stop = self._interrupter.stop
         self.read_stacks = self._interrupter.read_stacks
 
     def set_report_listeners(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
-        """Set the functions that receive the reports of REPLs, by report name: see `server_hooks.Report`."""
+        """Set the functions that receive reports of REPLs, by the name of the report. See `server_hooks.Report`."""
         self._events.listeners = listeners
 
     def set_connector(
@@ -165,18 +165,20 @@ class ReplSupervisor:
 
     @property
     def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
-        """Return the function that performs each effect on REPLs, by type of effect."""
+        """Return a mapping from each type of effect on REPLs to the function that performs it."""
         return {
             dispatch.StartRepl: self._open,
             dispatch.ConnectRepl: self._open,
             dispatch.EndRepl: self._close,
-            dispatch.RetryRepl: partial(self._begin, "reconnecting to a REPL", self._retry),
+            dispatch.RetryRepl: partial(self._start_task, "reconnecting to a REPL", self._retry),
             dispatch.StartGracePeriod: partial(
-                self._begin, "ending a disconnected client's evaluations", self._await_grace
+                self._start_task, "ending a disconnected client's evaluations", self._await_grace
             ),
             dispatch.RunEvaluation: self._runner.start_evaluation,
-            dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
-            dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
+            dispatch.CloseSession: partial(self._start_task, "closing the session {0.name}", self._close_session),
+            dispatch.StopEvaluation: partial(
+                self._start_task, "stopping the evaluation {0.evaluation}", self._stop_left
+            ),
             dispatch.WakeWaiters: self._events.wake_waiters,
         }
 
@@ -190,8 +192,8 @@ class ReplSupervisor:
         if connection is not None:
             connection.scope.cancel()
 
-    def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
-        """Run `act` in a task of its own, and log an error instead of propagating it.
+    def _start_task(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
+        """Run `act` in a separate task. Errors are logged instead of propagated.
 
         `what` describes the task in the log. It is a format string for `effect`.
         """
@@ -205,7 +207,7 @@ class ReplSupervisor:
         self._tasks.start_soon(guarded)
 
     async def close_all(self) -> None:
-        """Close all connections, stop all processes that Codriver started, and wait until both have ended."""
+        """Close all connections and stop all processes that Codriver started. Wait until everything has ended."""
         for connection in list(self._connections.values()):
             connection.scope.cancel()
         for connection in list(self._connections.values()):
@@ -242,7 +244,7 @@ class ReplSupervisor:
         self._events.remove_sensitive_values(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
-        """Connect to a REPL, starting its process first if Codriver owns it, and return why the connection ended."""
+        """Connect to a REPL and return why the connection ended. If Codriver owns the REPL, start its process first."""
         if not repl.is_owned:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
@@ -271,7 +273,7 @@ class ReplSupervisor:
         return cause
 
     async def _run_process(self, repl: Repl, recipe: recipes.Recipe) -> str:
-        """Start a REPL's process, stay connected until either ends, and return the reason."""
+        """Start a REPL's process and stay connected until either ends. Return the reason."""
         file = recipe.address_file
         async with AsyncExitStack() as stack:
             directory, port_file = self._workspace, recipe.port_file
@@ -326,7 +328,7 @@ class ReplSupervisor:
     async def _stay_connected(
         self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING_WITHHELD
     ) -> str:
-        """Hold one connection open until it ends, and return the reason.
+        """Keep a connection open until it ends, and return the reason.
 
         `origin` is set for a REPL that Codriver did not start. `withheld` maps capabilities that must not be used to
         hints on how to get them.
@@ -346,7 +348,7 @@ class ReplSupervisor:
                 silence.cancel()
                 self._adapters[repl_id] = adapter
                 try:
-                    profile = without_capabilities(await self._placed(repl_id, adapter.profile), withheld)
+                    profile = without_capabilities(await self._with_working_tree(repl_id, adapter.profile), withheld)
                     profile = with_missing_hints(profile, self.hooks.capabilities)
                     key = kinds.session_key(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
@@ -365,8 +367,8 @@ class ReplSupervisor:
             )
         return connector
 
-    async def _placed(self, repl_id: str, profile: Profile) -> Profile:
-        """Add the working tree of the REPL to its profile if a port file led to a REPL of another tree."""
+    async def _with_working_tree(self, repl_id: str, profile: Profile) -> Profile:
+        """Return the profile with the REPL's working tree, if a port file led to a REPL of another working tree."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile
@@ -374,7 +376,10 @@ class ReplSupervisor:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
-        """Report what may listen at an address that is silent for `SILENT_TIMEOUT_S`, until `until` is cancelled."""
+        """Report what may be listening at an address that does not answer for `SILENT_TIMEOUT_S`.
+
+        Cancelling `until` stops the report.
+        """
         with until:
             await anyio.sleep(SILENT_TIMEOUT_S)
             words = (
@@ -420,7 +425,11 @@ class ReplSupervisor:
 
 
 def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:
-    """Raise `RecipeError` if the recipe knows a remedy for this cause, because starting the REPL again cannot help."""
+    """Raise an error if the recipe knows a remedy for this cause, because starting the REPL again cannot help.
+
+    Raises:
+        RecipeError: the cause has a remedy, which is the message.
+    """
     for words, remedy in recipe.remedies:
         if words in cause:
             raise recipes.RecipeError(repl.origin.text, remedy)

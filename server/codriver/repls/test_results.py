@@ -23,27 +23,27 @@ MAX_OUTPUT_CHARS: Final = 50_000
 
 
 def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """Convert the reply of one of Codriver's test programs."""
+    """Convert the reply of one of Codriver's test programs to a test run."""
     fields = mapping_or_empty(data)
     results = [parse_test_result(mapping_or_empty(item), dialect) for item in list_or_empty(fields.get("results"))]
-    times = tuple(time for item in list_or_empty(fields.get("times")) for time in _times(item))
+    times = tuple(time for item in list_or_empty(fields.get("times")) for time in _parse_times(item))
     run = build_test_run(results, tests=int_or_none(fields.get("tests")), output=output)
     run = replace(run, times=times, of=int_or_none(fields.get("of")))
     stopped = mapping_or_empty(fields.get("stopped"))
     return replace(run, stopped=parse_test_result(stopped, dialect)) if stopped else run
 
 
-def _times(item: object) -> Iterator[TestTime]:
-    """Yield the time in a `[namespace, test, seconds]` row, or nothing if the row has another shape."""
+def _parse_times(item: object) -> Iterator[TestTime]:
+    """Yield the time from a `[namespace, test, seconds]` row. Ignore rows of another shape."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))
 
 
 def build_test_run(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
-    """Build a run from its results, sorted with errors and failures first.
+    """Create a test run from its results, with errors and failures first.
 
-    `tests` is the number of tests; None counts the distinct tests in the results.
+    `tests` is the number of tests. By default, the distinct tests in the results are counted.
     """
     outcomes = [result.outcome for result in results]
     hows = Counter(result.how for result in results if result.test != COLLECTION_NAME)
@@ -62,7 +62,7 @@ def build_test_run(results: list[TestResult], *, tests: int | None, output: str)
     )
 
 
-def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
+def _parse_how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
     match value:
         case "skipped" | "xfailed" | "xpassed":
             return value
@@ -71,7 +71,7 @@ def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
 
 
 def parse_test_result(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
-    """Convert one result from the fields of a reply."""
+    """Convert the fields of a reply to the result of one assertion."""
     outcome = text_or_none(fields.get("outcome")) or text_or_none(fields.get("type"))
     file, line = path_or_none(text_or_none(fields.get("file"))), int_or_none(fields.get("line"))
     # An error is reported where it was thrown, which may be in a library. The position of the test is more useful.
@@ -88,5 +88,5 @@ def parse_test_result(fields: Mapping[str, object], dialect: Dialect) -> TestRes
         file=file,
         line=line,
         frames=parse_frame_maps(fields, dialect),
-        how=_how(fields.get("how")),
+        how=_parse_how(fields.get("how")),
     )

@@ -30,12 +30,12 @@ class RunTests(Protocol):
     """A function that runs tests in one REPL."""
 
     async def __call__(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        """Run the selected tests. With the id of an evaluation, their events reach the listener under that id."""
+        """Run the selected tests. If `evaluation` is an id, the listener receives their events under that id."""
         ...
 
 
 class TestEvaluations:
-    """The test runs of one REPL, for as long as its adapter exists."""
+    """Runs tests in one REPL as evaluations. An instance lives as long as its adapter."""
 
     def __init__(self, run: RunTests, interrupt: Callable[[], Awaitable[object]], listener: Listener) -> None:
         self._run = run
@@ -45,13 +45,13 @@ class TestEvaluations:
         self.end = self._evaluations.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run tests as an evaluation. Its value is the JSON of `encode_report`."""
+        """Start a test run as an evaluation. Its value is the JSON that `encode_report` returns."""
         self._evaluations.start_task(on_end, self._evaluate(request))
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run tests and return their results, or interrupt the run if it is cancelled or exceeds `timeout_s`.
+        """Run tests and return their results. Interrupt the run if it is cancelled or exceeds `timeout_s`.
 
         Raises:
             OpTimedOutError: the run took longer than `timeout_s`.
@@ -76,7 +76,7 @@ class TestEvaluations:
 
 
 def run_facts(request: Request, run: TestRun) -> TestFacts:
-    """Return the facts about a finished run that the log records."""
+    """Return the facts about a finished test run that are recorded in the log."""
     selection = request.tests or TestSelection()
     counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}
     named = "/".join(part for part in (selection.namespace, selection.test) if part)
@@ -94,8 +94,8 @@ def run_facts(request: Request, run: TestRun) -> TestFacts:
 def parse_selection(match: str) -> list[list[str]]:
     """Split a test selection such as `a and not b or c` into alternatives, each a list of words that must all match.
 
-    Words are lowercase, and `!` marks a word that must not match. Returns an empty list for an expression with
-    parentheses or anything else that this syntax lacks.
+    The words are lowercase, and a leading `!` means that a word must not match. Returns an empty list for syntax that
+    is not supported, such as parentheses.
     """
     if re.search(r"[()]", match) or not match.strip():
         return []

@@ -26,7 +26,7 @@ from codriver_lisp.reader import top_level_forms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from codriver.repls.contract.symbols import Listed, Names, Symbol
+    from codriver.repls.contract.symbols import ListedName, Names, Symbol
     from codriver.tools.calls.call import Call, Services
 
 MAX_LINE_CHARACTERS = 160
@@ -283,7 +283,7 @@ def _names_fields(names: Names, services: Services, most: int) -> dict[str, obje
     return fields
 
 
-def _format_line(listed: Listed, clean: Callable[[str], str]) -> str:
+def _format_line(listed: ListedName, clean: Callable[[str], str]) -> str:
     """Format a symbol as one line: its name, parameters and documentation, and its kind unless it can be called."""
     parameters = truncate(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codriver.core.profiles import Profile
     from codriver.repls.contract.endpoints import Endpoint
     from codriver.repls.contract.events import Interruption, Listener, OnEnd, Value
-    from codriver.repls.contract.questions import Answer, Loaded, Query
+    from codriver.repls.contract.questions import Answer, LoadedCode, Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue
     from codriver.repls.contract.test_run_values import TestRun
@@ -78,7 +78,7 @@ class UntrustedListenerError(RefusedError):
     reason = "repl-unreachable"
 
     def __init__(self, address: object, file: object, why: str, *, way: str) -> None:
-        """Create the error. `way` is how the user can name this REPL explicitly."""
+        """Create the error. `way` explains how the user can name this REPL explicitly."""
         super().__init__(
             f"nothing was sent to {address}, the address in {file}: {why}; to use that REPL anyway, name it: {way}",
             hint=f"name the REPL to use it anyway; otherwise remove {file} and start your own REPL again",
@@ -104,7 +104,7 @@ class NotAReplError(RefusedError):
 
 
 class PackageMissingError(StartError):
-    """Raised when Codriver's environment lacks packages that a REPL needs. Connecting again does not help."""
+    """Raised when Codriver's environment lacks packages that a REPL needs. Retrying does not help."""
 
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
@@ -115,7 +115,7 @@ class PackageMissingError(StartError):
 
 
 def unsafe_request_error(cause: str, *, hint: str) -> RefusedError:
-    """Return the refusal of a request that was not sent because it would break this server."""
+    """Create the error for a request that was not sent because it would break the server."""
     return refused("request-unsafe", f"the code was not sent: {cause}", hint=hint)
 
 
@@ -152,7 +152,7 @@ class EvaluationFailedError(RefusedError):
 
 
 def missing_namespace_error(namespace: str) -> RefusedError:
-    """Return the refusal for a namespace that is neither loaded nor in a file on the REPL's path."""
+    """Create the error for a namespace that is neither loaded nor in a file on the REPL's path."""
     return refused(
         "unknown-namespace",
         f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
@@ -178,9 +178,9 @@ class CapabilityMissingError(RefusedError):
 
 
 class SharedReplOperations(Protocol):
-    """Operations of REPLs that other programs own or use: others' evaluations, their syntax checks, and restarts.
+    """Operations on REPLs that other programs also use or own, such as interrupting other clients' evaluations.
 
-    Each default implementation raises `CapabilityMissingError` or returns None.
+    By default, each operation raises `CapabilityMissingError` or returns None.
     """
 
     @property
@@ -189,7 +189,7 @@ class SharedReplOperations(Protocol):
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt an evaluation that another client started. `interrupt` never affects such evaluations.
+        """Interrupt an evaluation of another client, which `interrupt` never affects.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -202,19 +202,21 @@ class SharedReplOperations(Protocol):
         return None
 
     async def restart(self) -> None:
-        """Ask the REPL's owner to restart it. The connection closes and is established again to the new process.
+        """Request that the REPL's owner restart it.
+
+        The connection is closed and then established again with the new process.
 
         Raises:
-            CapabilityMissingError: Codriver may not restart this REPL, or it has no owner that can.
+            CapabilityMissingError: Codriver may not restart this REPL, or the REPL has no owner that can.
         """
         _refuse(self.profile, "restart")
 
 
 class Adapter(SharedReplOperations, Protocol):
-    """A connection to a REPL. The module's docstring lists the guarantees of every operation.
+    """A connection to a REPL. The guarantees of every operation are in the module's docstring.
 
-    A subclass must implement `profile`, `start_evaluation` and `wait_closed`. The default of every other operation
-    raises `CapabilityMissingError` or returns an empty result.
+    A subclass must implement `profile`, `start_evaluation` and `wait_closed`. By default, every other operation raises
+    `CapabilityMissingError` or returns an empty result.
     """
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
@@ -244,9 +246,9 @@ class Adapter(SharedReplOperations, Protocol):
         ...
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop the evaluation in `session`, and discard its remaining forms.
+        """Interrupt the evaluation in `session` and discard its remaining forms.
 
-        If nothing runs, the outcome is `idle`, and no later evaluation is affected.
+        If nothing is running, the outcome is `idle`, and later evaluations are not affected.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -274,11 +276,11 @@ class Adapter(SharedReplOperations, Protocol):
             _refuse(self.profile, query.capability)
         return query.read({})
 
-    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """Return the namespaces that were loaded from files below `root` and have changed.
+    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> LoadedCode | None:
+        """Return the namespaces that were loaded from files below `root` and have changed since an earlier answer.
 
-        `known` maps the name of each namespace from an earlier answer to its mark and to whether it belongs to a file
-        below `root`. Namespaces with the same mark are left out. Returns None if this REPL answers `Drift` itself.
+        `known` maps the name of each namespace in that answer to its mark, and to whether it belongs to a file below
+        `root`. Namespaces with the same mark are omitted. Returns None if the REPL itself answers the query `Drift`.
 
         Raises:
             EvaluationFailedError: the REPL failed to answer.
@@ -286,14 +288,14 @@ class Adapter(SharedReplOperations, Protocol):
         return None
 
     def companion(self, kind: type[T]) -> T | None:
-        """Return the companion of this type, or None if the REPL has none."""
+        """Return the companion of this type that a feature attached to the REPL, or None."""
         return None
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
         """Call an op that a feature adds to Codriver's worker, and return its `answer`, or `NO_ANSWER`.
 
-        Reports in the reply, and in messages that the worker sends with the id of this request afterwards, are passed
-        on. The op can be called while other code runs.
+        The op can be called while other code runs. Reports in its reply, and in later messages with the id of this
+        request, are passed to the listener.
 
         Raises:
             CapabilityMissingError: the REPL has no such op.
@@ -304,7 +306,7 @@ class Adapter(SharedReplOperations, Protocol):
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """Expand the form `code` by one step, or with `full` until it is no longer a macro call.
+        """Expand a macro call by one step, or with `full` until the result is no longer a macro call.
 
         With `full`, inner forms are expanded too if the dialect has a function for that.
 
@@ -317,10 +319,10 @@ class Adapter(SharedReplOperations, Protocol):
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run one test, all tests of a namespace, or without a namespace all loaded tests.
+        """Run a single test, all tests of a namespace, or all loaded tests.
 
-        A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL can interrupt. For finer selection,
-        start an evaluation of the kind `run-tests`, whose value is the run as `encode_report` formats it.
+        A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL supports that. For a finer selection,
+        start an evaluation of the kind `run-tests`, whose value is the run as formatted by `encode_report`.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.
@@ -330,15 +332,15 @@ class Adapter(SharedReplOperations, Protocol):
         _refuse(self.profile, "test")
 
     async def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a run in progress. `results` has only those that did not pass.
+        """Return the results so far of a test run in progress. `results` contains only tests that did not pass.
 
-        Returns None if the REPL does not report progress, or no test has finished yet. Never raises.
+        Returns None if the REPL does not report progress, or if no test has finished yet. Never raises.
         """
         del evaluation
         return None
 
     async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the current stacks of the threads of `session`, or None if the REPL cannot report them.
+        """Return the current stacks of the threads of `session`, or None if the REPL cannot provide them.
 
         Never raises.
         """
@@ -353,10 +355,10 @@ class Adapter(SharedReplOperations, Protocol):
         return "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Open a session called `name` with its own namespace and `*1`, unless it is already open.
+        """Open a session with its own namespace and `*1`, unless it is already open. The main session always exists.
 
-        A session that `shares_names` uses the definitions of the main session, even if other sessions of this REPL do
-        not. The main session always exists.
+        With `shares_names`, the session uses the definitions of the main session, even if other sessions of this REPL
+        do not.
 
         Raises:
             CapabilityMissingError: this REPL has a single session.
@@ -365,12 +367,11 @@ class Adapter(SharedReplOperations, Protocol):
         _refuse(self.profile, "sessions")
 
     async def close_session(self, name: str) -> None:
-        """Close a session opened by `open_session`. Ignores unknown names and the main session. Never raises."""
+        """Close a session that `open_session` opened. Ignore unknown names and the main session. Never raises."""
         del name  # no such session can be open
 
 
 def _refuse(profile: Profile, capability: str) -> NoReturn:
-    """Raise the `CapabilityMissingError` for a capability that the profile lacks."""
     raise CapabilityMissingError(capability, profile.missing.get(capability))
 
 
@@ -396,7 +397,7 @@ class Connector(Protocol):
 
 
 async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
-    """Check that an endpoint that was read from a file leads to a process of the current user.
+    """Check that the listener at an endpoint that was read from a file belongs to the current user.
 
     Raises:
         UntrustedListenerError: the process belongs to another user, or its owner cannot be determined.

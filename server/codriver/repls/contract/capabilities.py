@@ -37,9 +37,10 @@ CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class ServerCapability:
-    """A capability that a feature defines.
+    """A capability of REPLs that a feature defines.
 
-    A REPL has it if its server supports one of `ops`, which are in order of preference, or if a companion finds it.
+    A REPL has the capability if its server supports one of `ops`, which are in order of preference, or if a companion
+    provides it.
     """
 
     name: str

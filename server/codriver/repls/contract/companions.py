@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReplAccess(Protocol):
-    """What an adapter offers to companions of its REPL."""
+    """The operations and facts that an adapter offers to the companions of its REPL."""
 
     @property
     def dialect(self) -> str:
@@ -30,11 +30,11 @@ class ReplAccess(Protocol):
 
     @property
     def ops(self) -> Collection[str]:
-        """Return the ops of an nREPL server. Other REPLs have none."""
+        """Return the names of the ops that an nREPL server supports. The result is empty for other REPLs."""
 
     @property
     def description(self) -> Mapping[str, object]:
-        """Return the fields with which an nREPL server describes itself, as unvalidated data."""
+        """Return the fields of an nREPL server's description of itself, as unvalidated data."""
 
     @property
     def listener(self) -> Listener:
@@ -42,34 +42,34 @@ class ReplAccess(Protocol):
 
     @property
     def connect_timeout_s(self) -> float:
-        """Return how long a companion may query the REPL while it is created."""
+        """Return how many seconds the creation of a companion may spend on queries to the REPL."""
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the REPL is running code and would not answer."""
+        """Return whether the REPL is running code, so that it would not answer."""
 
     async def evaluate(self, code: str, *, what: str) -> str:
-        """Evaluate an expression whose value is a string, and return the value. Callers' last values do not change.
+        """Evaluate an expression whose value is a string, and return the string. `*1` of the callers does not change.
 
-        `what` describes the expression in errors.
+        `what` describes the expression in error messages.
 
         Raises:
             EvaluationFailedError: the expression failed, or its value is not a string.
         """
 
     async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
-        """Evaluate an expression as `evaluate` does, and pass what it prints to `on_output`, even after its end.
+        """Evaluate an expression like `evaluate`, and pass its output to `on_output`, even after it has finished.
 
-        Return the value, and a function that ends the stream.
+        Return the value, and a function that stops the output.
         """
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
-        """Call an op: see `Adapter.call_op`."""
+        """Call an op of the REPL. See `Adapter.call_op`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """A step that follows some evaluations, before their end is reported. It never raises."""
+    """A step that runs after certain evaluations, before their end is reported. It must not raise."""
 
     applies_to: Callable[[Request], bool]
     run: Callable[[], Awaitable[None]]
@@ -77,7 +77,7 @@ class FollowUp:
 
 @dataclass(slots=True)
 class EvaluationSteps:
-    """What companions add to the evaluations of one REPL. Each list is empty until a companion needs it."""
+    """The steps, fields and load functions that companions add to the evaluations of one REPL."""
 
     before: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Steps that run before the code is sent. They never raise."""
@@ -93,32 +93,32 @@ class EvaluationSteps:
             await step()
 
     def has_follow_ups(self, request: Request) -> bool:
-        """Return whether a step follows this evaluation."""
+        """Return whether any step must run after this evaluation."""
         return any(step.applies_to(request) for step in self.after)
 
     async def run_follow_ups(self, request: Request) -> None:
-        """Run the steps that follow an evaluation."""
+        """Run the steps that apply after this evaluation."""
         for step in self.after:
             if step.applies_to(request):
                 await step.run()
 
     def additional_fields(self, request: Request) -> dict[str, Any]:
-        """Return the additional fields of a request."""
+        """Return the fields that companions add to a request."""
         return {name: value for added in self.fields for name, value in added(request).items()}
 
     def rewrite_load(self, request: Request) -> Request:
-        """Return the request to send instead of a request to load a file."""
+        """Return the request that replaces a request to load a file."""
         for change in self.loads:
             request = change(request)
         return request
 
 
 class Companion(Protocol):
-    """What a feature attaches to one connected REPL."""
+    """An object that a feature attaches to one connected REPL."""
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """Return the capabilities that the REPL has because of what the companion has found so far."""
+        """Return the capabilities of the REPL that the companion has found so far."""
 
 
 CreateCompanion = Callable[[ReplAccess, EvaluationSteps], Awaitable[Companion]]
@@ -128,12 +128,12 @@ CreateCompanion = Callable[[ReplAccess, EvaluationSteps], Awaitable[Companion]]
 async def create_companions(
     factories: Iterable[CreateCompanion], access: ReplAccess, steps: EvaluationSteps
 ) -> dict[type, Any]:
-    """Create the companions of a connected REPL, by their type."""
+    """Create the companions of a connected REPL, and return them by type."""
     companions = [await create(access, steps) for create in factories]
     return {type(companion): companion for companion in companions}
 
 
 def with_companions(profile: Profile, companions: Iterable[Companion]) -> Profile:
-    """Return the profile with the capabilities that companions have found."""
+    """Return a copy of the profile with the capabilities that companions have found."""
     found = {name: support for companion in companions for name, support in companion.capabilities.items()}
     return replace(profile, capabilities={**profile.capabilities, **found}) if found else profile

@@ -29,7 +29,7 @@ BARE_OBJECT_PATTERN: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """Display data: something that the program displays, in one or more media types.
+    """Data that the program displays, in one or more media types.
 
     `display_id` is empty for a display without an id. With `is_update`, the data replaces the previous content of the
     display with this id.
@@ -43,9 +43,9 @@ class Display:
 
 
 def text_of(bundle: Bundle) -> str:
-    """Return the text that represents a bundle: its image as a `data:` URL, or its most readable text.
+    """Return the text that represents a bundle: an image as a `data:` URL, or else the most readable text.
 
-    A bundle without either is represented by the names and sizes of its types, and how to read their data.
+    A bundle without either is represented by the names and sizes of its types, and by how to read their data.
     """
     image_type = next((name for name in IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
     if image_type is not None:
@@ -60,7 +60,7 @@ def text_of(bundle: Bundle) -> str:
 
 
 def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
-    """Return the most useful text of a value whose plain text names only its class: other text, HTML or JSON."""
+    """Return text, HTML or JSON that is more useful than a plain text that only names the class of a value."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
     page = bundle.get(HTML_TYPE)
@@ -72,7 +72,7 @@ def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bund
 
 
 def media_type_text(bundle: Bundle, name: str) -> str:
-    """Return the data of one media type as text, encoding JSON objects."""
+    """Return the data of one media type as text. JSON objects are encoded."""
     data = bundle[name]
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 

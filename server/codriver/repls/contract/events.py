@@ -22,7 +22,7 @@ READING_PHASES = frozenset({"read", "read-source"})
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Text that the program printed, as it was received. It may end in the middle of a line."""
+    """Text that the program printed, as it was received. A chunk may end in the middle of a line."""
 
     stream: Literal["out", "err"]
     text: str
@@ -30,11 +30,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The printed value of a form, as opaque text.
+    """The printed value of a form. The text is not interpreted.
 
-    `truncated` means that the server cut the text, and `is_late` that the form had already finished. `cut` describes
-    what print limits left out, if the REPL reports that. With `is_stored` the REPL retains the value. `bundle` has the
-    value in all its media types if it has more than text.
+    `truncated` means that the server cut the text. `is_late` means that the form had already finished. `cut` describes
+    what print limits omitted, if the REPL reports that. With `is_stored`, the REPL retains the value. `bundle` has the
+    value in all its media types if there is more than text.
     """
 
     text: str
@@ -48,16 +48,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueStored:
-    """The REPL retains the last reported value, which was cut when printed. `cut` describes what was left out."""
+    """The REPL retains the last reported value, which was cut when printed. `cut` describes the omitted part."""
 
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
 class SensitiveSeen:
-    """The values at sensitive paths of the application's state, sent before any output that may contain them.
+    """Values at sensitive paths of the application's state, sent before any output that may contain them.
 
-    Each is a pair of a name to display instead and the value. Only the redactor may use the values.
+    Each is a pair of a replacement name and the value. Only the redactor may use the values.
     """
 
     values: tuple[tuple[str, str], ...] = field(repr=False)
@@ -88,7 +88,7 @@ class ForeignCodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report for a feature, usually the result of an extra of an evaluation. See `server_hooks.Report`."""
+    """A report from the REPL for a feature, usually the result of an evaluation's extra. See `server_hooks.Report`."""
 
     name: str
     text: str = field(repr=False)
@@ -120,7 +120,7 @@ LOAD_IT_SUFFIX: Final = ": load_file it"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an evaluation ended: its status, and its failure if it failed."""
+    """How an evaluation ended: its status, its failure if any, and the resulting namespace."""
 
     status: Literal["done", "failed", "interrupted"]
     namespace: str | None = None
@@ -140,8 +140,8 @@ OnEnd = Callable[[Ending | Exception], None]
 class Interruption:
     """The outcome of an interrupt.
 
-    `interrupted`: the server confirmed it. `requested`: the code may still run, as a JVM takes seconds to stop a busy
-    thread. `idle`: nothing was running.
+    * `interrupted`: the server confirmed that the code was interrupted. * `requested`: the code may still be running. A
+    JVM takes seconds to stop a busy thread. * `idle`: nothing was running.
     """
 
     outcome: Literal["interrupted", "requested", "idle"]

@@ -38,27 +38,27 @@ class Extra(Protocol):
 
     @property
     def report(self) -> str:
-        """Return the name of the resulting report."""
+        """Return the name of the report that the extra produces."""
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
-        """Return the operation that a Python kernel runs before the code, and its arguments.
+        """Return the operation that a Python kernel runs before the code, with its arguments.
 
         `directory` is the directory of the project.
         """
 
     @property
     def end(self) -> str:
-        """Return the operation that a Python kernel runs after the code, and which returns the report."""
+        """Return the operation that a Python kernel runs after the code to obtain the report."""
 
 
-class Around(Protocol):
-    """Programs of a feature that run before and after the evaluations of one REPL.
+class EvaluationWrapper(Protocol):
+    """A feature's programs that run before and after the evaluations of one REPL.
 
-    An instance is created and closed with its adapter.
+    An instance is created and closed together with its adapter.
     """
 
     def run_around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
-        """Return a context manager for an evaluation that yields a function to change its requests, or None.
+        """Return a context manager to use around an evaluation. It yields a function to change its requests, or None.
 
         `extra` has the type for which the feature registered this object.
         """
@@ -66,11 +66,11 @@ class Around(Protocol):
 
 @dataclass(frozen=True)
 class AdapterHooks:
-    """What the features of a server add to its adapters."""
+    """Everything that the features of a server add to its adapters."""
 
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The names of reports, by the field of a message that contains the report."""
-    around: Mapping[type, Callable[..., Around]] = field(default_factory=lambda: MappingProxyType({}))
+    around: Mapping[type, Callable[..., EvaluationWrapper]] = field(default_factory=lambda: MappingProxyType({}))
     """Factories of programs for nREPL servers, by the type of the extra that needs them.
 
     Each is called as `make(sessions, probed, listener, workspace)`.
@@ -87,15 +87,18 @@ NO_HOOKS = AdapterHooks()
 
 @dataclass(frozen=True)
 class Programs:
-    """The features' additions to the adapter of one nREPL server, with the same lifetime."""
+    """The additions of all features to the adapter of one nREPL server, which live as long as the adapter."""
 
     report_fields: Sequence[tuple[str, str]]
     """The fields of messages that contain reports, each with the name of the report."""
-    around: Mapping[type, Around]
+    around: Mapping[type, EvaluationWrapper]
 
     @asynccontextmanager
     async def run_programs(self, evaluation: str, extras: Sequence[Extra]) -> AsyncIterator[Rewrite | None]:
-        """Run the programs that an evaluation's extras need. Yield a function that changes its requests, or None."""
+        """Run the programs that an evaluation's extras need around it.
+
+        Yields a function that changes the evaluation's requests, or None.
+        """
         async with AsyncExitStack() as stack:
             rewrites: list[Rewrite] = []
             for extra in extras:
@@ -103,11 +106,10 @@ class Programs:
                 if program is not None:
                     rewrite = await stack.enter_async_context(program.run_around(evaluation, extra))
                     rewrites += [] if rewrite is None else [rewrite]
-            yield partial(_rewritten, rewrites) if rewrites else None
+            yield partial(_apply_rewrites, rewrites) if rewrites else None
 
 
-def _rewritten(rewrites: Sequence[Rewrite], fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request after applying each function in order."""
+def _apply_rewrites(rewrites: Sequence[Rewrite], fields: dict[str, Any]) -> dict[str, Any]:
     for rewrite in rewrites:
         fields = rewrite(fields)
     return fields

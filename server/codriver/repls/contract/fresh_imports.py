@@ -35,13 +35,15 @@ _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FreshRow:
-    """One difference. `name` is a path such as `shop.TABLE['a'].price`.
+    """A difference between the running process and a fresh import. `name` is a path such as `shop.TABLE['a'].price`.
 
-    `leaf`: a value differs. `fresh` is its text after a fresh import and `live` its text in the process, each None if
-    the value is missing there. `why` is `previous` if the process has the value from before the edit, `undone` if the
-    load removed or replaced the value, and `other` otherwise. `code`: a function, generator, coroutine or running frame
-    (see `of`) has code that its file no longer contains. `cache`: a cache has `count` results that were computed with
-    the previous `of`. `failed`: the modules `name` were not compared because of the error `of`.
+    * `leaf`: a value differs. `fresh` is its text after a fresh import and `live` its text in the process. Either is
+      None if the value is missing there. `why` is `previous` if the process has the value from before the edit,
+      `undone` if the load removed or replaced the value, and `other` otherwise.
+    * `code`: a function, generator, coroutine or running frame, as specified by `of`, has code that its file no longer
+      contains.
+    * `cache`: a cache has `count` results that were computed with the previous `of`.
+    * `failed`: the modules `name` were not compared because of the error `of`.
     """
 
     kind: RowKind
@@ -55,9 +57,9 @@ class FreshRow:
 
 @dataclass(frozen=True, slots=True)
 class FreshFinding:
-    """The differences of a comparison.
+    """The result of a comparison with a fresh import.
 
-    `more` is the number of differences left out of `rows`, and `why` a reason why something was not compared.
+    `more` is the number of differences omitted from `rows`. `why` is a reason why something was not compared.
     """
 
     rows: tuple[FreshRow, ...] = ()
@@ -67,12 +69,10 @@ class FreshFinding:
 
 @dataclass(frozen=True, slots=True)
 class FreshImport(Query[FreshFinding | None]):
-    """A query that compares the modules that were loaded again with a fresh import.
+    """A query that compares modules that were loaded again with a fresh import of the same modules.
 
-    The answer is None if the REPL cannot compare them.
-
-    With `wait_ms` no new comparison is started. The answer is then the finding about the last loads, if it is available
-    in time.
+    The answer is None if the REPL cannot compare them. With `wait_ms`, no new comparison is started, and the answer is
+    the finding about the last loads if it is available in time.
     """
 
     name: ClassVar[str] = "fresh"
@@ -80,17 +80,17 @@ class FreshImport(Query[FreshFinding | None]):
     wait_ms: int | None = None
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the request to compare now, or the time to wait for a finding."""
+        """Return a field that requests a comparison now, or the time to wait for an existing one."""
         del namespace
         return {"demand": 1} if self.wait_ms is None else {"wait": self.wait_ms}
 
     def read(self, answer: Mapping[str, object]) -> FreshFinding | None:
-        """Parse the finding, which is JSON."""
+        """Parse the finding from JSON."""
         return read_finding(text_or_none(answer.get("finding")))
 
 
 def read_finding(text: str | None) -> FreshFinding | None:
-    """Parse a finding from a worker's JSON, or return None if there is none."""
+    """Parse a finding from a worker's JSON. Return None if it is missing or invalid."""
     try:
         data = mapping_or_empty(json.loads(text or "null"))
     except (ValueError, RecursionError):
@@ -100,7 +100,7 @@ def read_finding(text: str | None) -> FreshFinding | None:
 
 
 def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
-    """Describe a finding with a line per difference, and one for the number of differences left out."""
+    """Describe a finding, with one line per difference and one for the number of omitted differences."""
     lines = [_line(row) for row in finding.rows]
     if finding.more:
         lines.append(f"and {finding.more} more: what_changed with fresh: true")

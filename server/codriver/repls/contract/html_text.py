@@ -12,7 +12,7 @@ HIDDEN_ELEMENTS: Final = frozenset({"script", "style"})
 
 
 class _TextParser(HTMLParser):
-    """A parser that collects the displayed text of a page."""
+    """A parser that collects the visible text of an HTML page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class _TextParser(HTMLParser):
         """The hidden element that contains the current position, if any."""
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Start to skip text if the element is hidden."""
+        """Start skipping text if the element is hidden."""
         del attrs
         self._hidden = tag if tag in HIDDEN_ELEMENTS else self._hidden
 
@@ -36,7 +36,7 @@ class _TextParser(HTMLParser):
 
 
 def html_to_text(page: str) -> str:
-    """Return the displayed text of a page on one line."""
+    """Return the visible text of an HTML page as one line."""
     parser = _TextParser()
     parser.feed(page[:MAX_PARSED_CHARS])
     parser.close()

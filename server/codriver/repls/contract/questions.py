@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, ge
 
 from codriver.core.requests import MAIN_SESSION
 from codriver.repls.contract.stack_trace_values import StackTrace
-from codriver.repls.contract.symbols import Completion, Listed, Names, Source, Symbol
+from codriver.repls.contract.symbols import Completion, ListedName, Names, Source, Symbol
 from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, strings_or_empty, text_or_none
 from codriver_lisp.reader import top_level_forms
 
@@ -77,15 +77,16 @@ class Difference:
 
     @property
     def qualified_name(self) -> str:
-        """Return the qualified name."""
+        """Return the definition's name, qualified by its module."""
         return f"{self.module}{self.joint}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedVar:
-    """A loaded var with the file and line of its definition.
+    """A loaded var with the position of its definition.
 
-    `file` is empty if the definition was evaluated. `root` changes with the value, and `stamp` with the definition.
+    `file` is empty if the definition was evaluated directly. `root` changes with the value, and `stamp` with the
+    definition.
     """
 
     name: str
@@ -97,9 +98,9 @@ class LoadedVar:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNamespace:
-    """A loaded namespace. `files` is empty if none of them is in the requested directory.
+    """A loaded namespace. `files` is empty if none of its files is in the requested directory.
 
-    `mark` identifies the state of the namespace. Two equal marks mean that nothing has changed.
+    `mark` identifies the state of the namespace. If two marks are equal, nothing has changed.
     """
 
     name: str
@@ -110,7 +111,7 @@ class LoadedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class SurvivingObject:
-    """An object of a previous load that still exists. See the kinds of `Difference`."""
+    """An object of a previous load that still exists. `Difference` describes the kinds."""
 
     module: str
     name: str
@@ -119,10 +120,11 @@ class SurvivingObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The code that a Lisp process has loaded, and objects of previous loads that still exist.
+class LoadedCode:
+    """The code that a Lisp process has loaded, and the objects of previous loads that still exist.
 
-    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` those with a new mark.
+    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` has those with a new
+    mark.
     """
 
     started_ms: int
@@ -143,7 +145,7 @@ _KNOWN_SYMBOL_KEYS: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Generic[Answer]):
-    """A query that can be sent to any REPL. `Answer` is the type of its answer."""
+    """A query about code that can be sent to any REPL. `Answer` is the type of its answer."""
 
     name: ClassVar[str]
     """The name of the query in ops, programs and kernels."""
@@ -158,17 +160,17 @@ class Query(Generic[Answer]):
     session: str = MAIN_SESSION
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the fields of the request. `namespace` is where names are resolved."""
+        """Return the fields of the request. Names are resolved in `namespace`."""
         raise NotImplementedError
 
     def read(self, answer: Mapping[str, object]) -> Answer:
-        """Parse the REPL's reply. An empty mapping means that the REPL has no answer."""
+        """Parse the fields of the REPL's reply. An empty mapping means that the REPL has no answer."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Complete(Query[tuple[Completion, ...]]):
-    """A query for the completions of `prefix`, in the REPL's order."""
+    """A query for the names that complete `prefix`, in the REPL's order."""
 
     name: ClassVar[str] = "complete"
     capability: ClassVar[str] = "complete"
@@ -190,13 +192,13 @@ class Complete(Query[tuple[Completion, ...]]):
 
 
 def completion_text(item: object) -> str:
-    """Return the text of a completion, which is a map or a string, or "" for any other value."""
+    """Return the text of a completion that is a map or a string, or "" for any other value."""
     return text_or_none(item) or text_or_none(mapping_or_empty(item).get("candidate")) or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Query[Symbol | None]):
-    """A query for the documentation and position of `symbol`. The answer is None if it cannot be resolved."""
+    """A query for the documentation and position of `symbol`. The answer is None if the symbol cannot be resolved."""
 
     name: ClassVar[str] = "lookup"
     capability: ClassVar[str] = "lookup"
@@ -207,7 +209,7 @@ class Lookup(Query[Symbol | None]):
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Symbol | None:
-        """Parse the fields of a symbol, or return None if they contain no information.
+        """Parse the fields of a symbol. Return None if they contain no information.
 
         Unknown fields are collected in `extra`.
         """
@@ -234,7 +236,10 @@ class Lookup(Query[Symbol | None]):
 
 
 def _arities(printed: str) -> list[str]:
-    """Split printed argument lists, which are lines or, in plain nREPL, a list of vectors."""
+    """Split printed argument lists into one string per arity.
+
+    They are separated by newlines or, in plain nREPL, printed as a list of vectors.
+    """
     if not (printed.startswith("([") and printed.endswith("])")):
         return printed.split("\n")
     inner = printed[1:-1]
@@ -243,7 +248,7 @@ def _arities(printed: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListNames(Query[Names | None]):
-    """A query for the public names of the namespace `pattern`, or for all names that match a pattern with `*`.
+    """A query for the public names in a namespace, or for all names that match a pattern with `*`.
 
     A `*` matches any number of characters, and case is ignored. A pattern is compared with namespaces and with the
     names in them, which are qualified unless they can be used unqualified in the session's namespace. The answer has at
@@ -259,12 +264,12 @@ class ListNames(Query[Names | None]):
         return {"name": self.pattern, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Names | None:
-        """Parse `rows`, and the numbers of names left out."""
+        """Parse the `rows` and the numbers of omitted names."""
         if "rows" not in answer:
             return None
         rows = [mapping_or_empty(item) for item in list_or_empty(answer["rows"])]
         listed = [
-            Listed(
+            ListedName(
                 name,
                 text_or_none(row.get("type")),
                 text_or_none(row.get("args")) or "",
@@ -279,7 +284,7 @@ class ListNames(Query[Names | None]):
 
 @dataclass(frozen=True, slots=True)
 class FindSource(Query[Source | None]):
-    """A query for the text that defines `symbol`. The answer is None if it is unknown.
+    """A query for the source text that defines `symbol`. The answer is None if the source is unknown.
 
     In a Lisp, the text may continue after the end of the form.
     """
@@ -303,7 +308,7 @@ class FindSource(Query[Source | None]):
 
 @dataclass(frozen=True, slots=True)
 class Drift(Query[tuple[Difference, ...]]):
-    """A query for the differences between loaded modules and their files below `root`. No user code runs.
+    """A query for differences between loaded modules and their files below `root`. It runs no user code.
 
     With `only="old"`, only objects of previous loads are compared with the loaded modules. With `only="edited"`, files
     written since the REPL started are compared too.
@@ -320,7 +325,7 @@ class Drift(Query[tuple[Difference, ...]]):
         return {"root": str(self.root), "only": self.only}
 
     def read(self, answer: Mapping[str, object]) -> tuple[Difference, ...]:
-        """Parse `rows`, leaving out differences of unknown kinds."""
+        """Parse the `rows`, omitting differences of unknown kinds."""
         found = []
         for row in map(mapping_or_empty, list_or_empty(answer.get("rows"))):
             module, name, kind = (text_or_none(row.get(key)) or "" for key in ("module", "name", "kind"))
@@ -334,7 +339,7 @@ class Drift(Query[tuple[Difference, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Dependents(Query[tuple[tuple[str, str], ...]]):
-    """A query for the loaded modules that import the module of a file, directly or indirectly, in import order."""
+    """A query for the loaded modules that import a file's module, directly or indirectly, in import order."""
 
     name: ClassVar[str] = "dependents"
     capability: ClassVar[str] = "drift"
@@ -356,10 +361,10 @@ class Dependents(Query[tuple[tuple[str, str], ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(Query[tuple[str, ...]]):
-    """A request to undo the changes of the loads under `undo_id`, or with `is_final` to discard the record of them.
+    """A request to undo the changes made by loads with this `undo_id`.
 
-    The previous objects are restored without running user code. The answer has the names that were left alone because
-    they were redefined since.
+    The previous objects are restored without running user code. The answer has the names that were not restored because
+    they have been redefined since. With `is_final`, only the record of the changes is discarded.
     """
 
     name: ClassVar[str] = "restore"
@@ -373,16 +378,16 @@ class Restore(Query[tuple[str, ...]]):
         return {"hold": self.undo_id, "keep": int(self.is_final)}
 
     def read(self, answer: Mapping[str, object]) -> tuple[str, ...]:
-        """Parse the names in `left`."""
+        """Parse the names that were not restored."""
         return strings_or_empty(answer.get("left"))
 
 
 @dataclass(frozen=True, slots=True)
 class LastError(Query[StackTrace | None]):
-    """A query for the last error of a session. The answer is None if there was none.
+    """A query for the last error of a session. The answer is None if there was no error.
 
-    With `local_characters`, the user's frames include their local variables if the REPL has them, each printed up to
-    that length. Only plain values are printed. Others are described by their type, so no user code runs.
+    With `local_characters`, the user's frames include their local variables if the REPL has them, each printed with at
+    most that many characters. Only plain values are printed. Others are described by their type, so no user code runs.
     """
 
     name: ClassVar[str] = "error"
@@ -390,7 +395,7 @@ class LastError(Query[StackTrace | None]):
     local_characters: int = 0
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the maximum length of a printed local, 0 for no locals."""
+        """Return the maximum length of a printed local variable, or 0 to omit local variables."""
         del namespace
         return {"characters": self.local_characters}
 
@@ -401,7 +406,7 @@ class LastError(Query[StackTrace | None]):
 
 
 def path_or_none(name: str | None) -> str | None:
-    """Return the path of a file, or None for a name that REPLs use for code without a file. Handles `file:` URLs."""
+    """Return the path of a file, or None for a name that stands for code without a file. `file:` URLs are converted."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
     # nbb reports the content of a loaded file instead of its name.

@@ -33,9 +33,9 @@ UNKNOWN_TEST_TEXT = "an unknown test"
 
 
 def encode_report(run: TestRun) -> str:
-    """Format a run as JSON: the counts, the results with failures first, and the test that was interrupted.
+    """Format a test run as JSON: the counts, the results with failures first, and the interrupted test, if any.
 
-    `times` has the namespace, name and seconds of each finished test.
+    `times` has the namespace, name and duration in seconds of each finished test.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -57,7 +57,7 @@ def encode_report(run: TestRun) -> str:
 
 
 def summarize_run(run: TestRun) -> str:
-    """Summarize a run in one line: its counts, and the names of tests that failed."""
+    """Summarize a test run in one line with its counts and the names of failed tests."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = failed_test_names(run)
     failed = f": {join_first(names, MAX_NAMED_FAILURES)}" if names else ""
@@ -67,12 +67,12 @@ def summarize_run(run: TestRun) -> str:
 
 
 def failed_test_names(run: TestRun) -> list[str]:
-    """Return the names of the tests that did not pass, without duplicates."""
+    """Return the names of tests that did not pass, without duplicates."""
     return list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
 
 
 def stopped_test_name(stopped: TestResult) -> str:
-    """Return the name of the test that was running when the run was interrupted, or "" if unknown."""
+    """Return the name of the test that was running when its run was interrupted, or "" if unknown."""
     return _name(stopped) if stopped.test != UNKNOWN_TEST_NAME else ""
 
 
@@ -115,7 +115,10 @@ MAX_RECORD_CHARS: Final = 2**20
 
 
 class TestProgress:
-    """A parser that separates the progress of a test run from its output, which may be split anywhere."""
+    """A parser that separates progress records of a test run from the output of the tests.
+
+    The text may be split anywhere.
+    """
 
     __test__ = False  # pytest must not collect this class
 
@@ -129,11 +132,11 @@ class TestProgress:
         self._failures: list[TestResult] = []
 
     def feed(self, text: str) -> str:
-        """Return `text` without records. Text that may be the start of a record is buffered."""
+        """Return `text` without progress records. Text that may be the start of a record is buffered."""
         return "".join(self._parts(self._pending + text))
 
     def flush(self) -> str:
-        """Return the buffered text after the output has ended."""
+        """Return the buffered text. Call this after the output has ended."""
         pending, self._pending = self._pending, ""
         return pending
 
@@ -207,7 +210,7 @@ _MUNGED_CHARACTERS: Final = {
 
 
 def parse_frame(text: str, tooling: Sequence[str]) -> StackFrame:
-    """Parse a frame from one line. `tooling` has substrings that identify files that are not the user's."""
+    """Parse a stack frame from one line. `tooling` has substrings that identify files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME_PATTERN.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)
@@ -221,7 +224,10 @@ def format_frame(frame: StackFrame) -> str:
 
 
 def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """Replace each repeated series of frames by its first occurrence, and mark its last frame with the count."""
+    """Replace each repeated series of frames by its first occurrence.
+
+    The last frame of the series has the number of repetitions.
+    """
     lines = [frame.text for frame in frames]
     shortened: list[StackFrame] = []
     start = 0
@@ -236,7 +242,7 @@ def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]
 
 
 def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
-    """Return the length of the series that repeats from `start` on and its count, or 1 and 1 if none does."""
+    """Return the length and count of the series of lines that repeats from `start`, or (1, 1) if there is none."""
     for size in range(1, MAX_CYCLE_FUNCTIONS + 1):
         cycle, times = lines[start : start + size], 1
         if lines[start + size : start + 2 * size] != cycle:
@@ -249,7 +255,7 @@ def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
 
 
 def call_start_indexes(frames: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the indexes of the frames that begin a call. A frame is a class and a method, innermost first.
+    """Return the indexes of frames that begin a call. A frame is a pair of class and method, innermost first.
 
     Only the innermost frame of a call has the current line. The others have the line where the function starts.
     """
@@ -266,7 +272,10 @@ def call_start_indexes(frames: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def clojure_function_name(name: str, method: str) -> str:
-    """Return the Clojure name `ns/name` of a compiled function, or the class and name of any other method."""
+    """Convert the class and method of a JVM frame to the Clojure name `ns/name`, if it is a compiled function.
+
+    For other methods, return `class/method`.
+    """
     namespace, _, rest = name.partition("$")
     if not rest or (method != "invokeStatic" and method not in CALL_METHODS):
         return f"{name}/{method}"
@@ -276,7 +285,7 @@ def clojure_function_name(name: str, method: str) -> str:
 
 
 def unshared_frames(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """Return the frames that an error does not have in common with its inner error, at least the innermost."""
+    """Return the frames that an error does not share with its inner error, but at least the innermost frame."""
     shared = 0
     for frame, other in zip(reversed(frames), reversed(inner), strict=False):
         if frame.text != other.text:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A frame of a stack trace. With `tooling` its code belongs to the language or its tools instead of the user."""
+    """A frame of a stack trace. `tooling` means that the code belongs to the language or its tools, not to the user."""
 
     text: str
     file: str | None = None
@@ -34,9 +34,9 @@ WRAPPER_RELATION = "thrown around it"
 
 @dataclass(frozen=True, slots=True)
 class StackTrace:
-    """The last error of a session with its frames, innermost first.
+    """An error and its stack frames, innermost first.
 
-    On the JVM the reported error is the root cause. `chain` has the other errors, each with its own frames. See
+    On the JVM, the reported error is the root cause. `chain` has the other errors, each with its own frames. See
     `Failure`.
     """
 
@@ -52,7 +52,7 @@ class StackTrace:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The stacks of a REPL's threads at one moment. `user` has only the frames of the user's code."""
+    """The stacks of a REPL's threads at one moment. `user` contains only the frames of user code."""
 
     whole: str
     user: str

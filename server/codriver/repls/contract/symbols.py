@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The documentation and position of a symbol. `extra` has keys of the server's reply without a field here."""
+    """The documentation and position of a symbol. `extra` has the remaining fields of the server's reply."""
 
     name: str
     namespace: str | None = None
@@ -38,7 +38,7 @@ class SyntaxIssue:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that defines a name and its position, if known.
+    """The source text of a definition, and its position if known.
 
     The text may continue after the end of the definition.
     """
@@ -49,8 +49,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A name in a list of names, with its parameters and the first line of its documentation."""
+class ListedName:
+    """An entry in a list of names, with its parameters and the first line of its documentation."""
 
     name: str
     type: str | None = None
@@ -63,9 +63,9 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of names, which may be incomplete. `omitted` is the number of names left out."""
+    """A list of names, which may be incomplete. `omitted` is the number of names that are missing."""
 
-    listed: tuple[Listed, ...]
+    listed: tuple[ListedName, ...]
     omitted: int = 0
     private: int = 0
     """Number of private names that are not listed and not counted as omitted, if known."""
@@ -73,9 +73,9 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A candidate for a completion.
+    """A name that completes a prefix.
 
-    `type` is the server's name for its kind, such as `function`, `macro` or `module`.
+    `type` is the server's term for its kind, such as `function`, `macro` or `module`.
     """
 
     candidate: str

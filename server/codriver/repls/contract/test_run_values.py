@@ -48,7 +48,7 @@ class TestTime:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """The results of a test run. Assertions are counted by outcome, and failures and errors come first in `results`."""
+    """The results of a test run. Assertions are counted by outcome. In `results`, failures and errors come first."""
 
     tests: int
     passed: int

@@ -27,7 +27,7 @@ _PYTHON_STRING_FUNCTIONS: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "L
 
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
-    """Return the program that runs tests, adapted to the dialect's string functions."""
+    """Return the program that runs tests, with the string functions of the dialect inserted."""
     return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
 

@@ -9,7 +9,7 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
+from codriver.repls.contract.questions import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.repls.programs import GeneratedCode, program
 from codriver.wire.untrusted import list_or_empty
 
@@ -22,7 +22,10 @@ _LOADED_PROGRAM: Final = program("clojure/loaded.clj")
 
 @cache
 def _cached_program_name() -> str:
-    """Return the name of the stored program. It depends on the code, because a REPL may serve several versions."""
+    """Return the name under which the program is stored in the REPL.
+
+    The name depends on the code, because several versions of Codriver may use the same REPL.
+    """
     return f"loaded-{hashlib.blake2b(str(_LOADED_PROGRAM).encode(), digest_size=6).hexdigest()}"
 
 
@@ -39,7 +42,7 @@ CACHE_LOADED_CODE: Final = GeneratedCode(
 )
 
 
-def parse_loaded_code(data: Mapping[str, object]) -> Loaded:
+def parse_loaded_code(data: Mapping[str, object]) -> LoadedCode:
     """Parse the reply of the program that lists loaded code."""
     started = str(data.get("began") or "0")
     spaces = (_namespace(item) for item in list_or_empty(data.get("spaces")) if isinstance(item, dict))
@@ -51,7 +54,7 @@ def parse_loaded_code(data: Mapping[str, object]) -> Loaded:
     counted = [item for item in list_or_empty(data.get("instances")) if isinstance(item, list) and len(item) == 3]
     old = [SurvivingObject(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
     old += [SurvivingObject(str(home), str(name), "instances", str(count)) for home, name, count in counted]
-    return Loaded(
+    return LoadedCode(
         int(started) if started.isdigit() else 0,
         frozenset(str(data.get("names") or "").split()),
         tuple(spaces),

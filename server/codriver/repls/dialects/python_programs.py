@@ -29,13 +29,13 @@ def _process() -> str:
 
 
 def _test() -> str:
-    """Return the expression that runs tests in a new process, without the code that the REPL has loaded.
+    """Return the expression that runs tests in a new process, which does not have the code loaded in the REPL.
 
     `$ns`, `$name` and `$match` are string literals, empty for no restriction. `$only` lists namespaces with tests.
     `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` as alternatives of words that
-    must all match, with an exclamation mark before those that must not.
+    must all match. Words that must not match start with an exclamation mark.
 
-    The program is on a line of its own, because tracebacks and stacks display the line of a call.
+    The program is on its own line, because tracebacks and stacks display the line of a call.
     """
     return (
         '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
@@ -46,7 +46,7 @@ def _test() -> str:
 
 
 def _test_hy() -> str:
-    """Return the Hy expression that runs tests in the REPL with the same program.
+    """Return the Hy expression that runs tests in the REPL itself, with the same program.
 
     `$session` is the id of the session whose definitions are included.
     """
@@ -58,7 +58,7 @@ def _test_hy() -> str:
 
 
 def _hy_names_expression(call: str) -> Callable[[], str]:
-    """Return a function that creates the Hy expression for a call of the program about names.
+    """Return a function that creates the Hy expression for a call to the program that lists names.
 
     `$session` is the id of the session whose definitions are included.
     """

@@ -25,9 +25,9 @@ REMOVAL_PROGRAMS: Final[dict[str, Code]] = {
 
 
 def removal_code(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
-    """Return code that removes `name`, defined in `home`, from a namespace, and a short form of it for the log.
+    """Return code that removes a name from a namespace, and a short form of the code for the log.
 
-    Returns None for a dialect in which that is impossible.
+    `home` is the namespace that defines the name. Returns None for a dialect in which names cannot be removed.
     """
     values = {"$ns": namespace, "$name": name, "$home": home}
     code = REMOVAL_PROGRAMS.get(dialect)

@@ -31,7 +31,10 @@ Isolation = Literal["session", "connection", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The characteristics of a dialect and its server. Source: the replies of the servers used in the tests."""
+    """The characteristics of a dialect and its nREPL server.
+
+    Source: the replies of the servers used in the tests.
+    """
 
     name: str
     json: Code = "VALUE"
@@ -124,11 +127,13 @@ class Dialect:
         for_session: bool = False,
         preserves_loaders: bool = False,
     ) -> dict[str, Value]:
-        """Return the fields that limit how `eval` prints. Source: nREPL documentation, "Pretty Printing".
+        """Return the fields of a request that limit how `eval` prints.
 
         In a REPL that `knows_defaults`, the user's settings take precedence over default limits. With `for_session`,
         Codriver's printer remembers the limits in the session. With `preserves_loaders`, it does not discard class
         loaders.
+
+        Source: nREPL documentation, "Pretty Printing".
         """
         if self.print_limits is None:
             return {}
@@ -164,14 +169,14 @@ class Dialect:
         return json.dumps(text, ensure_ascii=not self.python_text)
 
     def program_code(self, capability: str, **names: Words) -> str:
-        """Return the program for `capability`, with `names` as literals. Its value is a JSON string."""
+        """Return the program for a capability with `names` filled in as literals. Its value is a JSON string."""
         code = self.expressions[capability]
         if capability in self.cached:
             code = self._call(code)
         return self.fill_program(code, before=self.before.get(capability, ""), **names)
 
     def fill_program(self, code: str, /, *, before: str = "", **names: Words) -> str:
-        """Return code for the value of a program as a JSON string, with `names` as literals."""
+        """Fill `names` into a program as literals, and return code for its value as a JSON string."""
         literals = {name: self._literal(words) for name, words in names.items()}
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
@@ -179,7 +184,7 @@ class Dialect:
         return f"{self.preserve_last}{before}{self.as_json_code(code)}"
 
     def _call(self, code: str) -> str:
-        """Return a call of the stored function with the names as arguments."""
+        """Return code that calls the cached function for a program, with the placeholders as arguments."""
         names = sorted(set(_PLACEHOLDER_PATTERN.findall(code)))
         body = _PLACEHOLDER_PATTERN.sub(r"asked-\1", code)
         form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
@@ -189,27 +194,26 @@ class Dialect:
         return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.call_cached))
 
     def json_code(self, expression: str) -> str:
-        """Return code for the value of `expression` as a JSON string that preserves the session's last values."""
+        """Return code for the value of an expression as a JSON string. The session's `*1` and `*e` are preserved."""
         return f"{self.preserve_last}{self.as_json_code(expression)}"
 
     def as_json_code(self, expression: str) -> str:
-        """Return code for the value of `expression` as a JSON string."""
+        """Return code for the value of an expression as a JSON string."""
         return str(self.json).replace("VALUE", expression, 1)
 
     def read(self, printed: str) -> object:
-        """Parse the JSON in a string that the server printed.
+        """Parse JSON from a string literal that the server printed.
 
         Raises:
-            ValueError: the text is not such a string.
+            ValueError: the text is not a literal, or the string is not JSON.
         """
         return json.loads(self.parse_string(printed), strict=False)
 
     def parse_string(self, printed: str) -> str:
-        """Return the string that the server printed as a literal.
+        """Parse a string literal that the server printed.
 
         Raises:
-            ValueError: the text is not a literal.
-            SyntaxError: the text is not a literal.
+            ValueError, SyntaxError: the text is not a literal.
         """
         # Clojure prints control characters in strings unescaped, which strict JSON forbids.
         return str(ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False))

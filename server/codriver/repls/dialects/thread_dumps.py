@@ -25,14 +25,14 @@ _PYTHON_FRAME_PATTERN: Final = re.compile(r'^ +File "')
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread in a dump: its title line and its frames in the printed order."""
+    """A thread in a dump. `title` is its first line, and `frames` are its stack frames in the printed order."""
 
     title: str
     frames: tuple[str, ...]
 
 
 def build_thread_dump(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
-    """Build a dump of threads, or return None if there are none. `tooling` identifies frames of tools."""
+    """Create a dump of these threads, or return None if there are none. `tooling` identifies frames of tools."""
     if not threads:
         return None
     user_threads = [
@@ -42,7 +42,7 @@ def build_thread_dump(threads: Sequence[Thread], tooling: tuple[str, ...]) -> Th
 
 
 def parse_python_dump(text: str) -> tuple[Thread, ...]:
-    """Parse a dump in Python's format, which has blocks separated by blank lines and two lines per frame."""
+    """Parse a thread dump in Python's format: one block per thread, with two lines per frame."""
     threads = []
     for block in text.strip("\n").split("\n\n"):
         title, *lines = block.split("\n")
@@ -58,7 +58,10 @@ def parse_python_dump(text: str) -> tuple[Thread, ...]:
 
 
 def _without_thread_start(frames: list[str]) -> list[str]:
-    """Return the frames, outermost first, from the one that the thread was started for. All if there is no other."""
+    """Return the frames without those that only start a thread, or all frames if there are no others.
+
+    Frames are ordered with the outermost first.
+    """
     first = next((at for at, frame in enumerate(frames) if not _THREAD_START_PATTERN.match(frame)), 0)
     return frames[first:]
 

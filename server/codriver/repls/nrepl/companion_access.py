@@ -27,7 +27,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 
 
 class NreplAccess:
-    """The access of companions to one nREPL server, as long as its adapter exists."""
+    """The interface of companions to one nREPL server. It can be used for as long as the server's adapter exists."""
 
     connect_timeout_s = CONNECT_TIMEOUT_S
 
@@ -51,7 +51,7 @@ class NreplAccess:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the REPL is running code and would not answer."""
+        """Return whether the REPL is running code, so that it would not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
@@ -61,7 +61,7 @@ class NreplAccess:
         return self._read_string(answer, what)
 
     async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
-        """Evaluate an expression, whose exchange also receives the output of threads that it starts."""
+        """Evaluate an expression and return its value. Also pass output of threads that it starts to `on_output`."""
         session = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(session.connection, self.listener, on_output)
         try:
@@ -73,7 +73,7 @@ class NreplAccess:
             raise
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
-        """Call an op: see `Adapter.call_op`."""
+        """Call an op of the REPL. See `Adapter.call_op`."""
         return await self._call_op(op, fields)
 
     def _read_string(self, answer: Sequence[Message], what: str) -> str:
@@ -87,7 +87,7 @@ class NreplAccess:
 
 
 class _Stream:
-    """The output of an expression, including that of threads that outlive its evaluation."""
+    """The output of an expression, including output of threads that keep running after its evaluation."""
 
     def __init__(self, connection: NreplConnection, listener: Listener, on_output: Callable[[str], None]) -> None:
         self._connection = connection
@@ -97,7 +97,7 @@ class _Stream:
         self._exchange = connection.register(self._receive)
 
     async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
-        """Send the expression, and return the replies up to its end.
+        """Send the expression and return the replies to it.
 
         Raises:
             OpTimedOutError: the evaluation did not end in time.
@@ -112,12 +112,12 @@ class _Stream:
         raise OpTimedOutError("eval", timeout_s)
 
     def end(self) -> None:
-        """Treat later messages like those of any finished evaluation."""
+        """Stop passing on output. Later messages are treated like those of any finished evaluation."""
         self._connection.finish(self._exchange)
         self._connection.release(self._exchange)
 
     def _receive(self, message: Message) -> None:
-        """Pass on output. All other messages are replies to the expression."""
+        """Pass output on, and collect all other messages as replies to the expression."""
         if text := message.text("out"):
             self._on_output(text)
         if err := message.text("err"):

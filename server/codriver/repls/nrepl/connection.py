@@ -63,7 +63,7 @@ class NotAMessageError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A received message. `id` is None if the server sent none."""
+    """A message from the server. `id` is None if the server sent none."""
 
     id: str | None = None
     session: str | None = None
@@ -81,7 +81,7 @@ class Message:
         return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED_STATUSES & self.status)
 
     def text_fields(self, *keys: str) -> list[str | None]:
-        """Return the text of several fields, or None for each field that is missing or not text."""
+        """Return the text of each of these fields, or None for a field that is missing or not text."""
         fields = self.fields
         return [self.text(key) if key in fields else None for key in keys]
 
@@ -109,7 +109,7 @@ def parse_message(value: Value) -> Message:
 
 
 def _status(value: Value | None) -> frozenset[str]:
-    """Normalize a status, which is a list or a single string."""
+    """Convert a status, which is a list or a single string, to a set."""
     if type(value) is list:
         return frozenset([word for word in value if type(word) is str])
     return frozenset((value,)) if type(value) is str else EMPTY_STATUS
@@ -118,7 +118,7 @@ def _status(value: Value | None) -> frozenset[str]:
 def join_output(values: Iterable[Value]) -> Iterator[Value]:
     """Yield the values in order, joining consecutive output on the same stream of the same request.
 
-    Only messages that contain nothing but output are joined. Text that was cut or is not valid UTF-8 is left alone.
+    Only messages that contain nothing but output are joined. Text that was cut or is not valid UTF-8 is not joined.
     """
     run: dict[str, Value] | None = None
     stream = ""
@@ -143,7 +143,7 @@ def join_output(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def _output(value: Value) -> tuple[str, str]:
-    """Return the stream and text of a message that contains only output, or empty strings."""
+    """Return the stream and text of a message that contains only output, or two empty strings."""
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
@@ -174,7 +174,7 @@ OnMessage = Callable[[Message], None]
 class Exchange:
     """A request and its replies, from `NreplConnection.register` until its id is forgotten.
 
-    Its outcome is decided once: at its end, or at an earlier failure, after which some servers send nothing.
+    Its outcome is decided once, when it ends or fails. Some servers send no further messages after a failure.
     """
 
     __slots__ = ("_changed", "id", "is_decided", "is_finished", "on_decided", "on_message", "started_at", "status")
@@ -192,7 +192,7 @@ class Exchange:
         """Set while a task waits. This is an asyncio event because anyio's takes three times as many function calls."""
 
     def mark_decided(self, *, is_finished: bool) -> None:
-        """Mark the outcome as decided, and with `is_finished` the exchange as finished."""
+        """Mark the outcome as decided. With `is_finished`, also mark the exchange as finished."""
         self.is_decided = True
         self.is_finished |= is_finished
         if self._changed is not None:
@@ -218,7 +218,7 @@ class Exchange:
 class NreplConnection:
     """A connection to an nREPL server.
 
-    The owner runs `read` in a task group until either side closes the connection.
+    The owner runs `read` in a task group until the connection is closed.
     """
 
     def __init__(self, transport: TcpTransport, on_stray: OnMessage) -> None:
@@ -247,15 +247,15 @@ class NreplConnection:
         self.cause: str | None = None
         self.received_at = monotonic()
         """The time at which the REPL last sent anything."""
-        transport.set_callbacks(self._receive, self._lost)
+        transport.set_callbacks(self._receive, self._on_lost)
 
     async def read(self) -> None:
-        """Process received data until the connection ends. Raises the exceptions of message handlers."""
+        """Process received data until the connection ends. Exceptions of message handlers propagate."""
         turns = TurnTimer()
         try:
             while self._error is None and (self._backlog or self._end is None):
                 if self._backlog:
-                    await self._file_in_turns(self._backlog[0], turns)
+                    await self._process_in_turns(self._backlog[0], turns)
                     self._backlog.popleft()
                 else:
                     self._transport.resume_reading()
@@ -272,7 +272,7 @@ class NreplConnection:
             self._finish("it was closed by us")
 
     def _receive(self, data: bytes) -> None:
-        """Process received data now if it is short and nothing is queued, or queue it for `read`."""
+        """Process received data immediately if it is short and nothing is queued. Otherwise queue it for `read`."""
         self.received_at = monotonic()
         if self._backlog or len(data) > DECODED_SLICE_BYTES:
             self._backlog.append(data)
@@ -281,18 +281,18 @@ class NreplConnection:
             self._stream_changed.set()
             return
         try:
-            self._file_all(self._decode(data))
+            self._deliver_all(self._decode(data))
         except Exception as error:  # noqa: BLE001  # `read` raises it for its owner
             self._error = error
             self._transport.pause_reading()
             self._stream_changed.set()
 
-    def _lost(self, error: Exception | None) -> None:
+    def _on_lost(self, error: Exception | None) -> None:
         self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
         self._stream_changed.set()
 
-    async def _file_in_turns(self, data: bytes, turns: TurnTimer) -> None:
-        """Process the messages that these bytes complete, yielding to other tasks regularly."""
+    async def _process_in_turns(self, data: bytes, turns: TurnTimer) -> None:
+        """Process the messages that these bytes complete, and regularly yield to other tasks."""
         values: list[Value] = []
         start = 0
         while start < len(data):
@@ -301,42 +301,45 @@ class NreplConnection:
             values += self._decode(data[start:end], before=values)
             start = end
             if turns.is_turn_over:
-                self._file_all(values)
+                self._deliver_all(values)
                 values = []
                 await turns.yield_to_others()
-        self._file_all(values)
+        self._deliver_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
         """Decode the values that `data` completes.
 
-        If decoding fails, the values `before` and those decoded so far are delivered before the error is raised.
+        On an error, the values `before` and those decoded so far are delivered before the error is raised.
         """
         try:
             return self._decoder.feed(data)
         except BencodeError as error:
-            self._file_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
+            self._deliver_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
             raise
 
     def disable_immediate_acknowledgements(self) -> None:
-        """Stop asking for immediate acknowledgements, which saves a system call per message.
+        """Stop requesting immediate TCP acknowledgements, which saves a system call per message.
 
-        Use it if the REPL is known to send every message immediately.
+        Use this if the REPL is known to send every message immediately.
         """
         self._transport.waits_for_acks = False
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a request is waiting for its reply."""
+        """Return whether any request is waiting for its reply."""
         return bool(self._active)
 
     def register(self, on_message: OnMessage, on_decided: Callable[[], None] | None = None) -> Exchange:
-        """Register a request. Its messages are passed to `on_message`, including those received after its end."""
+        """Create an exchange for a new request.
+
+        `on_message` receives all its messages, including late ones. `on_decided` is called once its outcome is decided.
+        """
         exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_decided)
         self._active[exchange.id] = exchange
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """Finish an exchange after its `done`, or because nobody waits for it. Harmless if repeated."""
+        """Finish an exchange after its `done`, or because nobody waits for its reply. Repeated calls have no effect."""
         if exchange.id in self._active:
             self._close(exchange)
             self._notify_decided()
@@ -356,17 +359,17 @@ class NreplConnection:
             self._decided.pop(0)()
 
     def retain(self, exchange: Exchange) -> None:
-        """Deliver messages of an ended exchange until `release` is called, regardless of `MAX_LINGERING_REQUESTS`."""
+        """Keep delivering messages of a finished exchange until `release`, regardless of `MAX_LINGERING_REQUESTS`."""
         self._retained[exchange.id] = exchange
 
     def release(self, exchange: Exchange) -> None:
-        """Undo `retain`. Harmless if repeated."""
+        """Undo `retain`. Repeated calls have no effect."""
         self._retained.pop(exchange.id, None)
 
     async def wait_settled(self, exchange: Exchange, *, after_failure_s: float) -> bool:
-        """Wait until `exchange` has finished.
+        """Wait until an exchange has finished.
 
-        Return False if it failed and no `done` followed within `after_failure_s`.
+        Return False if it failed and `done` was not received within `after_failure_s` seconds.
 
         Raises:
             ReplDisconnectedError: the connection ended first.
@@ -388,7 +391,7 @@ class NreplConnection:
             ReplDisconnectedError: the connection is closed.
             RefusedError: a text cannot be encoded as UTF-8.
         """
-        data = _encoded(exchange, op, fields)
+        data = _encode_request(exchange, op, fields)
         async with self._outgoing:
             if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
@@ -398,14 +401,14 @@ class NreplConnection:
             await self._transport.send(data)
 
     def try_send(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
-        """Send a request without waiting, if possible, and return whether it was sent.
+        """Send a request if that is possible without waiting, and return whether it was sent.
 
         Raises:
             RefusedError: a text cannot be encoded as UTF-8.
         """
         if self._needs_gap or self._outgoing.locked() or not self._transport.can_send_immediately:
             return False
-        self._transport.write(_encoded(exchange, op, fields))
+        self._transport.write(_encode_request(exchange, op, fields))
         return True
 
     @property
@@ -416,7 +419,7 @@ class NreplConnection:
         """Send a request, and return its replies up to and including `done`.
 
         Raises:
-            OpTimedOutError: `done` was not received in time. The connection stays open.
+            OpTimedOutError: `done` was not received within `timeout_s` seconds. The connection stays open.
             ReplDisconnectedError: the connection ended first.
         """
         messages: list[Message] = []
@@ -444,27 +447,27 @@ class NreplConnection:
             raise ReplDisconnectedError(self.cause)
 
     async def close(self) -> None:
-        """Close the connection. Harmless if repeated."""
+        """Close the connection. Repeated calls have no effect."""
         await self.abandon("it was closed by us")
 
     async def abandon(self, cause: str) -> None:
-        """Close the connection for the reason `cause`, unless it is already closed."""
+        """Close the connection and store the reason `cause`, unless the connection is already closed."""
         self._finish(cause)
         await self._transport.close()
 
-    def _file_all(self, values: Iterable[Value]) -> None:
+    def _deliver_all(self, values: Iterable[Value]) -> None:
         for value in join_output(values):
-            self._file(parse_message(value))
+            self._deliver(parse_message(value))
         self._notify_decided()
 
-    def _file(self, message: Message) -> None:
+    def _deliver(self, message: Message) -> None:
         """Deliver a message to its exchange.
 
-        Without an id, a message that is more than output belongs to the only request.
+        A message without an id that is more than output belongs to the only active request.
         """
         name = message.id or ""
         exchange = self._active.get(name) or self._routes.get(name) or self._retained.get(name)
-        if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
+        if exchange is None and message.id is None and len(self._active) == 1 and _is_reply(message):
             exchange = next(iter(self._active.values()))
         if exchange is None:
             self._on_stray(message)
@@ -492,7 +495,7 @@ async def open_connection(
 ) -> NreplConnection:
     """Open a connection to the server at `endpoint`, or over an accepted stream.
 
-    The connection processes nothing until its owner runs `read`.
+    No data is processed until the owner runs `read`.
 
     Raises:
         ReplUnreachableError: nothing listens at the address, or the accepted stream was used before.
@@ -512,7 +515,7 @@ async def _adopt(stream: AcceptedStream) -> TcpTransport:
     return transport
 
 
-def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
+def _encode_request(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
     try:
         return encode({"op": op, "id": exchange.id, **fields})
     except UnicodeEncodeError as error:
@@ -523,14 +526,14 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
         raise unsafe_request_error(reason, hint="write the whole character, or its escape sequence") from error
 
 
-def _answers(message: Message) -> bool:
+def _is_reply(message: Message) -> bool:
     return bool(message.status) or "value" in message.fields or "ex" in message.fields
 
 
 async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
-    """Connect to the server at `endpoint`, and check its owner.
+    """Connect to the server at `endpoint`, and check the owner of its process.
 
-    The caller must attach the transport to a connection before it awaits anything.
+    The caller must attach the transport to a connection before awaiting anything.
 
     Raises:
         ReplUnreachableError: nothing listens at the address, or it cannot be reached.
@@ -555,7 +558,7 @@ async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTranspor
 
 
 def _describe(error: OSError) -> str:
-    """Describe why a connection could not be made."""
+    """Describe why a connection attempt failed."""
     if isinstance(error, socket.gaierror):
         return "its host name is unknown"
     # If asyncio tried several addresses, it raises one error whose text contains all causes.

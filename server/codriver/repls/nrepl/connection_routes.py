@@ -28,7 +28,7 @@ CODRIVER_SESSIONS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 
 
 class Route(Enum):
-    """How a session gets a connection."""
+    """The ways in which a session can get a connection."""
 
     REFUSED = "refused"
     MAIN = "the main session"
@@ -39,7 +39,7 @@ class Route(Enum):
 
 
 def choose_route(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
-    """Return the route of the session `name`, which is not open yet.
+    """Return how a session that is not open yet gets a connection.
 
     Args:
         name: the name of the session.

@@ -88,7 +88,7 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentRequest:
-    """A request that was sent, with its replies so far."""
+    """A request that was sent, and the replies received so far."""
 
     exchange: Exchange
     reply: Reply
@@ -98,7 +98,7 @@ class SentRequest:
 class Evaluation:
     """The evaluation of one request in a session.
 
-    It is the session's current evaluation from its start until its end. It holds the session's turn while it sends.
+    It is the session's current evaluation from start to end, and has the session's turn while it sends.
     """
 
     __slots__ = (
@@ -143,30 +143,30 @@ class Evaluation:
         shared.main_connection.check_open()
 
     def start(self) -> None:
-        """Send the forms in order. The first one is sent immediately if possible."""
+        """Start to evaluate the forms in order. The first one is sent immediately if possible."""
         self._session.evaluation = self
         try:
             was_sent = self._sends_at_once()
         except BaseException:
-            self._leave()
+            self._release_session()
             raise
         if not was_sent:
             self._continue_in_task()
 
     def start_load(self, op: str) -> None:
-        """Send a whole file with the server's `op` for files."""
+        """Start to load a whole file with the server's op `op`."""
         self._session.evaluation = self
         self._shared.tasks.start_task(self._on_end, self._run(self._load(op)))
 
     def start_forms(self, op: str | None) -> None:
-        """Send the forms of a file, or the whole file with `op` if its namespace is missing."""
+        """Start to evaluate the forms of a file. If their namespace is missing, load the whole file with `op`."""
         self._session.evaluation = self
         self._shared.tasks.start_task(self._on_end, self._run(self._load_forms(op)))
 
     def _sends_at_once(self) -> bool:
-        """Send the first form if nothing prevents it, and return whether it was sent."""
+        """Send the first form immediately if nothing prevents that, and return whether it was sent."""
         session, request, steps = self._session, self._request, self._shared.steps
-        needs_preparation = request.undo_id or request.extras or steps.before or self._switches
+        needs_preparation = request.undo_id or request.extras or steps.before or self._must_switch
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if needs_preparation or not is_free or not session.turn.try_acquire():
             return False
@@ -178,25 +178,28 @@ class Evaluation:
             is_sent = sent.connection.try_send(sent.exchange, self._op, fields)
         finally:
             if not is_sent:
-                self._give_back_turn()
+                self._release_turn()
         # The REPL is already working, so these checks delay nobody.
         self._is_followed = is_sent and bool(steps.after) and steps.has_follow_ups(request)
         return is_sent
 
     @property
     def _op(self) -> str:
-        """Return the op for the request: in a frame of an error, on a background thread, or a plain `eval`."""
+        """Return the op for the request: in a frame of an error, in the background, or a plain `eval`."""
         if self._request.frame is not None:
             return FRAME_OP
         return BACKGROUND_OP if self._request.background and BACKGROUND_OP in self._shared.probed.ops else "eval"
 
     @property
-    def _switches(self) -> bool:
-        """Return whether the session must switch to the namespace first because requests cannot contain one."""
+    def _must_switch(self) -> bool:
+        """Return whether the session must first switch to the namespace, because requests cannot name one."""
         return bool(self._request.namespace) and self._shared.dialect.namespace_by != "key"
 
     def _receive_first_answer(self) -> None:
-        """Handle the reply to a first form that was sent immediately. End the evaluation unless more is to be done."""
+        """Process the reply to a first form that was sent immediately.
+
+        End the evaluation unless more remains to be done.
+        """
         sent = self._first
         if sent is None:  # sending it failed
             return
@@ -206,9 +209,9 @@ class Evaluation:
         if not went_well or has_more_to_do or self._is_silent(sent.reply) or self.is_stopping:
             self._continue_in_task()
             return
-        self._note_facts(sent)
+        self._update_session(sent)
         ending = self._conclude(sent.reply, None)
-        self._leave()
+        self._release_session()
         try:
             self._on_end(ending)
         except Exception:
@@ -218,7 +221,7 @@ class Evaluation:
         self._shared.tasks.start_task(self._on_end, self._run(self._evaluate_forms()))
 
     async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Run `act` with the session's turn, and return its ending."""
+        """Run `act` while having the session's turn, and return its ending."""
         shared, session, request = self._shared, self._session, self._request
         try:
             if not self._has_turn:
@@ -227,10 +230,10 @@ class Evaluation:
                 shared.main_connection.check_open()
                 await shared.sessions.renew(session)
                 await shared.steps.prepare()
-            ending = await self._explain(await self._holding(self._with_extras(act)))
+            ending = await self._explain(await self._with_undo_record(self._with_extras(act)))
             await shared.steps.run_follow_ups(request)
         except ReplDisconnectedError as error:
-            self._leave()
+            self._release_session()
             if session.connection is not shared.main_connection:
                 with anyio.move_on_after(CONNECTION_LOSS_TIMEOUT_S):
                     await shared.main_connection.closed.wait()
@@ -244,11 +247,11 @@ class Evaluation:
             raise
         finally:
             act.close()
-            self._leave()
+            self._release_session()
         return ending
 
-    async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Run `act` with an undo record if the request has one, and return its ending."""
+    async def _with_undo_record(self, act: Coroutine[object, object, Ending]) -> Ending:
+        """Run `act` and return its ending. If the request has an undo id, record the definitions before and after."""
         undo_id, undo_records = self._request.undo_id, self._shared.undo_records
         if not undo_id:
             return await act
@@ -267,7 +270,7 @@ class Evaluation:
     async def _evaluate_forms(self) -> Ending:
         request, session = self._request, self._session
         before = session.namespace
-        switches = self._switches
+        switches = self._must_switch
         failure = await self._enter(request.namespace or "") if switches else None
         is_missing = failure is not None and failure.type == NAMESPACE_MISSING_TYPE
         if failure is not None and not (is_missing and defines_its_namespace(request, self._shared.dialect)):
@@ -286,7 +289,7 @@ class Evaluation:
         sent = self._first or await self._send(self._op, self._form_fields(form))
         self._first = None
         reply = await self._settle(sent)
-        if failure := await self._failure_behind_silence(reply):
+        if failure := await self._find_hidden_failure(reply):
             failure = add_position(failure, request, number, counts_lines=self._shared.dialect.counts_lines)
             return Ending("failed", namespace=session.namespace, failure=failure)
         return self._conclude(reply, number)
@@ -319,7 +322,7 @@ class Evaluation:
         reply = await self._settle(await self._send(op, fields))
         if self._shared.dialect.load_moves_namespace:
             await self._switch_to(before or "user")
-        if failure := await self._failure_behind_silence(reply):
+        if failure := await self._find_hidden_failure(reply):
             return Ending("failed", namespace=before, failure=failure)
         return self._conclude(reply, None)
 
@@ -328,8 +331,8 @@ class Evaluation:
         has_result = reply.values or reply.is_failed or reply.is_interrupted or self.is_stopping
         return self._shared.dialect.name == "clojure" and not has_result
 
-    async def _failure_behind_silence(self, reply: Reply) -> Failure | None:
-        """Return the failure that a silent reply hides, if any."""
+    async def _find_hidden_failure(self, reply: Reply) -> Failure | None:
+        """Return the failure that a reply without a value or an error hides, if any."""
         if self._is_silent(reply):
             with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
                 trace = await self._shared.introspection.query(LastError(session=self._session.name))
@@ -338,7 +341,7 @@ class Evaluation:
         return None
 
     def _open(self, on_decided: Callable[[], None] | None = None) -> SentRequest:
-        """Begin an exchange, which is the session's running one until `_finish`."""
+        """Start an exchange for a request, and make it the session's running one until `_finish`."""
         shared = self._shared
         prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE_OP in shared.probed.ops
         reports = shared.programs.report_fields
@@ -351,13 +354,13 @@ class Evaluation:
         self._session.running = None
         sent.connection.finish(sent.exchange)
 
-    def _leave(self) -> None:
-        """Release the session. Harmless if repeated."""
-        self._give_back_turn()
+    def _release_session(self) -> None:
+        """Release the session. Repeated calls have no effect."""
+        self._release_turn()
         if self._session.evaluation is self:
             self._session.evaluation = None
 
-    def _give_back_turn(self) -> None:
+    def _release_turn(self) -> None:
         first, self._first = self._first, None
         if first is not None:
             self._finish(first)
@@ -375,18 +378,18 @@ class Evaluation:
         return sent
 
     async def _settle(self, sent: SentRequest) -> Reply:
-        """Wait for the reply to a request, and return it."""
+        """Wait for the complete reply to a request, and return it."""
         try:
             await sent.connection.wait_settled(sent.exchange, after_failure_s=AFTER_FAILURE_TIMEOUT_S)
         finally:
             self._finish(sent)
-        self._note_facts(sent)
+        self._update_session(sent)
         if sent.reply.cut:
             await self._store_value(sent.reply.cut)
         return sent.reply
 
-    def _note_facts(self, sent: SentRequest) -> None:
-        """Update what is known about the session, such as its namespace, from a finished reply."""
+    def _update_session(self, sent: SentRequest) -> None:
+        """Update the known state of the session, such as its namespace, from a finished reply."""
         session, reply, shared = self._session, sent.reply, self._shared
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1
@@ -403,7 +406,7 @@ class Evaluation:
             session.prints_to = self._limits
 
     async def _store_value(self, seen: str) -> None:
-        """Make the REPL retain the last value before the next evaluation replaces it."""
+        """Make the REPL retain the last value before the next evaluation replaces it. `seen` describes what was cut."""
         identity = self._request.id
         words = await self._shared.introspection.store_last_value(
             identity, self._values, self._session.name, seen=seen, limits=self._limits
@@ -438,7 +441,7 @@ class Evaluation:
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, ending: Ending) -> Ending:
-        """Add details to a failure that the reply did not contain: its chain, and the class that a wrapper hides."""
+        """Add details to a failure that the reply lacks: its chain, and the class that a wrapper hides."""
         session = self._session
         if ending.failure is None or session.failure is None or self._request.frame is not None:
             return ending
@@ -447,9 +450,9 @@ class Evaluation:
         return replace(ending, failure=await self._shared.introspection.add_error_details(ending.failure, session.name))
 
     async def _enter(self, namespace: str) -> Failure | None:
-        """Switch the session to `namespace` if it exists.
+        """Switch the session to `namespace` and return None, or return the failure if the namespace does not exist.
 
-        Switching to a missing one would create an unusable namespace.
+        Switching to a missing namespace would create an unusable one.
         """
         session, dialect = self._session, self._shared.dialect
         if dialect.namespace_by == "none":
@@ -469,6 +472,6 @@ class Evaluation:
             await self._evaluate_quietly(f"(basilisp.core/in-ns '{namespace})")
 
     async def _evaluate_quietly(self, code: str) -> list[Message]:
-        """Evaluate Codriver's own code in the session, and return the replies."""
+        """Evaluate code of Codriver in the session, and return the replies without reporting them."""
         session, timeout_s = self._session, self._shared.op_timeout_s
         return await session.connection.request("eval", timeout_s=timeout_s, code=code, **session.address())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Starts the evaluations of one adapter. The caller ensures that each session runs one at a time.
+    """Starts the evaluations of one adapter. The caller must not start two at a time in the same session.
 
     The methods raise the errors of `Evaluation.__init__`. Later errors are passed to `on_end`.
     """
@@ -59,9 +59,9 @@ class Evaluator:
         Evaluation(self._shared, request, on_end, limits).start()
 
     def start_load(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str) -> None:
-        """Start to load a whole file with the server's `op` for files."""
+        """Start to load a whole file with the server's op `op`."""
         Evaluation(self._shared, request, on_end, limits).start_load(op)
 
     def start_forms(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str | None) -> None:
-        """Start to evaluate the forms of a file, or to load it with `op` if its namespace is missing."""
+        """Start to evaluate the forms of a file. If their namespace is missing, load the whole file with `op`."""
         Evaluation(self._shared, request, on_end, limits).start_forms(op)

@@ -98,7 +98,7 @@ _BASILISP_POSITION_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SentFailure:
-    """The parts of a failure as a server sent them: the fields `ex` and `root-ex`, and all text in `err`."""
+    """A failure as a server sent it: the fields `ex` and `root-ex`, and all text in `err`."""
 
     err: str = ""
     ex: str | None = None
@@ -109,16 +109,16 @@ class SentFailure:
 
     @property
     def traceback(self) -> str:
-        """Return the text that contains a Python traceback, or ""."""
+        """Return the text that contains a Python traceback, or "" if there is none."""
         if "Traceback (most recent call last)" in (self.ex or ""):
             return self.ex or ""
         return self.err if "Traceback" in self.err else ""
 
 
 def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
-    """Parse a failure, with its trace limited to the user's frames.
+    """Parse a failure. Its trace has only frames of user code.
 
-    `form` is set only for Codriver's worker.
+    `form` is only set for failures of Codriver's worker.
     """
     if failure.parts:
         return parse_failure_fields(failure.parts, dialect)
@@ -135,7 +135,7 @@ def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
 
 
 def parse_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Parse the frames of a Python traceback, innermost first. Repeated frames are expanded."""
+    """Parse the frames of a Python traceback, innermost first. Frames that the traceback only counts are repeated."""
     frames: list[StackFrame] = []
     for match in _FRAME_PATTERN.finditer(text):
         if match["times"]:
@@ -148,7 +148,7 @@ def parse_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...
 
 
 def split_tracebacks(text: str) -> list[tuple[str, str]]:
-    """Split chained tracebacks, each with its relation to the next: `cause`, `context`, or "" for the last."""
+    """Split chained tracebacks, each with its relation to the next one: `cause`, `context`, or "" for the last."""
     found: list[tuple[str, str]] = []
     start = 0
     for match in TRACEBACK_SEPARATOR_PATTERN.finditer(text):
@@ -158,12 +158,12 @@ def split_tracebacks(text: str) -> list[tuple[str, str]]:
 
 
 def last_traceback(text: str) -> str:
-    """Return the last traceback in a text, or the whole text if the error was never raised."""
+    """Return the last traceback in a text, or the whole text if it contains none."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
 def is_complete_error(error: Failure, sent: SentFailure) -> bool:
-    """Return whether an error is complete: no other error wraps it, and it has no data."""
+    """Return whether the server sent everything about an error: no other error wraps it, and it has no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
     return error.type.rpartition(".")[2] in JVM_ERROR_CLASSES
@@ -255,7 +255,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 
 def parse_nbb_errors(printed: str) -> Iterator[Failure]:
-    """Parse the nested errors that nbb prints, outermost first, as far as they can be read."""
+    """Yield the nested errors in text that nbb printed, outermost first, until one cannot be parsed."""
     for _ in range(MAX_NESTED_ERRORS):
         if match := _NBB_OBJECT_PATTERN.match(printed):
             yield Failure(match["type"], shorten_message(match["message"]))
@@ -273,7 +273,7 @@ def parse_nbb_errors(printed: str) -> Iterator[Failure]:
 
 
 def _nbb_parts(printed: str) -> dict[str, str]:
-    """Return the values of an error that nbb printed, by key, or an empty dict for any other text."""
+    """Return the parts of an error that nbb printed, by key, or an empty dict for any other text."""
     if not printed.startswith("#error {") or read_forms(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
@@ -303,7 +303,7 @@ _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
 def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """Return the stack trace that was sent with a failure. It has no frames if the server sends none."""
+    """Parse the stack trace that was sent with a failure. It has no frames if the server sends none."""
     if failure.parts:
         return parse_trace_fields(failure.parts, dialect)
     error = parse_failure(failure, dialect)
@@ -317,7 +317,7 @@ def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 
 def failure_from_trace(trace: StackTrace) -> Failure:
-    """Convert an error of a chain to a failure, with only the user's frames."""
+    """Convert an error in a chain to a failure with frames of user code only."""
     user_frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])[:MAX_LINK_FRAMES]
     return Failure(
         type=trace.type,
@@ -330,13 +330,19 @@ def failure_from_trace(trace: StackTrace) -> Failure:
 
 
 def parse_cider_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
-    """Parse the reply of cider-nrepl's stacktrace ops, which has a message for each error, or return None."""
+    """Parse the reply to cider-nrepl's stacktrace ops, which has a message for each error.
+
+    Returns None if there are no errors.
+    """
     traces = [_cider_trace(message.fields) for message in answer if message.text("class")]
     return _chained(traces)
 
 
 def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | None:
-    """Parse the reply of Codriver's stacktrace program, outermost error first, or return None."""
+    """Parse the reply of Codriver's stacktrace program, which lists the outermost error first.
+
+    Returns None if there are no errors.
+    """
     links = list_or_empty(mapping_or_empty(data).get("links"))
     return _chained(
         [_trace(mapping_or_empty(link), parse_frame_maps(mapping_or_empty(link), dialect)) for link in links]
@@ -344,7 +350,10 @@ def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | Non
 
 
 def _chained(traces: list[StackTrace]) -> StackTrace | None:
-    """Return the root cause with the errors that wrap it as its chain. `traces` has the outermost first."""
+    """Return the stack trace of the root cause, with the errors that wrap it as its chain.
+
+    `traces` has the outermost error first. The result is None if there are none.
+    """
     if not traces:
         return None
     *around, root = traces
@@ -368,7 +377,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
-    """Parse an error in cider-nrepl's format, which names functions and flags frames of tools."""
+    """Parse an error in cider-nrepl's format, which names functions and marks frames of tools."""
     frames: list[StackFrame] = []
     for frame, owner, method in call_start_frames(fields.get("stacktrace")):
         name = text_or_none(frame.get("var")) or text_or_none(frame.get("name")) or f"{owner}/{method}"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The time limits of a heartbeat: 25 s in total by default.
+    """The time limits of a heartbeat, which add up to 25 s by default.
 
-    After `silence_s` without data a request is sent. If it is not answered within `answer_s`, the REPL counts as gone.
+    After `silence_s` without data, a request is sent. If it is not answered within `answer_s`, the REPL counts as gone.
     """
 
     silence_s: float = 10.0
@@ -31,10 +31,10 @@ class Heartbeat:
 
 
 async def send_heartbeats(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
-    """Send heartbeats over the connection of `main`, and close it when the REPL does not answer.
+    """Send heartbeats over the connection of `main`, and close the connection if the REPL does not answer.
 
-    A REPL that handles one request at a time cannot answer while it evaluates. Unless `while_busy`, heartbeats are sent
-    only while no request is running.
+    A REPL that processes one request at a time cannot answer while it evaluates. Unless `while_busy` is set, heartbeats
+    are only sent while no request is running.
     """
     connection = main.connection
     while connection.cause is None:

@@ -22,7 +22,7 @@ from codriver.repls.contract.questions import (
     FindSource,
     LastError,
     ListNames,
-    Loaded,
+    LoadedCode,
     Lookup,
     Query,
     Restore,
@@ -83,7 +83,7 @@ LOADED_OP: Final = f"{WORKER_OP_PREFIX}loaded"
 
 
 class Introspection:
-    """The introspection of one REPL, for as long as its adapter exists."""
+    """Queries about the code in one REPL. An instance lives as long as its adapter."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Introspection:
     async def _names(self, query: ListNames, target: NreplSession, where: str) -> Fields:
         if f"{WORKER_OP_PREFIX}names" in self._ops or "names" not in self._dialect.expressions:
             return await self._query_by_op(query, target, where)
-        pattern = _expression_of(query.pattern) if "*" in query.pattern else ""
+        pattern = _pattern_to_regex(query.pattern) if "*" in query.pattern else ""
         fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.namespace_session_id}
         return mapping_or_empty(await self._evaluate("names", **fields))
 
@@ -175,7 +175,7 @@ class Introspection:
         return {"left": await self._undo_records.restore(query.undo_id, is_final=query.is_final)}
 
     async def _query_by_op(self, query: Query[Any], target: NreplSession, where: str) -> Fields:
-        """Send a query as an op of the same name to Codriver's worker.
+        """Send a query to Codriver's worker as an op of the same name, and return the reply.
 
         The reply is empty if the server has no such op.
         """
@@ -192,8 +192,8 @@ class Introspection:
         require_success(f"the query {query.name}", answer, self._dialect)
         return answer[0].fields
 
-    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """Return the namespaces that were loaded from files below `root`. See `Adapter.changed_namespaces`."""
+    async def changed_namespaces(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> LoadedCode | None:
+        """Return the loaded namespaces that have changed. See `Adapter.changed_namespaces`."""
         support = require_capability(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -237,26 +237,26 @@ class Introspection:
             trace = parse_program_stacktrace(data, self._dialect)
         else:
             trace = parse_cider_stacktrace(await self._send(support.op, target))
-        return {"trace": self._mark(trace) if trace else None}
+        return {"trace": self._mark_user_frames(trace) if trace else None}
 
     async def add_error_details(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
-        """Add the class, data and chain of an error to the failure `error`, the last one of `session`.
+        """Add the class, data and chain of the last error of `session` to the failure `error`.
 
-        Returns `error` unchanged if the REPL does not report them, or has failed again since.
+        Returns `error` unchanged if the REPL does not report these details, or if other code has failed since.
         """
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
             trace = await self.query(LastError(session=session))
             # Other code in the session may have failed since then.
-            if trace is not None and _is_of(trace, error):
+            if trace is not None and _belongs_to(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPER_CLASS_SUFFIXES) else error.type
                 chain = tuple(failure_from_trace(link) for link in trace.chain)
                 return replace(error, type=kind, data=trace.data, chain=chain)
         return error
 
     async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the current stacks of the threads of `session`, or None if the REPL cannot report them."""
+        """Return the current stacks of the threads of `session`, or None if the REPL cannot provide them."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -293,7 +293,7 @@ class Introspection:
     async def store_last_value(
         self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits
     ) -> str | None:
-        """Make the REPL retain the last value of a session, and describe what was cut from it.
+        """Make the REPL retain the last value of a session, and describe what was cut from its printed text.
 
         Returns None if the REPL did not retain the value.
         """
@@ -319,7 +319,7 @@ class Introspection:
         return responses.parse_stored_part(mapping_or_empty(data), part)
 
     async def clean_up(self, session: str) -> None:
-        """Clean up after the evaluations in `session`, for servers that are known to leak."""
+        """Free memory after evaluations in `session`, on servers that are known to leak."""
         if "tidy" not in self._dialect.expressions:
             return
         try:
@@ -330,9 +330,9 @@ class Introspection:
         except CodriverError as error:
             logger.info("could not clean up after evaluations: %s", error)
 
-    def _mark(self, trace: StackTrace) -> StackTrace:
-        """Mark the frames in files of the workspace as the user's."""
-        chain = tuple(self._mark(link) for link in trace.chain)
+    def _mark_user_frames(self, trace: StackTrace) -> StackTrace:
+        """Mark frames in files of the workspace as user code."""
+        chain = tuple(self._mark_user_frames(link) for link in trace.chain)
         return replace(trace, frames=mark_user_frames(trace.frames, self._workspace), chain=chain)
 
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
@@ -348,14 +348,14 @@ class Introspection:
         return parse_program_data(capability, answer, self._dialect)
 
 
-def _expression_of(pattern: str) -> str:
-    """Convert a pattern to a regular expression in lower case with the same meaning in Java, JavaScript and Python."""
+def _pattern_to_regex(pattern: str) -> str:
+    """Convert a name pattern to a regular expression in lower case for Java, JavaScript and Python."""
     plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
     return ".*".join(plain.split("*"))
 
 
-def _is_of(trace: StackTrace, error: Failure) -> bool:
-    """Return whether a stack trace belongs to a failure, judging by message and type."""
+def _belongs_to(trace: StackTrace, error: Failure) -> bool:
+    """Return whether a stack trace belongs to a failure, according to its message and type."""
     if trace.message:
         return trace.message in error.message
     return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPER_CLASS_SUFFIXES))

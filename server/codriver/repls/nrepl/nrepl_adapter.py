@@ -89,7 +89,7 @@ def connect_nrepl(
     record: SessionRecord | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
-    """Connect to the nREPL server at `address`, which is `host:port`. See `Connector`.
+    """Connect to the nREPL server at `address`, which has the form `host:port`. See `Connector`.
 
     `record` is the record of open sessions. Sessions that an earlier connection left open are closed.
     """
@@ -111,7 +111,7 @@ async def connect_accepted(
 ) -> AsyncIterator[Adapter]:
     """Wait for a REPL to connect to Codriver, and yield its adapter. See `Connector`.
 
-    `accept` asks the REPL at `address` to connect, and checks who did.
+    `accept` requests that the REPL at `address` connect, and verifies the peer.
     """
     del is_remote, found_by  # the stream is local, and `accept` has checked its peer
     stream = await accept(address)
@@ -134,8 +134,8 @@ async def connect(  # all but the first are optional
     """Connect to the nREPL server at `endpoint` or over an accepted stream, and yield its adapter.
 
     `op_timeout_s` limits every op except evaluations and the first `describe`. Stack frames in files below `workspace`
-    count as the user's. With `beat`, heartbeats detect a REPL that is gone although the connection to a host between is
-    still open. `hooks` has the additions of features.
+    count as user code. With `beat`, heartbeats detect that a remote REPL is gone although a tunnel or proxy keeps the
+    connection open. `hooks` has the additions of features.
 
     Raises:
         ReplUnreachableError: nothing listens at the address.
@@ -209,7 +209,7 @@ async def _shake_hands(
 
 
 class NreplAdapter(SharedReplOperations):
-    """The connection to one nREPL server. `Adapter` describes the operations."""
+    """An adapter for one nREPL server. `Adapter` describes the operations."""
 
     def __init__(
         self,
@@ -261,11 +261,11 @@ class NreplAdapter(SharedReplOperations):
 
     @property
     def profile(self) -> Profile:
-        """Return the capabilities that the probe and companions found."""
+        """Return the dialect and capabilities that the probe and companions have found."""
         return self._profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
-        """Send code to be evaluated, form by form, or a file to be loaded."""
+        """Start an evaluation of forms, a load of a file, or a test run."""
         if request.file and self._steps.loads:
             request = self._steps.rewrite_load(request)
         if request.kind == "run-tests":
@@ -279,7 +279,7 @@ class NreplAdapter(SharedReplOperations):
             self._evaluator.start(request, on_end, limits)
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop the evaluation in `session`."""
+        """Interrupt the evaluation in `session`."""
         if session == TEST_SESSION and self._tests.stop_waiting():
             return Interruption(
                 "requested", note="the test run was given up; a test that never ends may still be running"
@@ -319,12 +319,12 @@ class NreplAdapter(SharedReplOperations):
         return Interruption("interrupted", note=next(filter(None, (m.text("codriver/note") for m in answer)), None))
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Send `text` to code that reads stdin in `session`."""
+        """Send text to code that reads stdin in `session`."""
         support = self._require("stdin")
         target = self._sessions.get(session)
         if target.running is not None:
             target.running.status.discard(NEED_INPUT_STATUS)
-        receive = target.running.on_message if target.running else Reply(None, _drop).receive
+        receive = target.running.on_message if target.running else Reply(None, _ignore_event).receive
 
         def on_message(message: Message) -> None:
             # Servers answer immediately or after the text was read, and one sends the value of the evaluation with this
@@ -354,7 +354,7 @@ class NreplAdapter(SharedReplOperations):
         return next((text for message in answer if (text := message.text("answer"))), NO_ANSWER)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Open a separate session called `name`."""
+        """Open a separate session with this name."""
         self._require("sessions")
         await self._sessions.open(name, shares_names=shares_names)
 
@@ -370,7 +370,7 @@ class NreplAdapter(SharedReplOperations):
         return connection.cause or "the connection ended"
 
     async def attach_companions(self) -> None:
-        """Create the companions of the REPL. Until then, it has none."""
+        """Create the companions of the REPL and add their capabilities to the profile."""
         access = NreplAccess(
             self._sessions, self._probed, self._listener, self.call_op, op_timeout_s=self._op_timeout_s
         )
@@ -378,7 +378,7 @@ class NreplAdapter(SharedReplOperations):
         self._profile = with_companions(self._profile, self._companions.values())
 
     async def subscribe_output(self) -> None:
-        """Subscribe to the output of threads outside evaluations, if the server supports that."""
+        """Subscribe to output of threads outside of evaluations, if the server supports that."""
         op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
         if op is None:
             return
@@ -395,5 +395,5 @@ class NreplAdapter(SharedReplOperations):
         return support
 
 
-def _drop(_evaluation: str | None, _event: object) -> None:
-    """Ignore a reply to input that nobody waits for."""
+def _ignore_event(_evaluation: str | None, _event: object) -> None:
+    """Ignore an event of a reply that nobody waits for."""

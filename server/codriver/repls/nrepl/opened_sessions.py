@@ -28,7 +28,7 @@ MAX_CLOSING_CONNECTIONS: Final = 8
 
 
 class OpenedSessions:
-    """Codriver's open sessions of the server at `address`, for as long as its adapter exists.
+    """The sessions that Codriver has opened on the server at `address`. An instance lives as long as its adapter.
 
     `record` is a file that outlives the process.
     """
@@ -40,7 +40,7 @@ class OpenedSessions:
         """The connection of each session, by id."""
 
     async def clone(self, connection: NreplConnection, *, timeout_s: float, **fields: Value) -> str | None:
-        """Open a session on `connection`, and return its id, or None if the server sends none.
+        """Open a session on `connection`, and return its id, or None if the server does not report an id.
 
         `fields` are added to the request.
 
@@ -56,16 +56,16 @@ class OpenedSessions:
         return identity
 
     async def close(self, identity: str) -> None:
-        """Close a session. If the server is gone or does not answer, the session stays in the record."""
+        """Close a session. If the server does not answer, the session stays in the record."""
         connection = self._opened.get(identity)
-        if connection is not None and await _is_closed(connection, identity):
+        if connection is not None and await _close_session(connection, identity):
             await self._forget(identity)
 
     async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
-        """Close every session, and use the connection `main` to close those that an earlier connection left.
+        """Close every session, including those that an earlier connection left open.
 
-        Code still runs in the `busy` sessions. If closing them fails, the next connection of this server leaves them
-        open.
+        The connection `main` is used for the latter. Code still runs in the `busy` sessions. If closing them fails, the
+        next connection of this server leaves them open.
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
@@ -75,7 +75,7 @@ class OpenedSessions:
             self._record.record_left_open(self._opened, busy=busy)
 
     async def close_leftover_sessions(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
-        """Close the sessions of an earlier connection that were idle when it was lost.
+        """Close the sessions of an earlier connection that were idle when the connection was lost.
 
         This happens before any session is opened, so that repeated kills do not accumulate sessions. Several
         connections made with `dial` work concurrently, because nREPL takes 0.1 s per session.
@@ -96,14 +96,14 @@ class OpenedSessions:
                 tasks.start_soon(close, left[number::MAX_CLOSING_CONNECTIONS])
 
     async def _close(self, sessions: dict[str, NreplConnection]) -> None:
-        """Close sessions one after the other, as long as the server answers.
+        """Close sessions one after another, until the server stops answering.
 
-        Servers handle them in order anyway, and some confuse simultaneous requests.
+        Servers process these requests in order anyway, and some confuse simultaneous requests.
         """
         silent = 0
         with anyio.move_on_after(CLOSE_ALL_TIMEOUT_S):
             for identity, connection in sessions.items():
-                if await _is_closed(connection, identity):
+                if await _close_session(connection, identity):
                     await self._forget(identity)
                     silent = 0
                 elif (silent := silent + 1) == MAX_CLOSE_FAILURES:
@@ -115,8 +115,8 @@ class OpenedSessions:
             await self._record.record_closed(self._address, identity)
 
 
-async def _is_closed(connection: NreplConnection, identity: str) -> bool:
-    """Close a session, and return whether it no longer exists."""
+async def _close_session(connection: NreplConnection, identity: str) -> bool:
+    """Close a session, and return whether the server confirmed that."""
     try:
         await connection.request("close", timeout_s=CLOSE_TIMEOUT_S, session=identity)
     except CodriverError:
@@ -125,5 +125,5 @@ async def _is_closed(connection: NreplConnection, identity: str) -> bool:
 
 
 def _new_session(messages: Sequence[Message]) -> str | None:
-    """Return the id of the new session in the reply to `clone`."""
+    """Return the id of the new session in the reply to `clone`, or None if there is none."""
     return next((identity for message in messages if (identity := message.text("new-session"))), None)

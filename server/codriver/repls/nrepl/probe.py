@@ -105,13 +105,13 @@ HINTS_BY_DIALECT: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def missing_capability_hint(capability: str, dialect: str) -> str | None:
-    """Return the hint on how a REPL of this dialect gets a capability."""
+    """Return a hint on how to get a capability in a REPL of this dialect."""
     return HINTS_BY_DIALECT.get(dialect, {}).get(capability) or MISSING_CAPABILITY_HINTS.get(capability)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The profile of a REPL, and what is needed to talk to its server."""
+    """The profile of a REPL, and the characteristics of its server."""
 
     profile: Profile
     ops: frozenset[str]
@@ -133,7 +133,7 @@ class ProbeResult:
 
 
 def parse_ops(answer: Sequence[Message]) -> frozenset[str]:
-    """Return the ops that `describe` lists as a list or as the keys of a map."""
+    """Return the names of the ops in a reply to `describe`. Servers send a list, or a map with the ops as keys."""
     for message in answer:
         listed = message.fields.get("ops")
         if isinstance(listed, dict) and listed:
@@ -144,7 +144,7 @@ def parse_ops(answer: Sequence[Message]) -> frozenset[str]:
 
 
 def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
-    """Return the versions that the server reports, by name. They are only displayed."""
+    """Return the versions that the server reports, by name. They are only used for display."""
     versions: dict[str, str] = {}
     for message in answer:
         for name, version in mapping_or_empty(message.fields.get("versions")).items():
@@ -159,7 +159,7 @@ MAX_NAMED_PACKAGES: Final = 5
 
 
 def describe_outside_packages(answer: Sequence[Message]) -> str | None:
-    """Describe the packages that the worker found outside the project's working tree, or return None."""
+    """Describe the packages that the worker imported from outside the project's working tree, or return None."""
     found: dict[str, object] = {}
     for message in answer:
         found.update(mapping_or_empty(message.fields.get("codriver/outside")))
@@ -174,7 +174,7 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class HostApplication:
-    """The application in which a REPL runs, as the worker describes it."""
+    """The application in which a REPL runs, as its worker describes it."""
 
     name: str
     """A short name, such as `manage` or `shop`."""
@@ -183,7 +183,7 @@ class HostApplication:
 
     @property
     def note(self) -> str:
-        """Return a note for users of the REPL."""
+        """Return a note about the application for users of the REPL."""
         return (
             f"runs in the application {self.program}, process {self.process_id}: its modules are live, and the "
             "application's own output is not captured"
@@ -191,7 +191,7 @@ class HostApplication:
 
 
 def parse_application(answer: Sequence[Message]) -> HostApplication | None:
-    """Return the application in which the worker runs, or None if the REPL is a process of its own."""
+    """Return the application in which the worker runs, or None if the REPL has its own process."""
     for message in answer:
         app = mapping_or_empty(message.fields.get("codriver/app"))
         if app:
@@ -222,7 +222,7 @@ async def probe(
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
     for code in dialect.fixes:
-        await _runs(connection, str(code))
+        await _runs_without_error(connection, str(code))
     process_id = await _process_id(connection, dialect, facts)
     limits, stores_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.isolates or await _probe_isolation(connection, opened, ops)
@@ -269,10 +269,10 @@ async def probe(
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
-    """Return the first dialect whose expression evaluates to its facts, and the facts. The ops decide the order.
+    """Return the dialect of a server, and the facts to which the dialect's expression evaluates.
 
-    A busy server must not count as unknown for the lifetime of the connection. Expressions that timed out are sent
-    again if another one was answered.
+    The ops decide which dialects are tried first. A busy server must not count as unknown for the lifetime of the
+    connection, so expressions that timed out are sent again if another one was answered.
 
     Raises:
         OpTimedOutError: no expression was answered.
@@ -304,7 +304,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
 
 
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
-    """Evaluate `expression` and return its data, or None if it fails in this dialect.
+    """Evaluate an expression and return its data, or None if the expression fails in this dialect.
 
     Raises:
         OpTimedOutError: no reply was received in time.
@@ -320,7 +320,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
 
 
 async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
-    """Return the id of the server's process from its facts or by evaluating the dialect's expression."""
+    """Return the id of the server's process, or None if it is unknown."""
     process_id = int_or_none(facts.get("pid"))
     if process_id is None and dialect.process_id:
         with suppress(OpTimedOutError):
@@ -328,8 +328,8 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
     return process_id
 
 
-async def _runs(connection: NreplConnection, code: str) -> bool:
-    """Return whether code runs without an error. A timeout counts as success."""
+async def _runs_without_error(connection: NreplConnection, code: str) -> bool:
+    """Evaluate code, and return whether it ran without an error. A timeout counts as success."""
     try:
         messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=code)
     except OpTimedOutError:
@@ -340,7 +340,7 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
 async def _probe_print_limits(
     connection: NreplConnection, dialect: Dialect, opened: OpenedSessions, ops: frozenset[str]
 ) -> tuple[bool, bool]:
-    """Return whether print limits are honoured, and whether a session remembers them."""
+    """Return whether the server honours print limits, and whether a session remembers them."""
     if dialect.print_limits is None:
         return False, False
     knows_defaults = STORED_VALUE_OP in ops
@@ -353,16 +353,16 @@ async def _probe_print_limits(
             await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, code=str(dialect.printer))
         identity = await opened.clone(connection, timeout_s=PROBE_TIMEOUT_S) if keeper else None
         session: dict[str, Value] = {"session": identity} if identity else {}
-        honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
+        honours = await _is_value_cut(connection, code=dialect.print_limits, **session, **fields)
         if session:
-            stores = honours and await _cuts(connection, code=dialect.print_limits, **session)
+            stores = honours and await _is_value_cut(connection, code=dialect.print_limits, **session)
         if identity:
             await opened.close(identity)
     return honours, stores
 
 
 async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
-    """Return the function that makes the server compile a file's name into its code, or None if it has no effect."""
+    """Return the function that makes the server compile a file's name into code, or None if it has no effect."""
     if dialect.file_evaluator is None:
         return None
     name = "codriver_probe.clj"
@@ -378,8 +378,8 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
     return function if any(message.text("value") == f'"{name}"' for message in messages) else None
 
 
-async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
-    """Return whether `eval` with these fields cuts the value."""
+async def _is_value_cut(connection: NreplConnection, **fields: Value) -> bool:
+    """Return whether `eval` with these fields cuts the printed value."""
     messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
@@ -387,7 +387,7 @@ async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
 async def _probe_isolation(
     connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
 ) -> Literal["session", "none"]:
-    """Return `session` if one session's `*1` is invisible in another."""
+    """Return `session` if `*1` of one session is invisible in another, and `none` otherwise."""
     if "clone" not in ops:
         return "none"
     try:

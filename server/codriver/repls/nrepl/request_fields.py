@@ -30,7 +30,7 @@ NS_FORM_PATTERN: Final = re.compile(r"\(\s*ns\s")
 
 
 def defines_its_namespace(request: Request, dialect: Dialect) -> bool:
-    """Return whether the code starts with an `ns` or `in-ns` form that enters the namespace that the request names."""
+    """Return whether the code starts with an `ns` or `in-ns` form for the namespace that the request names."""
     first = request.sent_forms[0].text
     if request.namespace is None or "ns" not in first:
         return False
@@ -42,13 +42,13 @@ def defines_its_namespace(request: Request, dialect: Dialect) -> bool:
 
 
 def preserve_loaders(session: NreplSession, code: str) -> None:
-    """Preserve the class loaders of a session once its code mentions one."""
+    """Keep the class loaders of a session from now on if the code mentions class loaders."""
     if not session.preserves_loaders and "Loader" in code:
         session.preserves_loaders, session.prints_to = True, None
 
 
 class RequestFields:
-    """Builds the fields of requests to one server."""
+    """Creates the fields of requests to one server."""
 
     def __init__(self, probed: ProbeResult, undo_records: UndoRecords, steps: EvaluationSteps) -> None:
         self._probed = probed
@@ -80,8 +80,8 @@ class RequestFields:
         session: NreplSession,
         rewrite: Rewrite | None = None,
     ) -> dict[str, Value]:
-        """Return the fields that evaluate one form of a request in a session, changed by `rewrite` if it is set."""
-        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, rewrite)}
+        """Return the fields of a request that evaluates one form in a session. `rewrite` may change them."""
+        fields: dict[str, Value] = {"code": form.text, **self._common_fields(request, limits, session, rewrite)}
         if request.frame is not None:
             fields["frame"] = request.frame
             if request.is_in_test:
@@ -101,13 +101,13 @@ class RequestFields:
         return rewrite(fields) if rewrite is not None else fields
 
     def fields_for_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
-        """Return the fields that load a whole file in a session."""
+        """Return the fields of a request that loads a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
             "file": request.code,
             "file-path": path,
             "file-name": path.rpartition("/")[2],
-            **self._of_any(request, limits, session),
+            **self._common_fields(request, limits, session),
         }
         if request.lines is not None:
             fields["codriver/lines"] = list(request.lines)
@@ -116,16 +116,16 @@ class RequestFields:
         return fields
 
     def remembers_limits(self, limits: PrintLimits) -> bool:
-        """Return whether a session remembers these limits.
+        """Return whether a session remembers these print limits.
 
-        It remembers defaults, but not limits set for one request.
+        It remembers default limits, but not limits set for one request.
         """
         return self._probed.stores_print_limits and not (limits.is_length_explicit or limits.is_depth_explicit)
 
-    def _of_any(
+    def _common_fields(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
     ) -> dict[str, Value]:
-        """Return the fields of any request: print limits, those of extras and companions, and the undo record."""
+        """Return the fields that every request has: print limits, the undo id, and those of extras and companions."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             stores = STORED_VALUE_OP in self._probed.ops

@@ -65,7 +65,7 @@ _CUT_LEVEL_PATTERN: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 
 class Reply:
-    """The replies to one request, from its start until no more messages about it can be received."""
+    """The replies to one request, including messages received after its end."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Reply:
         self._is_declined = False
 
     def receive(self, message: Message) -> None:
-        """Report the contents of `message` to the listener: output, then the value, then a request for input.
+        """Report the contents of a message to the listener: output, then the value, then a request for input.
 
         After `done`, output and values are still reported, but do not change the ending. Such values are marked as
         late.
@@ -180,7 +180,7 @@ class Reply:
 
 
 def parse_sensitive_values(message: Message) -> SensitiveSeen:
-    """Return the values that a worker reports as sensitive."""
+    """Return the sensitive values that a worker reports in a message."""
     rows = map(list_or_empty, list_or_empty(message.fields[SENSITIVE_OP]))
     return SensitiveSeen(
         tuple([(text_or_none(row[0]) or "", text_or_none(row[1]) or "") for row in rows if len(row) == 2])
@@ -188,7 +188,7 @@ def parse_sensitive_values(message: Message) -> SensitiveSeen:
 
 
 def describe_cuts(text: str, limits: PrintLimits) -> str:
-    """Describe what print limits cut from a Lisp value, judging by the marks outside its strings."""
+    """Describe what print limits cut from a Lisp value, based on the marks outside of strings."""
     searched = text if len(text) <= MAX_SEARCHED_CHARACTERS else _beginning_and_end(text)
     if (
         limits.max_length is not None
@@ -206,14 +206,14 @@ def describe_cuts(text: str, limits: PrintLimits) -> str:
 
 
 def _beginning_and_end(text: str) -> str:
-    """Return the beginning of a long value, without its strings, and the last characters after any string."""
+    """Return the beginning of a long value without its strings, followed by its last characters outside of strings."""
     return (
         _STRING_PATTERN.sub('""', text[:MAX_SEARCHED_CHARACTERS]) + text[-SEARCHED_END_CHARACTERS:].rpartition('"')[2]
     )
 
 
 def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
-    """Return the part of a stored value in a worker's reply, or the reason why it is missing."""
+    """Parse a worker's reply with part of a stored value. Return the reason if the value is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED_STATUS in message.status
@@ -222,7 +222,7 @@ def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
 
 
 def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.Value | str:
-    """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
+    """Parse the reply of Codriver's program with part of a stored value. Return the reason if the value is missing."""
     text = text_or_none(fields.get("text"))
     if text is None:
         return text_or_none(fields.get("missing")) or "the REPL gave no reason"
@@ -234,7 +234,7 @@ def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.V
 
 
 def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
-    """Describe what was cut from a stored value. The reply contains limits that the user set in the REPL."""
+    """Describe what was cut from a stored value. The reply contains the print limits that the user set in the REPL."""
     length, depth = int_or_none(fields.get("length")), int_or_none(fields.get("level"))
     result = replace(
         limits,
@@ -246,16 +246,13 @@ def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintL
 
 
 def describe_cut_elements(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """Describe the elements that were cut, with their number if `count` is known.
-
-    `seen` is the description for an unknown number.
-    """
+    """Describe how many elements were cut. If `count`, the total number, is unknown, return `seen`."""
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
 def parse_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
-    """Return the fields of the symbol in a reply to `lookup` or `info`. They have no name if the symbol is unknown."""
+    """Return the fields of a symbol in a reply to `lookup` or `info`. They have no name if the symbol is unknown."""
     fields: dict[str, object] = {}
     for message in answer:
         fields.update(mapping_or_empty(message.fields.get("info")) or message.fields)
@@ -263,7 +260,7 @@ def parse_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
 
 
 def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
-    """Convert a report of cider-nrepl's `test` op, which has results by namespace and test, and a summary."""
+    """Parse the report of cider-nrepl's `test` op, which has a summary, and results by namespace and test."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []
@@ -280,7 +277,7 @@ def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
 
 
 def require_capability(profile: Profile, capability: str) -> Capability:
-    """Return how the REPL supports `capability`.
+    """Return how the REPL supports a capability.
 
     Raises:
         CapabilityMissingError: the REPL does not support it.
@@ -291,7 +288,7 @@ def require_capability(profile: Profile, capability: str) -> Capability:
 
 
 def parse_program_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
-    """Return the data in the reply to one of Codriver's programs.
+    """Parse the data in the reply to one of Codriver's programs. `what` describes the program in error messages.
 
     Raises:
         EvaluationFailedError: the program failed, or its value is not valid data.
@@ -307,7 +304,7 @@ def parse_program_data(what: str, answer: Sequence[Message], dialect: Dialect) -
 
 
 def require_success(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
-    """Check that a reply reports no failure.
+    """Check that a reply reports no failure. `what` describes the request in error messages.
 
     Raises:
         EvaluationFailedError: the reply reports a failure.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Stoppable(Protocol):
-    """An evaluation that can be stopped."""
+    """An evaluation that can be interrupted."""
 
     is_stopping: bool
     """Whether an interrupt was requested, so that no further form is sent."""
@@ -37,7 +37,7 @@ class Stoppable(Protocol):
 
 @dataclass(slots=True, eq=False)
 class NreplSession:
-    """A session with its connection and, if the server has sessions, its id."""
+    """A session with its connection, and with its id if the server supports sessions."""
 
     name: str
     connection: NreplConnection
@@ -67,16 +67,16 @@ class NreplSession:
 
     @property
     def namespace_session_id(self) -> str:
-        """Return the id of the session with this session's names, or "" if the server has no sessions."""
+        """Return the id of the session whose names this session uses, or "" if the server has no sessions."""
         return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:
-        """Return the fields that name this session in a request."""
+        """Return the request fields that identify this session."""
         return {"session": self.id} if self.id else {}
 
 
 class SessionPool:
-    """The sessions of one adapter by name."""
+    """The sessions of one adapter, by name."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class SessionPool:
         """The fields that make the REPL use Codriver's printer for Codriver's own requests, if there is one."""
 
     def get(self, name: str) -> NreplSession:
-        """Return the open session `name`.
+        """Return an open session.
 
         Raises:
             ReplDisconnectedError: the pool is closed.
-            SessionNotOpenError: the session is not open.
+            SessionNotOpenError: no session with this name is open.
         """
         if self._is_closed:
             raise ReplDisconnectedError("it was closed by us")
@@ -131,7 +131,7 @@ class SessionPool:
         return session
 
     async def reconnect_main(self, *, connect_timeout_s: float) -> None:
-        """Give the main session a new connection without evaluations, so that its last values are nil.
+        """Replace the connection of the main session by a new one, which has no last values.
 
         Raises:
             ReplUnreachableError: nothing listens at the address any longer.
@@ -141,7 +141,9 @@ class SessionPool:
         await before.close()
 
     async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
-        """Return the session `name`, opening it if needed. With `shares_names` it uses the main session's names.
+        """Return the session with this name, opening it if needed.
+
+        With `shares_names`, it uses the names of the main session.
 
         Raises:
             ReplDisconnectedError: the connection to the server is closed.
@@ -179,7 +181,7 @@ class SessionPool:
         return choose_route(name, isolates, shares_names=shares_names, has_joining=has_joining)
 
     async def _join(self, session: NreplSession, main: NreplSession) -> None:
-        """Make the clone `session` use the names of the main session."""
+        """Make a cloned session use the names of the main session."""
         if self.dialect is None or not self.dialect.joins or not main.id:
             return
         code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
@@ -187,7 +189,7 @@ class SessionPool:
         session.shared_id = main.id
 
     async def evaluate(self, name: str, code: str) -> list[Message]:
-        """Evaluate Codriver's code in the session `name`, opening it if needed, and return the replies.
+        """Evaluate code of Codriver in the session with this name, opening it if needed. Return the replies.
 
         Raises:
             CodriverError: the session could not be opened, or no reply was received in time.
@@ -197,9 +199,10 @@ class SessionPool:
         return await session.connection.request("eval", timeout_s=self._op_timeout_s, **fields)
 
     async def renew(self, session: NreplSession) -> None:
-        """Give `session` a new connection if it lost its own, and a new id if the server no longer runs code in it.
+        """Make a session usable again after it has lost its connection or the server stopped running code in it.
 
-        A new id belongs to a clone in the same namespace, so the last values are preserved.
+        In the first case, the session gets a new connection. In the second case, it gets the id of a clone in the same
+        namespace, so its last values are preserved.
 
         Raises:
             ReplUnreachableError: nothing listens at the address any longer.
@@ -220,15 +223,15 @@ class SessionPool:
             await request("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
-        """Open a session on `connection`, and return its id, or None if the server sends none.
+        """Open a session on `connection`, and return its id, or None if the server does not report an id.
 
-        With `apart`, Codriver's worker gives the session a namespace of its own. Other servers ignore the field.
+        With `apart`, Codriver's worker gives the session its own namespace. Other servers ignore that field.
         """
         fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
         return await self.opened.clone(connection, timeout_s=self._op_timeout_s, **fields)
 
     async def close(self, name: str) -> None:
-        """Close the session `name`. Unknown names and the main session are ignored."""
+        """Close the session with this name. Ignore unknown names and the main session."""
         if name == MAIN_SESSION or (session := self._sessions.pop(name, None)) is None:
             return
         try:
@@ -243,9 +246,9 @@ class SessionPool:
         await self.opened.close_leftover_sessions(partial(self._dial, self._op_timeout_s))
 
     async def close_all(self) -> None:
-        """Close every session and connection, even while the owner's tasks are being cancelled.
+        """Close all sessions and connections, even while the owner's tasks are being cancelled.
 
-        Harmless if repeated.
+        Repeated calls have no effect.
         """
         sessions, self._sessions, self._is_closed = self._sessions, {}, True
         main = sessions.get(MAIN_SESSION)
@@ -263,7 +266,10 @@ class SessionPool:
         return connection
 
     async def _read(self, connection: NreplConnection) -> None:
-        """Read until the connection is closed. Shielded so that requests during a cancellation are still answered."""
+        """Read until the connection is closed.
+
+        This is shielded, so that requests sent during a cancellation are still answered.
+        """
         with anyio.CancelScope(shield=True) as scope:
             self._reading.add(scope)
             try:
@@ -272,5 +278,5 @@ class SessionPool:
                 self._reading.discard(scope)
 
     def not_a_repl_error(self, cause: str) -> NotAReplError:
-        """Return the error for a peer that does not behave like an nREPL server."""
+        """Create the error for a peer that does not behave like an nREPL server."""
         return NotAReplError(self._endpoint, cause)

@@ -36,8 +36,8 @@ UNIQUE_ID_PATTERN: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3
 class SessionRecord:
     """The record of one workspace, used by one server at a time. Its methods do blocking work in a thread.
 
-    `is_used` returns whether Codriver started the process at an address, which then ends with the server. Sessions
-    there are not recorded. Unrecorded sessions stay open if the server is killed.
+    `is_used` returns whether Codriver started the process at an address. Such a process ends with the server, so its
+    sessions are not recorded. Unrecorded sessions stay open if the server is killed.
     """
 
     def __init__(self, path: Path, *, is_used: Callable[[str], bool] = lambda _: False) -> None:
@@ -63,14 +63,14 @@ class SessionRecord:
         await self._in_thread(partial(self._write, address, drop=session))
 
     def record_left_open(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
-        """Record that the connection of these sessions was closed. Code still runs in the `busy` ones."""
+        """Record that the connection of these sessions was closed while code was still running in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)
 
     async def sessions_to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
         """Return the recorded sessions at an address that no current connection uses.
 
-        Sessions in which code may still run are included only with `with_busy`.
+        Sessions in which code may still run are included only if `with_busy` is set.
         """
         await self._in_thread(self._read)
         recorded = self._read().get(address, ())

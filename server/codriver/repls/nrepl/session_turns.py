@@ -7,10 +7,10 @@ from collections import deque
 
 
 class SessionTurn:
-    """The right to use a session. Evaluations get it one at a time, in the order of their requests.
+    """A lock that gives evaluations exclusive use of a session, in the order of their requests.
 
-    Unlike an anyio lock, a turn has no owning task. An evaluation may acquire it outside any task and release it in
-    one.
+    Unlike an anyio lock, it has no owning task. An evaluation may acquire it outside of any task and release it in a
+    task.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class SessionTurn:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def try_acquire(self) -> bool:
-        """Acquire the turn if it is free, and return whether it was."""
+        """Acquire the turn if it is free, and return whether that was the case."""
         was_free = not self.is_acquired
         self.is_acquired = True
         return was_free
@@ -37,7 +37,7 @@ class SessionTurn:
             raise
 
     def release(self) -> None:
-        """Pass the turn on to the caller that has waited longest, or free it."""
+        """Pass the turn to the evaluation that has waited longest, or free it if none is waiting."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

@@ -55,7 +55,7 @@ POLL_INTERVAL_S: Final = 0.05
 
 
 class TestRunner:
-    """Runs the tests of one REPL, for as long as its adapter exists."""
+    """Runs tests in one REPL. An instance lives as long as its adapter."""
 
     __test__ = False  # pytest must not collect this class
 
@@ -92,13 +92,13 @@ class TestRunner:
         self._runs.start(request, on_end)
 
     def stop_waiting(self) -> bool:
-        """Stop waiting for a run that continues after its reply, and return whether there was one."""
+        """Stop waiting for a run that continues after its reply, and return whether there was such a run."""
         if self._given_up is not None:
             self._given_up.set()
         return self._given_up is not None
 
     async def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a run in progress. See `Adapter.finished_tests`."""
+        """Return the results so far of a run in progress. See `Adapter.finished_tests`."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.expressions
         if progress is None or progress.run is not None or is_deaf:
@@ -126,7 +126,7 @@ class TestRunner:
             del self._progress[evaluation]
 
     async def _choose(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        """Run tests with Codriver's program if the dialect has one, or with the server's op."""
+        """Run tests with Codriver's program if the dialect has one, or else with the server's op."""
         support = require_capability(self._profile, "test")
         target = self._sessions.get(session)
         is_plain = (
@@ -136,23 +136,23 @@ class TestRunner:
         )
         is_by_expression = support.adapted or not is_plain or bool(selection.extras)
         if support.adapted or (is_by_expression and "test" in self._dialect.expressions):
-            run = await self._by_evaluation(target, selection, evaluation)
+            run = await self._evaluate_run(target, selection, evaluation)
         elif selection.match or selection.only:
             words = "this REPL runs tests with its own op, which supports neither match nor a list of tests"
             raise CapabilityMissingError("test", message=words)
         else:
-            run = await self._by_op(support.op, selection, evaluation)
-        results = tuple(self._marked(result) for result in run.results)
-        stopped = self._marked(run.stopped) if run.stopped else None
+            run = await self._run_by_op(support.op, selection, evaluation)
+        results = tuple(self._mark_user_frames(result) for result in run.results)
+        stopped = self._mark_user_frames(run.stopped) if run.stopped else None
         return with_file_paths(replace(run, results=results, stopped=stopped), self._workspace)
 
     def _frames(self, row: Mapping[str, object]) -> tuple[StackFrame, ...]:
         return mark_user_frames(parse_frame_maps(row, self._dialect), self._workspace)
 
-    def _marked(self, result: TestResult) -> TestResult:
+    def _mark_user_frames(self, result: TestResult) -> TestResult:
         return replace(result, frames=mark_user_frames(result.frames, self._workspace)) if result.frames else result
 
-    async def _by_op(self, op: str, selection: TestSelection, evaluation: str | None) -> TestRun:
+    async def _run_by_op(self, op: str, selection: TestSelection, evaluation: str | None) -> TestRun:
         query: dict[str, bencode.Value] = {"ns": selection.namespace} if selection.namespace else {}
         if selection.test:
             query["tests"] = [selection.test]
@@ -165,9 +165,9 @@ class TestRunner:
         require_success("the test run", answer, self._dialect)
         return responses.parse_cider_tests(answer, self._dialect)
 
-    async def _by_evaluation(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
+    async def _evaluate_run(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
-        names = await anyio.to_thread.run_sync(partial(self._names, selection))
+        names = await anyio.to_thread.run_sync(partial(self._placeholder_values, selection))
         # The REPL can store one run that continues after its reply, so runs take turns.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
@@ -180,16 +180,16 @@ class TestRunner:
                 fields = rewrite(fields) if rewrite is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
-                return await self._partial(answer)
+                return await self._read_partial_run(answer)
             data = mapping_or_empty(parse_program_data("the test run", answer, self._dialect))
             if data.get("pending"):
-                return _with(unread, await self._rest(answer))
+                return _add_load_errors(unread, await self._await_rest(answer))
         if data.get("missing") and not unread:
             raise missing_namespace_error(selection.namespace or "")
-        return _with(unread, parse_test_run(data, self._dialect, output=_printed(answer)))
+        return _add_load_errors(unread, parse_test_run(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
-        """Load the test files that are not loaded yet, and return an error for each that fails to load."""
+        """Load the test files that are not loaded yet, and return an error for each file that fails to load."""
         if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.expressions:
             return []
         answer = await self._evaluate("test-unloaded", files=names["files"])
@@ -212,8 +212,8 @@ class TestRunner:
             await tool.connection.request("eval", timeout_s=self._op_timeout_s, code=code, **tool.address())
         return unread
 
-    async def _rest(self, answer: list[Message]) -> TestRun:
-        """Wait for the end of a run that continues after its reply, and return its results."""
+    async def _await_rest(self, answer: list[Message]) -> TestRun:
+        """Wait until a run that continues after its reply has ended, and return its results."""
         self._given_up = given_up = anyio.Event()
         try:
             while True:
@@ -224,11 +224,11 @@ class TestRunner:
                     return parse_test_run(data, self._dialect, output=_printed(answer))
                 with anyio.move_on_after(POLL_INTERVAL_S):
                     await given_up.wait()
-                    return await self._partial(answer)
+                    return await self._read_partial_run(answer)
         finally:
             self._given_up = None
 
-    async def _partial(self, answer: list[Message]) -> TestRun:
+    async def _read_partial_run(self, answer: list[Message]) -> TestRun:
         """Return the tests that had finished when the run was interrupted."""
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.expressions:
@@ -248,7 +248,7 @@ class TestRunner:
     ) -> list[Message]:
         """Send a request that runs user code, and return the replies.
 
-        Output is reported to the listener as it is received.
+        Output is reported to the listener as soon as it is received.
         """
         messages: list[Message] = []
         reply = Reply(evaluation, self._listener, reports=self._programs.report_fields)
@@ -280,8 +280,11 @@ class TestRunner:
             connection.check_open()
         return messages
 
-    def _names(self, selection: TestSelection) -> dict[str, Words]:
-        """Return the substitutions for the test program. Finds the test files below a path, so it runs in a thread."""
+    def _placeholder_values(self, selection: TestSelection) -> dict[str, Words]:
+        """Return the values of the test program's placeholders.
+
+        This searches for test files below a path, so it runs in a thread.
+        """
         words = parse_selection(selection.match or "")
         names: dict[str, Words] = {"match": selection.match or "", "words": words, "only": selection.only}
         namespace, test = selection.namespace or "", selection.test or ""
@@ -310,7 +313,7 @@ class TestRunner:
         return {**names, "ns": "" if is_path else namespace, "name": test}
 
 
-def _with(unread: list[TestResult], run: TestRun) -> TestRun:
+def _add_load_errors(unread: list[TestResult], run: TestRun) -> TestRun:
     """Add an error for each file that failed to load to the results of a run."""
     count = len(unread)
     return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
@@ -340,7 +343,10 @@ _NAMESPACE_PATTERN: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+
 
 
 def find_test_namespaces(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
-    """Return the namespaces that define tests with their files, in the file or directory `where` or the usual ones."""
+    """Return the namespaces that define tests, each with its file.
+
+    The search is limited to the file or directory `where`. By default, it covers the usual test directories.
+    """
     suffixes = TEST_FILE_SUFFIXES.get(dialect, ())
     directories = [workspace / where] if where else [workspace / name for name in TEST_DIRECTORIES]
     found: dict[str, str] = {}
@@ -356,7 +362,7 @@ def find_test_namespaces(workspace: Path, dialect: str, where: str = "") -> list
 
 
 def read_test_file(path: str, workspace: Path) -> str | None:
-    """Return the content of a file with tests, or None if it has no tests or cannot be read."""
+    """Return the content of a test file, or None if it defines no tests or cannot be read."""
     try:
         text = files.read_text(Path(path), TEST_FILE_RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
@@ -372,7 +378,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_file_paths(run: TestRun, workspace: Path | None) -> TestRun:
-    """Add the paths of source files in `workspace` to results without a path."""
+    """Return the run with the paths of source files in `workspace` added to results that have no path."""
     if workspace is None:
         return run
     found: dict[tuple[str, str | None], str | None] = {}

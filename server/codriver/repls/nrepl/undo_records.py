@@ -21,7 +21,7 @@ UNDO_FIELD: Final = f"{WORKER_OP_PREFIX}hold"
 
 
 class UndoRecords:
-    """The undo records of one REPL, for as long as its adapter exists."""
+    """Stores the state of definitions before loads in one REPL, to restore it later."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
         self._sessions = sessions
@@ -31,7 +31,7 @@ class UndoRecords:
         """Whether the program that keeps the records has been loaded into the REPL."""
 
     def load_fields(self, undo_id: str) -> dict[str, Value]:
-        """Return the fields that make the worker record a load, or none if the REPL does not support it."""
+        """Return the request fields that make the worker record a load, or none if the REPL does not support that."""
         return {UNDO_FIELD: undo_id} if undo_id and RESTORE_OP in self._ops else {}
 
     async def record_definitions(self, undo_id: str, step: str) -> None:
@@ -43,7 +43,7 @@ class UndoRecords:
             await self._restore(undo_id, step)
 
     async def restore(self, undo_id: str, *, is_final: bool) -> object:
-        """Restore the definitions of an undo record, or with `is_final` discard the record.
+        """Restore the definitions of an undo record, or discard the record if `is_final` is set.
 
         Return the names that could not be restored.
         """

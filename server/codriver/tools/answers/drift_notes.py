@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileResult
     from codriver.log.log_entries import Entry
     from codriver.repls.contract.fresh_imports import FreshFinding
-    from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
+    from codriver.repls.contract.questions import Difference, DriftKind, LoadedCode, LoadedNamespace, OnlyOf
     from codriver.tools.calls.call import Call, ReplUser
     from codriver.tools.ledgers.lisp_drift import LispRecords
 
@@ -453,7 +453,7 @@ def _read_source(
 
 def _compare(
     drift: LispDrift,
-    loaded: Loaded,
+    loaded: LoadedCode,
     new: Iterable[LispEvaluation],
     reads: Callable[[str], Source | None],
     compared_ms: int,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.files import Stamp
-    from codriver.repls.contract.questions import DriftKind, Loaded, LoadedNamespace, LoadedVar
+    from codriver.repls.contract.questions import DriftKind, LoadedCode, LoadedNamespace, LoadedVar
     from codriver_lisp.definitions import Aliases, Definition, Definitions
 
 
@@ -284,7 +284,7 @@ class LispDrift:
         """Return the known namespaces for `Adapter.changed_namespaces`."""
         return self._marks
 
-    def files(self, loaded: Loaded) -> set[str]:
+    def files(self, loaded: LoadedCode) -> set[str]:
         """Return the files of all namespaces, including those that the REPL just reported."""
         known_spaces = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*known_spaces, *loaded.changed) for file in namespace.files}
@@ -337,7 +337,7 @@ class LispDrift:
 
     def compare(
         self,
-        loaded: Loaded,
+        loaded: LoadedCode,
         sources: Mapping[str, Source],
         compared_ms: int,
         broken: Mapping[str, DriftKind] = NO_BROKEN_FILES,
@@ -368,7 +368,7 @@ class LispDrift:
             rows.append(Difference(live.module, live.name, live.kind, of=live.of, joint=joint))
         return tuple(rows)
 
-    def _update_namespaces(self, loaded: Loaded) -> None:
+    def _update_namespaces(self, loaded: LoadedCode) -> None:
         """Record changed namespaces and discard namespaces that no longer exist."""
         for namespace in loaded.changed:
             self._marks[namespace.name] = namespace.mark, bool(namespace.files)
