@@ -36,7 +36,7 @@ SETTLED_RECHECK_INTERVAL_S = 10.0
 
 
 class Discovery:
-    """Discovers REPLs and reports them to the core of one server."""
+    """Finds REPLs and reports them to the core of one server."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Discovery:
         """When each port file was written, as of the last check, by REPL id."""
 
     def report_configured(self) -> None:
-        """Report the configured REPLs to the core, or that a search has started if there are none."""
+        """Report the configured REPLs to the core. If there are none, report that a search has started."""
         if not self._is_configured:
             self._dispatch(ReplSearchChanged(is_under_way=True))
         self.configure(self._addresses, self._commands, self._named)
@@ -77,7 +77,7 @@ class Discovery:
         self._dispatch(*found, *named)
 
     async def run(self) -> None:
-        """Watch the port files, and start a REPL if none is configured or found."""
+        """Watch the port files. Start a REPL if none is configured or found."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)
             await self._found_event.wait()
@@ -92,11 +92,11 @@ class Discovery:
                     await self._found_event.wait()
 
     def search_once(self) -> None:
-        """Report what `report_configured` and `run` would find now, without watching anything. Blocks."""
+        """Report what `report_configured` and `run` would find now, without watching for changes. This blocks."""
         self.report_configured()
         self._found = find_port_files(self._workspace, self._port_files)
         if not self._is_configured:
-            self._report(None if _lead_on(self._found) else choose_repl(self._workspace, self._recipe_of))
+            self._report(None if _lead_to_listener(self._found) else choose_repl(self._workspace, self._recipe_of))
             self._dispatch(ReplSearchChanged(is_under_way=False))
         self._reconcile()
 
@@ -111,7 +111,7 @@ class Discovery:
         return bool(self._addresses or self._commands or self._named)
 
     async def choose_again(self) -> None:
-        """Choose a REPL again after the user accepted the workspace, unless REPLs are configured.
+        """Choose a REPL again after the user has accepted the workspace, unless REPLs are configured.
 
         A REPL that replaced the project's own until then stops by itself.
         """
@@ -119,11 +119,8 @@ class Discovery:
             await self._choose()
 
     async def _choose(self) -> None:
-        """Start a REPL that fits the files of the workspace, unless a port file leads to one.
-
-        A port file that an ended REPL left behind does not count.
-        """
-        if await anyio.to_thread.run_sync(_lead_on, self._found):
+        """Start a REPL that fits the files of the workspace, unless a port file leads to a running one."""
+        if await anyio.to_thread.run_sync(_lead_to_listener, self._found):
             return
         try:
             choice = await anyio.to_thread.run_sync(choose_repl, self._workspace, self._recipe_of)
@@ -135,7 +132,7 @@ class Discovery:
         self._report(choice)
 
     def _report(self, choice: ReplChoice | None) -> None:
-        """Report the chosen REPL to the core, unless it is already known."""
+        """Report the chosen REPL to the core, unless the core already knows it."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _configured_command(choice.repl)
@@ -149,9 +146,10 @@ class Discovery:
         self._dispatch(AddServerLine(words), found)
 
     def _reconcile(self) -> bool:
-        """Report REPLs whose port files appeared, changed or disappeared, except those that Codriver started.
+        """Report REPLs whose port files appeared, changed or disappeared, except for REPLs that Codriver started.
 
-        Return whether the result depends only on the files: no REPL is starting, and none has outlived its port file.
+        Return whether the files alone determined the result. That is not the case while a REPL is starting, or if one
+        has outlived its port file.
         """
         state = self._core.state
         connected = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
@@ -210,7 +208,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class ReplChoice:
-    """The REPL to start if the setting `repl` has no value. The field `repl` is the value it would have."""
+    """The REPL to start if the setting `repl` is not set. `repl` is the value that would select it."""
 
     repl: str
     error: str | None = None
@@ -227,7 +225,7 @@ class ReplChoice:
 def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoice | None:
     """Return the REPL to start if none is configured, or None if the files of the workspace suggest none.
 
-    This is the first one that can be started. If it is not the first candidate, it replaces that one. Blocks.
+    This is the first candidate that can be started. If another one precedes it, it replaces that one. This blocks.
 
     Raises:
         OSError: the workspace cannot be read.
@@ -245,8 +243,8 @@ def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoi
     return first
 
 
-def _lead_on(found: Sequence[FoundPortFile]) -> bool:
-    """Return whether a port file leads to a listener. Protocols other than nREPL count without a check. Blocks."""
+def _lead_to_listener(found: Sequence[FoundPortFile]) -> bool:
+    """Return whether a port file leads to a listener. Protocols other than nREPL are not checked. This blocks."""
     running = [one for one in found if one.port is not None]
     if any(kinds.split_address(one.address)[0] != kinds.NREPL_PROTOCOL for one in running):
         return True
@@ -262,7 +260,7 @@ def _lead_on(found: Sequence[FoundPortFile]) -> bool:
 
 
 def _configured_address(text: str) -> AddRepl:
-    """Parse `[KEY=][HOST:]PORT` as a REPL to connect to."""
+    """Parse `[KEY=][HOST:]PORT` into a REPL to connect to."""
     key, equals, address = text.rpartition("=")
     if ":" not in address:
         address = f"127.0.0.1:{address}"
@@ -271,7 +269,7 @@ def _configured_address(text: str) -> AddRepl:
 
 
 def _configured_command(text: str, added_kinds: Collection[ReplKind] = ()) -> AddRepl:
-    """Parse a name such as `python`, or a command line, as a REPL to start."""
+    """Parse a name such as `python`, or a command line, into a REPL to start."""
     kind = kinds.find_kind(text, added_kinds)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and kind.key_of_variant is not None and (variant := text.partition(":")[2]):

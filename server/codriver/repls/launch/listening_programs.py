@@ -34,7 +34,7 @@ TOOL_NAME_PREFIXES: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
 
 
 class ListeningPrograms:
-    """The listening programs in one workspace. Must not be used by several threads at once."""
+    """Finds the listening programs in one workspace. Not thread-safe."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
@@ -42,9 +42,9 @@ class ListeningPrograms:
         self._found: tuple[ListeningProgram, ...] = ()
 
     def search(self) -> tuple[ListeningProgram, ...]:
-        """Return the programs that listen now, with a row per port, or none if the system does not report them.
+        """Return the programs that are listening now, with one entry per port. This blocks.
 
-        Blocks.
+        The result is empty if the system does not provide this information.
         """
         try:
             sockets = listening_sockets()
@@ -75,9 +75,9 @@ class ListeningPrograms:
                 yield ListeningProgram(int(directory.name), address, can_connect)
 
     def _process_ids(self) -> Iterator[str]:
-        """Yield the ids of the processes whose working directory is in the workspace.
+        """Yield the ids of processes whose working directory is in the workspace.
 
-        `os` functions are used because creating a `Path` for each of hundreds of processes is slow.
+        This uses functions of `os`, because creating a `Path` for each of hundreds of processes is slow.
         """
         for name in filter(str.isdecimal, os.listdir(PROC_DIRECTORY)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it has ended, or is another user's
@@ -86,7 +86,7 @@ class ListeningPrograms:
                     yield name
 
     def _is_program(self, directory: Path, codriver_pid: int) -> bool:
-        """Return whether a process is a Python program that is not a tool, this server, or a child of it."""
+        """Return whether a process is a Python program other than a tool, this server, or a child of this server."""
         if int(directory.name) == codriver_pid:
             return False
         if not (directory / "exe").readlink().name.startswith(INTERPRETER_PREFIX):
@@ -100,7 +100,7 @@ class ListeningPrograms:
 
 
 async def watch_listening_programs(core: Core, workspace: Path) -> None:
-    """Report the listening programs, first immediately and then after each change."""
+    """Report the listening programs to the core, immediately and then after each change."""
     programs = ListeningPrograms(workspace)
     seen: tuple[ListeningProgram, ...] = ()
 

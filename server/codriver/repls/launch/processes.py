@@ -90,7 +90,7 @@ Farewell = Callable[[], Awaitable[None]]
 
 
 class ReplProcess:
-    """A REPL process, within the context of `start_repl_process`."""
+    """A REPL process that was started by `start_repl_process`."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ReplProcess:
         """The process id of the REPL itself, once it runs."""
 
     async def endpoint(self) -> Endpoint:
-        """Return the address of the REPL, from its output or from a port file that it has written.
+        """Wait for the REPL's address and return it. It is read from the output or from the REPL's port file.
 
         Raises:
             StartError: the process ended, or reported no address within `start_timeout_s`.
@@ -141,18 +141,18 @@ class ReplProcess:
         )
 
     async def wait(self) -> str:
-        """Wait until the process has ended, and return a description of its end."""
+        """Wait until the process has ended, and return a description of how it ended."""
         await self.over.wait()
         return self._exit_text()
 
     def kill(self) -> None:
-        """Kill the whole process tree immediately. Harmless if repeated."""
+        """Kill the whole process tree immediately. Repeated calls have no effect."""
         if self._exit is None:
             self._exit = "it was killed by codriver"
         self.kill_remaining_group()
 
     def kill_remaining_group(self) -> None:
-        """Kill what remains of the process group, once. Later, another group may have its id."""
+        """Kill the remaining processes of the group, but only once, because its id may be reused later."""
         if self._is_swept:
             return
         self._is_swept = True
@@ -161,7 +161,7 @@ class ReplProcess:
                 self._process.kill()
 
     def process_output(self, stream: Literal["out", "err"], text: str) -> None:
-        """Search output for the address, and remember the last lines."""
+        """Search output for the address, and store its last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-MAX_LINE_CHARS:]
         for line in whole[-200:]:
@@ -176,7 +176,7 @@ class ReplProcess:
                 self._crash.append(line[:MAX_LINE_CHARS].strip())
 
     def process_watchdog_line(self, line: str) -> None:
-        """Process a line that the watchdog reported."""
+        """Process a line of the watchdog's report."""
         word, _, rest = line.partition(" ")
         if word == "pid":
             self.pid = int(rest)
@@ -186,7 +186,10 @@ class ReplProcess:
             self._exit = _status_text(int(rest))
 
     async def stop(self) -> None:
-        """End the process tree with `farewell`, SIGTERM and SIGKILL, 2 s apart, and wait until it has ended."""
+        """Stop the process tree and wait until it has ended.
+
+        First `farewell` is called, then SIGTERM and SIGKILL are sent, 2 s apart.
+        """
         # `over` cannot be used, because the task that sets it is cancelled when the server ends.
         if self._farewell is not None and self._process.returncode is None:
             with anyio.move_on_after(SHUTDOWN_TIMEOUT_S):
@@ -202,7 +205,7 @@ class ReplProcess:
         await self._process.wait()
 
     def remove_port_file(self) -> None:
-        """Remove the port file that the process left behind. Blocks."""
+        """Remove the port file that the process left behind. This blocks."""
         found = self._read_port_file()
         if self._port_file is not None and found is not None and self._printed in (None, found):
             with suppress(OSError):
@@ -219,13 +222,13 @@ class ReplProcess:
 
     def _tail_text(self) -> str:
         if self._crash:
-            return f"; {_crash_words(self._crash)}"
+            return f"; {_crash_text(self._crash)}"
         lines = [line for line in self._tail if line]
         return f"; its last output: {' | '.join(lines[-3:])}" if lines else ""
 
 
-def _crash_words(lines: Sequence[str]) -> str:
-    """Return the message of a crash and the innermost frames of the crashed thread.
+def _crash_text(lines: Sequence[str]) -> str:
+    """Return the message of a crash, and the innermost frames of the crashed thread.
 
     Source: Python's `faulthandler`, which prints the innermost frame first.
     """
@@ -245,11 +248,12 @@ async def start_repl_process(
     start_timeout_s: float = 60.0,
     farewell: Farewell | None = None,
 ) -> AsyncIterator[ReplProcess]:
-    """Start a REPL with `command` in `cwd`, and end its process tree when the context is left.
+    """Start a REPL with `command` in `cwd`, and stop its process tree when the context exits.
 
-    `on_output` receives the output of each stream in order, as text. `farewell` asks the REPL to end by itself. If this
-    process dies, even by SIGKILL, the tree ends within 2 s. On systems without process groups there is no watchdog: the
-    children of the command outlive it, and the command ends with this process only if it reads stdin.
+    `on_output` receives the output of each stream in order, as text. `farewell` asks the REPL to exit by itself. If
+    this process dies, even by SIGKILL, the tree ends within 2 s. On systems without process groups, there is no
+    watchdog. Child processes of the command then outlive it, and the command ends with this process only if it reads
+    stdin.
 
     Raises:
         StartError: the command cannot be run.
@@ -287,7 +291,7 @@ async def start_repl_process(
 
 
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """Start the watchdog of a REPL, and return it with the pipe that its reports are read from."""
+    """Start the watchdog of a REPL. Return its process and the pipe from which to read its reports."""
     reading, writing = os.pipe()
     stdin = "shared" if SUPERVISED_OPTION in command else "empty"
     try:
@@ -307,7 +311,7 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 
 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """Start the REPL without a watchdog."""
+    """Start a REPL without a watchdog."""
     stdin = subprocess.PIPE if SUPERVISED_OPTION in command else subprocess.DEVNULL
     return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=NEW_CONSOLE), None
 
@@ -326,7 +330,7 @@ async def _drain(
     running: ReplProcess,
     on_output: Callable[[Literal["out", "err"], str], None],
 ) -> None:
-    """Read all output of the REPL, even if nobody uses it, so that it never blocks on a full pipe."""
+    """Read all output of the REPL, even if nobody uses it, so that the REPL never blocks on a full pipe."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         async for data in stream:
@@ -338,7 +342,7 @@ async def _drain(
 
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
-    """Process the watchdog's reports until it ends, together with the REPL."""
+    """Process reports of the watchdog until it ends, which it does together with the REPL."""
     make_nonblocking(reading)
     pending = b""
     try:
@@ -413,7 +417,7 @@ PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
 
 @dataclass(frozen=True, slots=True)
 class FoundPortFile:
-    """A port file with its port, or with the reason why it has none in `error`."""
+    """A port file and its port. If the port is None, `error` is the reason."""
 
     path: Path
     port: int | None
@@ -426,14 +430,14 @@ class FoundPortFile:
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL that writes this file, on the local machine."""
+        """Return the address of the REPL that wrote this file."""
         return kinds.join_address(kinds.protocol_for_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
 
 
 async def watch_port_files(
     workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILE_CHECK_INTERVAL_S
 ) -> AsyncIterator[tuple[FoundPortFile, ...]]:
-    """Yield the port files in `workspace`, first immediately and then after each change.
+    """Yield the port files in `workspace`, immediately and then after each change.
 
     `names` are paths relative to each searched directory.
     """
@@ -503,7 +507,7 @@ def _read_all(
 
 
 def _read(workspace: Path, path: Path) -> FoundPortFile | None:
-    """Read the port file at `path`, or return None if it does not exist."""
+    """Read a port file. Return None if the file does not exist."""
     key = _suggest_key(workspace, path)
     try:
         data, status = read_port_file(path, workspace)
@@ -521,7 +525,7 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
-    """Return the content and status of a port file. One that the user configured may be outside the workspace.
+    """Return the content and status of a port file. A file that the user configured may be outside the workspace.
 
     Raises:
         OSError: the file is missing, a link, or not a regular file.
@@ -531,7 +535,7 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _known_name(path: Path) -> str:
-    """Return the path of a port file as `REPL_KINDS` lists it, or its base name."""
+    """Return the path of a port file as listed in `REPL_KINDS`, or its base name if it is not listed."""
     known = (name for name in kinds.port_file_names() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 

@@ -63,10 +63,10 @@ class Project:
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
-    """Return the kinds of projects in a workspace, the one to use first.
+    """Return the kinds of projects in a workspace, starting with the one to use first.
 
     Project files precede required packages. Lisps precede Python, because many tools of Lisp projects are written in
-    Python. Then follow source files, those at the top first, and the packages of extras and groups.
+    Python. Source files come next, starting with those at the top, and then the packages of extras and groups.
     """
     found: dict[str, Project] = {}
     for project in _find(workspace):
@@ -90,15 +90,15 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
 
 
 def suggested_repl(workspace: Path) -> str:
-    """Return the value of the setting `repl` that fits the files of the workspace, or "" if they show no project."""
+    """Return the value of the setting `repl` that fits the workspace, or "" if no project is found."""
     return next((project.repl for project in _find(workspace)), "")
 
 
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
-    """Return the values of the setting `repl` to try if none is configured, in order.
+    """Return the values of the setting `repl` to try, in order, if none is configured.
 
-    These are the REPLs of the projects in the workspace, and Basilisp after those of Clojure. Without a project or a
-    source file in another language, Python is the only one.
+    These are the REPLs of the projects in the workspace, with Basilisp after those of Clojure. If there is no project
+    and no source file in another language, Python is the only one.
 
     Raises:
         OSError: the directory cannot be read.
@@ -111,7 +111,7 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
 
 
 def is_empty(workspace: Path) -> bool:
-    """Return whether a directory has no files except hidden ones and those for agents.
+    """Return whether a directory has no files other than hidden ones and files for agents.
 
     Raises:
         OSError: the directory cannot be read.
@@ -120,7 +120,7 @@ def is_empty(workspace: Path) -> bool:
 
 
 def is_python_default(workspace: Path) -> bool:
-    """Return whether a directory has no project or source file in a language other than Python.
+    """Return whether Python is the default, because a directory has no project or source file in another language.
 
     Raises:
         OSError: the directory cannot be read.
@@ -141,7 +141,7 @@ def _names_at_top(workspace: Path) -> list[str]:
 
 
 def port_files_with_port(workspace: Path) -> tuple[str, ...]:
-    """Return the names of the port files in the workspace that contain a port. The REPL may have ended."""
+    """Return the names of port files in the workspace that contain a port. Their REPLs may have ended."""
     return tuple(name for name in kinds.port_file_names() if read_port_text(workspace, name).isdecimal())
 
 
@@ -193,12 +193,12 @@ def is_file(path: Path) -> bool:
 
 
 def new_project(kind: kinds.ReplKind, evidence: str) -> Project:
-    """Return the project of a kind, with what identifies it."""
+    """Create a project of this kind. `evidence` is the file or package that identifies it."""
     return Project(kind.title, evidence, kind.repl, kind.programs, kind.by_hand)
 
 
 def _node_needs(workspace: Path) -> frozenset[str]:
-    """Return the names of the packages in `package.json`."""
+    """Return the names of the packages that `package.json` requires."""
     try:
         package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE_RULES) or "{}"))
     except (ValueError, RecursionError):
@@ -239,7 +239,7 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
 
 
 def _table(value: object) -> dict[str, Any]:
-    """Return the value if it is a table, or an empty one. Other tools' files may have any shape."""
+    """Return the value if it is a table, or an empty table. Files of other tools may have any structure."""
     return value if isinstance(value, dict) else {}
 
 
@@ -278,7 +278,7 @@ DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter.
+    """A Python interpreter for the project.
 
     `whose` describes where it comes from. `caution` is a warning if it is not the project's own. `remark` is
     information for users of a new project that is displayed once.
@@ -298,8 +298,8 @@ class Interpreter:
 class Acceptance:
     """Whether the user has accepted a checkout, so that its programs may run.
 
-    `directories` are the accepted environments relative to the checkout, or None for all. `lapsed` is why an earlier
-    acceptance no longer counts.
+    `directories` are the accepted environments relative to the checkout, or None for all. `lapsed` is the reason why an
+    earlier acceptance no longer counts.
     """
 
     is_given: bool = False
@@ -307,7 +307,7 @@ class Acceptance:
     lapsed: str | None = None
 
     def lapse_reason(self, program: str, directory: Path) -> str | None:
-        """Return why the acceptance of `directory` does not cover a program in it, or None if it does."""
+        """Return the reason why the acceptance of `directory` does not cover a program in it, or None if it does."""
         if self.directories is None or any(
             is_inside(program, directory / name, directory) for name in self.directories
         ):
@@ -322,7 +322,7 @@ NOT_ACCEPTED: Final = Acceptance()
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_PYTHON) -> Interpreter:
     """Return the interpreter of the project in `workspace`.
 
-    `chosen` is the setting `python`: a path, the name of a program in `PATH`, or `AUTO_PYTHON`.
+    `chosen` is the value of the setting `python`: a path, the name of a program in `PATH`, or `AUTO_PYTHON`.
     """
     if chosen != AUTO_PYTHON:
         named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
@@ -347,7 +347,7 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_
 def find_safe_python(
     workspace: Path, environ: Mapping[str, str], chosen: str, acceptance_of: Callable[[Path], Acceptance]
 ) -> Interpreter:
-    """Return the interpreter for `workspace` that runs nothing from an unaccepted checkout. Blocks.
+    """Return an interpreter for `workspace` that runs nothing from a checkout that has not been accepted. This blocks.
 
     This is the project's interpreter unless it is in such a checkout. The replacement is a `python3` in `PATH` from
     outside the checkout, or Codriver's own interpreter, which may be inside one.
@@ -360,19 +360,19 @@ def find_safe_python(
                 acceptance = acceptance_of(directory)
                 lapsed = acceptance.lapse_reason(found.path, directory) if acceptance.is_given else acceptance.lapsed
                 if lapsed is not None or not acceptance.is_given:
-                    return replace(_outside(workspace, environ), waits_for=directory, lapsed=lapsed)
+                    return replace(_outside_python(workspace, environ), waits_for=directory, lapsed=lapsed)
     if found.whose != PATH_PYTHON_ORIGIN or acceptance_of(workspace).is_given:
         return found
-    return _as_replacement_for(describe_broken_environment(workspace, environ), _outside(workspace, environ))
+    return _as_replacement_for(describe_broken_environment(workspace, environ), _outside_python(workspace, environ))
 
 
 def find_checkouts(workspace: Path) -> tuple[Path, ...]:
-    """Return the workspace and, for a linked git worktree, its main checkout."""
+    """Return the workspace. For a linked git worktree, also return its main checkout."""
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
 
 def is_inside(program: str, directory: Path, workspace: Path) -> bool:
-    """Return whether a program is below `directory`, by its path or its resolved path."""
+    """Return whether a program is below `directory`, according to its path or its resolved path."""
     return any(
         path.is_relative_to(root)
         for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
@@ -381,7 +381,7 @@ def is_inside(program: str, directory: Path, workspace: Path) -> bool:
 
 
 def environment_outside_checkouts(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without Python's variables and without paths into the checkouts."""
+    """Return the environment without Python's variables, and without paths inside the checkouts."""
     inside = find_checkouts(workspace)
     names = [str(path) for directory in inside for path in (directory, os.path.realpath(directory))]
     environment = {
@@ -398,12 +398,12 @@ def environment_outside_checkouts(workspace: Path, environ: Mapping[str, str]) -
     }
 
 
-def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
-    """Return a `python3` in `PATH` outside all checkouts, or Codriver's own interpreter."""
+def _outside_python(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
+    """Return a `python3` in `PATH` outside of all checkouts, or Codriver's own interpreter if there is none."""
     outside = environment_outside_checkouts(workspace, environ)
     named = python_in_path(outside["PATH"]) if outside["PATH"] else None
     if named is not None and _is_outside(named, workspace):
-        found = _executable(named, outside)
+        found = _probe_executable(named, outside)
         if found and _is_outside(found, workspace):
             return Interpreter(found, PATH_PYTHON_ORIGIN, remark=_remark(workspace, found))
     return _codrivers_python(workspace)
@@ -415,8 +415,8 @@ def _is_outside(path: str, workspace: Path) -> bool:
     )
 
 
-def _executable(program: str, environ: Mapping[str, str]) -> str:
-    """Return the interpreter that `program` starts, according to itself, or "" if it is too old or does not run."""
+def _probe_executable(program: str, environ: Mapping[str, str]) -> str:
+    """Return the path of the interpreter that `program` starts, or "" if it is too old or does not run."""
     try:
         finished = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
             [program, "-I", "-S", "-c", PYTHON_PROBE_CODE], cwd=NEUTRAL_DIRECTORY, env=environ,
@@ -428,7 +428,10 @@ def _executable(program: str, environ: Mapping[str, str]) -> str:
 
 
 def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpreter:
-    """Add a warning to an interpreter that is used because the project's environment is broken."""
+    """Add a warning to an interpreter that replaces a broken environment.
+
+    `broken` describes what is wrong with the environment, or is None.
+    """
     if broken is None:
         return replacement
     where = f"{replacement.path} ({replacement.whose})"
@@ -439,19 +442,19 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
 
 
 def describe_broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
-    """Describe why an environment of the project cannot be used, or return None if none is broken."""
+    """Describe why an environment of the project cannot be used. Return None if none is broken."""
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []
     for directory, title in (
         *named,
         *((workspace / name, f"the project's {name}") for name in ENVIRONMENT_DIRECTORIES),
     ):
-        if (defect := _defect_of(directory)) is not None:
+        if (defect := _describe_defect(directory)) is not None:
             return f"{title} is broken ({defect})"
     return None
 
 
-def _defect_of(environment: Path) -> str | None:
+def _describe_defect(environment: Path) -> str | None:
     """Describe why an environment has no interpreter. Return None if it has one, or if it is not an environment."""
     python = python_path(environment)
     for path in (environment, python):
@@ -472,7 +475,7 @@ def _python_of(environment: Path) -> str | None:
 
 
 def _remark(workspace: Path, python: str) -> str | None:
-    """Return a remark if the workspace is a Python project, for one without a virtual environment, or None."""
+    """Return a remark on the missing virtual environment if the workspace is a Python project, or None."""
     if not any((workspace / mark).exists() for mark in PYTHON_KIND.marks):
         return None
     return (

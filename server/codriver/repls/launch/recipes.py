@@ -79,7 +79,7 @@ START_TIMEOUT_S: Final = 30.0
 
 
 class RecipeError(StartError):
-    """Raised when a requested REPL cannot be started on this machine. The message says what to install."""
+    """Raised when the selected REPL cannot be started on this machine. The message says what to install."""
 
     def __init__(self, words: str, cause: str) -> None:
         super().__init__(f"`--repl {words}` cannot be started: {cause}")
@@ -90,7 +90,7 @@ class RecipeError(StartError):
 
 
 class NotAcceptedError(RecipeError):
-    """Raised when a requested REPL cannot be started before the user has accepted a checkout."""
+    """Raised when the selected REPL cannot be started until the user has accepted a checkout."""
 
     def __init__(self, words: str, directory: Path, why: str, lapsed: str | None) -> None:
         missing = "nobody has accepted this checkout" if lapsed is None else lapse_clause(lapsed)
@@ -103,18 +103,18 @@ class NotAcceptedError(RecipeError):
 
 
 def acceptance_instruction(directory: Path) -> str:
-    """Return the instruction for accepting a checkout, addressed to an agent."""
+    """Return an instruction for agents on how to get a checkout accepted."""
     return f"ask your human to run: {TRUST_COMMAND} (in {directory})"
 
 
 def lapse_clause(lapsed: str) -> str:
-    """Return the clause about an acceptance that no longer counts."""
+    """Return a clause that says why an acceptance no longer counts."""
     return f"the acceptance has lapsed ({lapsed})"
 
 
 @dataclass(frozen=True, slots=True)
 class AddressFile:
-    """A file with the address of a REPL that is chosen before its process starts.
+    """A file with the address of a REPL, for REPLs whose address is chosen before their process starts.
 
     Such a REPL does not announce that it is ready, so connecting is retried.
     """
@@ -133,7 +133,7 @@ class AddressFile:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The command that starts a REPL. `env` is its complete environment."""
+    """The command that starts a REPL. `env` is the complete environment of its process."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -161,7 +161,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A workspace, the environment of its processes, and the setting `python`."""
+    """A workspace, the environment of its processes, and the value of the setting `python`."""
 
     workspace: Path
     environ: Mapping[str, str]
@@ -193,8 +193,8 @@ def find_recipe(
 ) -> Recipe:
     """Return the recipe for a `repl` setting, which is a known name or a command line.
 
-    `python` is the setting of that name. With `is_requested`, the user is starting the REPL right now, so any REPL is
-    allowed. In a workspace that has not been accepted, Codriver's worker still runs nothing before the first
+    `python` is the setting of that name. `is_requested` means that the user is starting the REPL explicitly, so any
+    REPL is allowed. In a workspace that has not been accepted, Codriver's worker still runs nothing before the first
     evaluation.
 
     If `acceptance_of` says that a workspace has not been accepted, no program from it or from the main checkout of a
@@ -209,17 +209,17 @@ def find_recipe(
     if is_requested:
         found = _recipe(words, project)
         is_bare = is_worker and not acceptance_of(workspace).is_given
-        return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _whole(found)
+        return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _with_pythonpath(found)
     if is_worker:
         safe = find_safe_python(workspace, environ, python, acceptance_of)
         found = _recipe(words, replace(project, safe=safe))
         acceptance = acceptance_of(workspace)
-        return _whole(found) if acceptance.is_given else _isolated(found, workspace, acceptance.lapsed)
+        return _with_pythonpath(found) if acceptance.is_given else _isolate(found, workspace, acceptance.lapsed)
     acceptance = acceptance_of(workspace)
     if not acceptance.is_given:
         # Project tools read their settings, Python imports modules from its start directory, and R runs a profile.
         safe = find_safe_python(workspace, environ, python, acceptance_of)
-        return _apart(words, replace(project, safe=safe), acceptance.lapsed)
+        return _recipe_apart(words, replace(project, safe=safe), acceptance.lapsed)
     found = _recipe(words, project)
     program = found.command[0]
     for directory in find_checkouts(workspace):
@@ -228,10 +228,10 @@ def find_recipe(
             if not other.is_given:
                 why = f"{program} is in that checkout, and a server that a client starts runs nothing from it"
                 raise NotAcceptedError(words, directory, why, other.lapsed)
-    return _whole(found)
+    return _with_pythonpath(found)
 
 
-def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
+def _isolate(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     """Restrict the worker's recipe for a workspace that has not been accepted.
 
     PYTHONPATH and the user's site-packages are ignored, because they may lead to a `sitecustomize` in the checkout.
@@ -257,11 +257,11 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     )
 
 
-def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
-    """Return the recipe of a REPL in the same language that starts in an empty directory.
+def _recipe_apart(words: str, project: Project, lapsed: str | None) -> Recipe:
+    """Return a recipe for a REPL in the same language that starts in an empty directory.
 
     Raises:
-        NotAcceptedError: the REPL needs the project, or no program outside the checkouts starts it.
+        NotAcceptedError: the REPL needs the project, or no program outside the checkouts can start it.
         RecipeError: the REPL could not be started in the project either.
     """
     workspace = project.workspace
@@ -292,8 +292,8 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     raise NotAcceptedError(words, workspace, "this REPL runs files of the project when it starts", lapsed)
 
 
-def _whole(found: Recipe) -> Recipe:
-    """Restore the client's complete PYTHONPATH, from which the server removed the project's part for itself."""
+def _with_pythonpath(found: Recipe) -> Recipe:
+    """Restore the complete PYTHONPATH of the client, from which the server removed the project's entries."""
     env = dict(found.env)
     if given := env.pop(CLIENT_PYTHONPATH_VARIABLE, None):
         env["PYTHONPATH"] = given
@@ -314,7 +314,7 @@ def check_repl_word(
     python: str = AUTO_PYTHON,
     added_kinds: Mapping[ReplKind, Launch] = NO_ADDED_KINDS,
 ) -> None:
-    """Check that a single word is a known REPL or a program, because anything else is a typing error.
+    """Check that a single word is a known REPL or a program. Anything else is probably misspelled.
 
     Raises:
         RecipeError: the word is unknown. The message lists the known words.
@@ -370,7 +370,7 @@ def _worker(kind: ReplKind, words: str, project: Project) -> Recipe:
 
 
 def _lisp_python(kind: ReplKind, words: str, python: str, whose: str) -> tuple[str, str]:
-    """Return the interpreter that has Basilisp, preferably the project's, and a note about it."""
+    """Return an interpreter that has Basilisp, preferably the project's, and a note about it."""
     if _has_basilisp(python):
         return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
     if not _has_basilisp(sys.executable):
@@ -393,7 +393,7 @@ def _recipe_of(
 
 
 def _program_next_to_python(name: str, project: Project) -> str | None:
-    """Return a console script from the project's environment, from Codriver's, or from PATH."""
+    """Return the path of a console script from the project's environment, from Codriver's environment, or from PATH."""
     python = project.interpreter().path
     candidates = (find_program(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
     return next(filter(None, candidates), None) or _which(name, project)
@@ -447,7 +447,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
 
 
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
-    """Return the strings in `:paths` of the project's deps.edn, or () if there are none or it cannot be read."""
+    """Return the strings in `:paths` of the project's deps.edn, or () if there are none or the file cannot be read."""
     try:
         text = files.read(workspace / "deps.edn", FileRules(Links.WITHIN, MAX_DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):
@@ -458,7 +458,7 @@ def _deps_paths(workspace: Path) -> tuple[str, ...]:
 
 
 def _forms(text: str, opening: str = "") -> list[str]:
-    """Return the forms of a text or, with `opening`, the forms in the collection that starts with this bracket."""
+    """Return the forms in a text. With `opening`, return the forms in a collection that starts with this bracket."""
     inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
@@ -479,7 +479,7 @@ _LAUNCHERS: Final[Mapping[Launcher, Launch]] = {
 
 
 def _which(name: str, project: Project) -> str | None:
-    """Return the path of a program, from `node_modules` if it is there, or from `PATH`."""
+    """Return the path of a program in `node_modules` or in `PATH`, or None."""
     if is_path(name):
         path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
@@ -488,7 +488,7 @@ def _which(name: str, project: Project) -> str | None:
 
 
 def _is_plain_launcher(program: str) -> bool:
-    """Return whether `clojure` is Debian's short script around `java`, which does not support `-Sdeps`."""
+    """Return whether a `clojure` program is Debian's short script around `java`, which does not support `-Sdeps`."""
     if Path(program).suffix == ".exe":
         return False
     try:
@@ -498,7 +498,7 @@ def _is_plain_launcher(program: str) -> bool:
 
 
 def _debian_jars() -> list[str] | None:
-    """Return Debian's jars of Clojure and nREPL, or None if one is missing."""
+    """Return the paths of Debian's jars of Clojure and nREPL, or None if any is missing."""
     for directory in JAR_DIRECTORIES:
         jars = [directory / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
         if all(jar.exists() for jar in jars):
@@ -507,7 +507,7 @@ def _debian_jars() -> list[str] | None:
 
 
 def _has_basilisp(python: str) -> bool:
-    """Return whether an interpreter has Basilisp, judging by its files because starting it takes time."""
+    """Return whether an interpreter has Basilisp. This checks files, because starting the interpreter is slow."""
     if python == sys.executable:
         return find_spec("basilisp") is not None
     root = Path(python).parent.parent
@@ -515,5 +515,8 @@ def _has_basilisp(python: str) -> bool:
 
 
 def repl_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a REPL, without PYTHONDONTWRITEBYTECODE so that Basilisp can cache its core."""
+    """Return the environment of a REPL.
+
+    PYTHONDONTWRITEBYTECODE is removed, so that Basilisp can cache its core.
+    """
     return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

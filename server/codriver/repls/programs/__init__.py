@@ -21,7 +21,7 @@ _COMMENT: Final = re.compile(r"^[ \t]*;.*\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Lisp program: the path of its file relative to this package, and the code for its placeholders."""
+    """A Lisp program in a file. Placeholders in it are replaced by other code."""
 
     path: str
     holes: tuple[tuple[str, Code], ...] = ()
@@ -34,7 +34,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCode:
-    """Code that is generated on first use."""
+    """Code that a function generates on first use."""
 
     write: Callable[[], str]
 
@@ -53,7 +53,7 @@ Code = Union[str, Program, GeneratedCode]
 
 
 def program(path: str, **holes: Code) -> Program:
-    """Return the program in a file, with code for its placeholders."""
+    """Return the program in a file. Keyword arguments are the code for its placeholders."""
     return Program(path, tuple(holes.items()))
 
 
@@ -70,7 +70,7 @@ def _read(path: str) -> str:
 
 
 class Programs(Mapping[str, str]):
-    """Programs by the capability that they provide. Each is read when it is requested."""
+    """A mapping from capabilities to the programs that provide them. A program is read when it is accessed."""
 
     def __init__(self, codes: Mapping[str, Code]) -> None:
         self._codes = dict(codes)
@@ -80,7 +80,7 @@ class Programs(Mapping[str, str]):
         return str(self._codes[capability])
 
     def __contains__(self, capability: object) -> bool:
-        """Return whether there is code for a capability, without reading it."""
+        """Return whether there is a program for a capability, without reading it."""
         return capability in self._codes
 
     def __iter__(self) -> Iterator[str]:
@@ -92,21 +92,21 @@ class Programs(Mapping[str, str]):
         return len(self._codes)
 
     def without(self, capability: str) -> Programs:
-        """Return a copy without the program for one capability."""
+        """Return a copy without the program for this capability."""
         return Programs({name: code for name, code in self._codes.items() if name != capability})
 
 
 @cache
 def join_python_modules(*paths: str) -> str:
-    """Join Python modules to one program, in order, leaving out imports between them.
+    """Join Python modules to one program, in order, omitting the imports between them.
 
-    They share one namespace, so no two of them may define the same name.
+    The modules share one namespace, so no two of them may define the same name.
     """
     return "\n".join(["from __future__ import annotations\n", *[_body(_read(path)) for path in paths]])
 
 
 def _body(text: str) -> str:
-    """Return the source of a module without docstrings and without imports from its package."""
+    """Return the source of a module without docstrings and without imports from its own package."""
     lines = text.splitlines(keepends=True)
     tree = ast.parse(text)
     left_out: list[ast.stmt] = [node for node in tree.body if _is_of_package(node)]

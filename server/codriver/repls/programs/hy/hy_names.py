@@ -21,7 +21,7 @@ MODULE_TYPE = type(sys)
 
 
 def line(value: object) -> str:
-    """Return the first line of a value's documentation."""
+    """Return the first non-empty line of a value's documentation, or ""."""
     text = value.__doc__ if isinstance(value, (type, MODULE_TYPE, type(len), type(line))) else ""
     return next((splitline.strip() for splitline in (text or "").splitlines() if splitline.strip()), "")
 
@@ -46,13 +46,16 @@ def public_definitions(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def session_module(session: str) -> ModuleType | None:
-    """Return the module of a session. It is searched among all objects, because no table contains it."""
+    """Return the module of a session. All objects are searched, because no table contains it."""
     modules = [candidate for candidate in gc.get_objects() if type(candidate) is MODULE_TYPE] if session else []
     return next((module for module in modules if vars(module).get("__name__") == "hy-nrepl-session-" + session), None)
 
 
 def format_in_line(value: object, levels: int) -> str:
-    """Format a value in one line. Plain values and short collections are printed, others described by their type."""
+    """Format a value in one line.
+
+    Plain values and short collections are printed. Other values are described by their type.
+    """
     kind = type(value)
     if isinstance(value, (str, bytes)) and kind in (str, bytes) and len(value) > 60:
         return "<%s of %d>" % (kind.__name__, len(value))
@@ -78,9 +81,9 @@ def _collection(value: object, levels: int) -> str:
 
 
 def describe_value(name: str, session: str) -> dict[str, str]:
-    """Describe the value of a name by its class, its size and the value in one line.
+    """Describe the value of a name by its class, its size, and its text in one line.
 
-    Functions and classes have none.
+    The result is empty for functions and classes.
     """
     import hy  # type: ignore[import-untyped]  # the REPL has it
 
@@ -100,7 +103,7 @@ def describe_value(name: str, session: str) -> dict[str, str]:
 
 
 def answer(name: str, pattern: str, session: str) -> dict[str, object]:
-    """List the names of a module, or all names that match a pattern."""
+    """Return the names in a module, or all names that match a pattern."""
     pattern = pattern.replace("\\-", "_")
     home_module = session_module(session)
     if not pattern:

@@ -28,7 +28,7 @@ context_stream: ContextVar[Any] = ContextVar("own")
 
 
 class Output(io.TextIOBase):
-    """The only stream for standard output, which forwards text to the evaluation that prints it."""
+    """A single stream for standard output that forwards text to the evaluation that prints it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,11 +36,11 @@ class Output(io.TextIOBase):
         self.process: Any = sys.__stdout__
 
     def current_stream(self) -> Any:
-        """Return the stream for the code that is printing."""
+        """Return the stream of the evaluation that is printing."""
         return context_stream.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
-        """Forward text. The process's own output is flushed after each line, as in a terminal."""
+        """Forward text to the current stream. The process's own output is flushed after each line, as in a terminal."""
         stream = self.current_stream()
         count = int(stream.write(text))
         if stream is self.process and text.endswith("\n"):
@@ -48,12 +48,12 @@ class Output(io.TextIOBase):
         return count
 
     def flush(self) -> None:
-        """Flush the stream for the code that is printing."""
+        """Flush the stream of the evaluation that is printing."""
         self.current_stream().flush()
 
 
 class Sys:
-    """A replacement for the module `sys` in the server's evaluations, which cannot set `stdout`."""
+    """A replacement for the module `sys` in evaluations, which prevents them from setting `stdout`."""
 
     def __getattr__(self, name: str) -> object:
         """Return an attribute of `sys`."""
@@ -66,7 +66,7 @@ class Sys:
 
 
 def install() -> None:
-    """Make evaluations print through the fixed stream."""
+    """Make all evaluations print through the shared stream."""
     out, run = Output(), ops.InterruptibleEval.run
     lines_of = _lines(ops.StreamingOut)
 

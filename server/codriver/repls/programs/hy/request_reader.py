@@ -19,7 +19,7 @@ handler: Any = server.ReplRequestHandler
 
 
 def first_value_length(data: bytearray) -> int:
-    """Return the length of the first bencoded value, or 0 if it is incomplete."""
+    """Return the length in bytes of the first bencoded value, or 0 if it is incomplete."""
     position = depth = 0
     while position < len(data):
         kind = data[position : position + 1]
@@ -38,7 +38,10 @@ def first_value_length(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A connection whose `recv` returns one complete request. `started` has bytes left from an earlier read."""
+    """A wrapper around a connection whose `recv` returns one complete request.
+
+    `started` contains bytes that an earlier read received.
+    """
 
     def __init__(self, connection: socket.socket, started: bytearray) -> None:
         self.socket, self.started, self.pending, self.lock = connection, started, bytearray(), Lock()
@@ -48,7 +51,7 @@ class OneByOne:
         return getattr(self.socket, name)
 
     def sendall(self, data: bytes) -> None:
-        """Send a message without interleaving it with those of other threads."""
+        """Send a message without interleaving it with messages of other threads."""
         with self.lock:
             self.socket.sendall(data)
 
@@ -72,7 +75,7 @@ class OneByOne:
 
 
 def install() -> None:
-    """Make new connections read in this way, and the current one as soon as its pending read returns."""
+    """Wrap new connections, and the current one as soon as its pending read returns."""
 
     def setup(self: Any) -> None:
         self.request = OneByOne(self.request, bytearray())

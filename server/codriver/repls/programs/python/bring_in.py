@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
-    """Install a package from dotted module names and sources, in import order, and return its `KernelAnswers`.
+    """Install a package in this process and return its `KernelAnswers`.
 
-    Tracebacks display the modules as files in `directory`. If one module fails, all are removed. Threads that need the
-    package at the same time, such as those of subshells, get the same object.
+    `sources` has dotted module names and source texts, in import order. Tracebacks display the modules as files in
+    `directory`. If one module fails, all are removed. Threads that need the package at the same time, such as those of
+    subshells, get the same object.
     """
     turn = types.ModuleType(package + ".installing")
     turn.lock = threading.RLock()  # type: ignore[attr-defined]  # kept where every thread finds the same

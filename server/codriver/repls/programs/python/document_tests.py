@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Raises:
-    """A replacement for `pytest.raises`."""
+    """A minimal replacement for `pytest.raises`."""
 
     def __init__(self, kind: type[BaseException], match: str = "") -> None:
         self.kind, self.match = kind, match
@@ -32,7 +32,10 @@ class Raises:
 
 
 def tests_of(file: str, names: Sequence[str]) -> Callable[[Any, Any, Any], unittest.TestSuite]:
-    """Return a `load_tests` function that imports a file as its first test and then runs the named tests in order."""
+    """Return a `load_tests` function for `unittest`.
+
+    The first test imports the file. The named tests follow in order.
+    """
     replacement: Any = types.ModuleType("pytest")
     replacement.raises = Raises
     sys.modules["pytest"] = replacement

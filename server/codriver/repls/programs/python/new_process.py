@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def exit_with_repl(lifeline: int) -> None:
-    """End the process when the REPL ends."""
+    """Wait until the REPL ends, then end this process. `lifeline` is a pipe that the REPL holds open."""
     while os.read(lifeline, 4096):
         pass
     os._exit(1)
@@ -46,7 +46,7 @@ def prefer_local_modules() -> None:
 
 
 def ignore_recent_bytecode() -> None:
-    """Use the cached bytecode of the project's files only if it was written well after the source.
+    """Ignore cached bytecode of project files unless it was written well after the source.
 
     Python compares only seconds and sizes, and a quick edit may change neither. An empty cache directory (`-X
     pycache_prefix`) would take four times the processor time, because all installed code would be compiled too.
@@ -73,7 +73,7 @@ def ignore_recent_bytecode() -> None:
 
 
 def run_request(request: dict[str, Any]) -> dict[str, object]:
-    """Run the program of a request, and return its answer or error."""
+    """Run the program in a request, and return its answer or error."""
     space: dict[str, Any] = {"__name__": "tests"}
     try:
         exec(request["program"], space)
@@ -83,7 +83,7 @@ def run_request(request: dict[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run the tests described on standard input, write the result to a file, and exit."""
+    """Run the tests that standard input describes, write the result to a file, and exit."""
     lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     with os.fdopen(lifeline, "rb", 0, closefd=False) as lifeline_file:
         request = json.loads(lifeline_file.readline())

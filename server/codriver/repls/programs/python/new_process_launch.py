@@ -26,7 +26,10 @@ POLL_S, GRACE_S = 0.03, 5
 
 
 def start_environment() -> dict[str, str]:
-    """Return the environment with which the REPL was started, without changes that its code has made."""
+    """Return the environment with which the REPL was started, without later changes.
+
+    Returns the current environment if the system does not provide it.
+    """
     try:
         with open("/proc/self/environ", "rb") as file:
             pairs = [variable.partition(b"=") for variable in file.read().split(b"\0") if b"=" in variable]
@@ -36,14 +39,14 @@ def start_environment() -> dict[str, str]:
 
 
 def end(child: subprocess.Popen[bytes], kind: int) -> None:
-    """Send a signal to a running process and all processes that it started."""
+    """Send a signal to a process and all processes that it started, if it is still running."""
     if child.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
 
 
 def wait_until_exit(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
-    """Wait for the new process while printing its output, and return whether it was interrupted."""
+    """Print the output of the new process until it exits, and return whether the wait was interrupted."""
     try:
         while child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -63,7 +66,7 @@ def wait_until_exit(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
 
 
 def answer_of(answer: dict[str, Any]) -> object:
-    """Return the answer of the new process, or raise its error with the same class if possible."""
+    """Return the answer of the new process. If the process failed, raise its error, with the same class if possible."""
     if "answer" in answer:
         return answer["answer"]
     name, words = answer["error"]
@@ -81,7 +84,7 @@ def answer_of(answer: dict[str, Any]) -> object:
 def run_in_new_process(process: str, program: str, root: str, *arguments: object) -> object:
     """Run a test program in a new process in the directory `root`, and return its answer.
 
-    `process` is the source of the new process.
+    `process` is the source code that the new process runs.
 
     Raises:
         RuntimeError: the process ended before the tests did.

@@ -60,7 +60,7 @@ early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else static
 
 
 class Plugin:
-    """A pytest plugin for one run, which selects the tests and collects the results."""
+    """A pytest plugin that selects the tests of one run and collects their results."""
 
     def __init__(
         self, targets: list[str], names: dict[str, str], extra: list[str], selected: str, only: list[list[str]]
@@ -101,7 +101,7 @@ class Plugin:
         self.saved.update({name: sys.modules.pop(name) for name in self.project_test_modules(patterns)})
 
     def restore_modules(self) -> None:
-        """Restore the removed modules. Those that this run loaded for the first time stay loaded."""
+        """Restore the removed modules. Modules that this run loaded for the first time stay loaded."""
         for name in self.project_test_modules(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
@@ -124,13 +124,13 @@ class Plugin:
         yield
 
     def pytest_configure(self, config: Any) -> None:
-        """Remove test modules, and add files of loaded tests to the files that pytest will collect."""
+        """Remove loaded test modules, and add the files of loaded tests to those that pytest collects."""
         self.hide_test_modules(config.getini("python_files"))
         given = [*config.args, *self.extra]
         config.args[:] = [item for item in given if not self.is_excluded(config, item)] or given
 
     def is_excluded(self, config: Any, target: str) -> bool:
-        """Return whether the project's settings exclude a file from a complete run."""
+        """Return whether the project's settings exclude a file when all tests are run."""
         file = os.path.realpath(target)
         if [path_in_test_ids(file), COLLECTION_TEST_NAME] not in self.only:
             return False
@@ -147,13 +147,13 @@ class Plugin:
         )
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
-        """Collect a Hy file, or return None to leave the file to other plugins."""
+        """Collect a Hy file. Return None to leave other files to other plugins."""
         is_hy = os.path.realpath(str(file_path)) in self.hy
         return pytest.Module.from_parent(parent, path=file_path) if is_hy else None
 
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
-        """Keep only the selected tests, each once."""
+        """Keep only the selected tests, without duplicates."""
         # A file that is named together with its directory is collected twice.
         once = {item.nodeid: item for item in items}
         selected_items = [item for item in once.values() if self.is_selected(item)]
@@ -174,7 +174,7 @@ class Plugin:
         return not self.selected or self.selected in (name, plain) or plain.startswith(self.selected + ".")
 
     def test_namespace(self, item: Item) -> str:
-        """Return the namespace of a test: the name of its module, or its path."""
+        """Return the namespace of a test, which is the name of its module or its path."""
         file = os.path.realpath(str(item.reportinfo()[0]))
         return self.names.get(file) or path_in_test_ids(file)
 
@@ -185,19 +185,19 @@ class Plugin:
 
     @early
     def pytest_runtest_protocol(self, item: Item) -> None:
-        """Remember which test is running."""
+        """Store which test is running."""
         self.running = item
 
     @early
     def pytest_keyboard_interrupt(self, excinfo: Error) -> None:
-        """Remember where the run was interrupted."""
+        """Store the position at which the run was interrupted."""
         ignore_interrupts()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
             self.stopped = self.location(self.running, excinfo.tb)
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
-        """Remember why a file could not be collected."""
+        """Store the error because of which a file could not be collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.causes[report.nodeid] = call.excinfo.value.__cause__ or call.excinfo.value
 
@@ -223,7 +223,7 @@ class Plugin:
             )
 
     def pytest_runtest_makereport(self, item: Item, call: Any) -> None:
-        """Remember the error of a phase of a test."""
+        """Store the error of a phase of a test."""
         self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
     def pytest_runtest_logreport(self, report: Report) -> None:
@@ -263,7 +263,7 @@ class Plugin:
         self.so_far.report(len(self.seen), self.rows)
 
     def location(self, item: Item, trace: Any) -> Row:
-        """Return the position of a test: the last line of its file in the traceback, or its first line."""
+        """Return the position of a test: the last line of its file in the traceback, or the test's first line."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
         row = {
@@ -300,7 +300,7 @@ class Plugin:
 
 
 def describe_collection_error(error: BaseException, file: str) -> Row:
-    """Describe why a file could not be collected, without the frames of pytest that precede the reason."""
+    """Describe why a file could not be collected, without pytest's own frames."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == file]
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
@@ -317,7 +317,7 @@ def describe_collection_error(error: BaseException, file: str) -> Row:
 
 
 def shorten_hook_error(reason: str) -> str:
-    """Return the last lines of an error in a hook, leaving out about a hundred lines of pytest's own frames."""
+    """Return the last lines of an error in a hook, omitting about a hundred lines of pytest's own frames."""
     inner = [
         splitline[len(INTERNAL_ERROR_PREFIX) :]
         for splitline in reason.splitlines()
@@ -327,7 +327,7 @@ def shorten_hook_error(reason: str) -> str:
 
 
 def error_message(error: Error) -> str:
-    """Return the message of an error, formatted by the error itself if possible."""
+    """Return the message of an error, as formatted by the error itself if possible."""
     formatted = getattr(error.value, "formatrepr", None)
     return str(getattr(formatted and formatted(), "errorstring", None) or error.exconly())
 
@@ -352,7 +352,7 @@ def overriding_options(files: Iterable[str], match: str) -> list[str]:
 
 
 def may_have_basilisp_tests(targets: Sequence[str]) -> bool:
-    """Return whether Basilisp tests may exist, because its plugin first compiles all of Basilisp.
+    """Return whether there may be Basilisp tests, because its plugin first compiles all of Basilisp.
 
     A directory with too many files to search counts as if it had some.
     """
@@ -369,13 +369,13 @@ def may_have_basilisp_tests(targets: Sequence[str]) -> bool:
 
 
 def is_foreign_directory(at: str, name: str) -> bool:
-    """Return whether a directory contains nothing of the project's own."""
+    """Return whether a directory contains only files that are not the project's."""
     return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
 
 
 @contextlib.contextmanager
 def ignore_recent_test_bytecode() -> Iterator[None]:
-    """Make pytest use cached bytecode of a test file only if it was written well after the file.
+    """Make pytest ignore cached bytecode of a test file unless it was written well after the file.
 
     pytest compares only seconds and sizes, and a quick edit may change neither.
     """
@@ -408,7 +408,7 @@ def run_pytest(
     match: str,
     only: list[list[str]],
 ) -> Outcome:
-    """Run tests with pytest. Return their number, their durations, the results, and that of an interrupted test."""
+    """Run tests with pytest. Return their number, their durations, the results, and the interrupted test, if any."""
     plugin, screen = Plugin(targets, names, extra, selected, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()

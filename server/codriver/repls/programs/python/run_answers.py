@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(unittest.TestResult):
-    """A `unittest` result that collects results as rows, and the duration of each test."""
+    """A `unittest` result that stores the results as rows, and measures the duration of each test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Recorder(unittest.TestResult):
         self.so_far = SoFar(sys.stdout)
 
     def startTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Remember which test is running, and when it started."""
+        """Store which test is running, and when it started."""
         super().startTest(test)
         self.running, self.started = test, time.perf_counter()
 
@@ -137,7 +137,7 @@ class Recorder(unittest.TestResult):
 
 
 def module_tests(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
-    """Yield each test of a module: its full name, the name of its class or function, and a test case."""
+    """Yield each test of a module as its full name, the name of its class or function, and a test case."""
     for name, value in sorted(vars(module).items()):
         if not is_test(name, value, module):
             continue
@@ -158,7 +158,10 @@ def module_tests(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
 def run_unittest(
     modules: Iterable[ModuleType], selected: str, words: list[list[str]], only: list[list[str]]
 ) -> Outcome:
-    """Run tests with `unittest`. Return their number, their durations, the results, and that of an interrupted test."""
+    """Run tests with `unittest`.
+
+    Return their number, their durations, the results, and the interrupted test, if any.
+    """
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
         for full, short, case in module_tests(module):
@@ -181,7 +184,10 @@ def run_unittest(
 
 
 def matches_any(words: list[list[str]], text: str) -> bool:
-    """Return whether a text matches an alternative: it contains all of its words, and none that starts with `!`."""
+    """Return whether a text matches at least one alternative.
+
+    An alternative matches if the text contains all of its words, except that words starting with `!` must be absent.
+    """
     text = text.lower()
     return not words or any(
         all((marker.lstrip("!") in text) != marker.startswith("!") for marker in every) for every in words
@@ -203,7 +209,7 @@ def module_exists(ns: str) -> bool:
 
 
 def select_targets(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
-    """Return the paths for pytest, names by file, further files, and modules without files."""
+    """Return the paths to pass to pytest, module names by file, additional files, and modules without files."""
     if home and ns in ("Hy", "__main__"):
         return [], {}, [], [home]
     if not ns and only:
@@ -234,7 +240,7 @@ def select_targets(ns: str, home: ModuleType | None, only: Sequence[Sequence[str
 
 
 def _of_loaded(home: ModuleType | None) -> Chosen:
-    """Select everything: pytest's default, and the test modules that are loaded."""
+    """Select pytest's default targets and all loaded test modules."""
     loaded = [candidate for _, candidate in sorted(sys.modules.items()) if isinstance(candidate, type(sys))]
     modules = [
         candidate for candidate in loaded if is_project_file(module_file(candidate)) or candidate.__name__ == "__main__"
@@ -254,7 +260,7 @@ def missing_pytest_message() -> str:
 
 
 def is_path(ns: str) -> bool:
-    """Return whether a namespace was given as the path of a file or directory."""
+    """Return whether a namespace is the path of a file or directory."""
     is_directory = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
     return is_directory or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
 
@@ -262,7 +268,10 @@ def is_path(ns: str) -> bool:
 def answer(
     ns: str, selected: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
 ) -> str:
-    """Run tests in the directory `root`, and return the report as JSON. It has `missing` for an unknown module."""
+    """Run tests in the directory `root`, and return the report as JSON.
+
+    For an unknown module, the report has `missing`.
+    """
     with in_directory(root):
         return run_in_process(ns, selected, match, words, only, session)
 

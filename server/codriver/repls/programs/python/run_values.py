@@ -68,14 +68,14 @@ def module_display_name(module: str) -> str:
 
 
 def session_module(session: str) -> ModuleType | None:
-    """Return the module of a hy-nrepl session. It is searched among all objects, because no table contains it."""
+    """Return the module of a hy-nrepl session, or None. All objects are searched, because no table contains it."""
     name, module = HY_SESSION_PREFIX + session, type(os)
     found = [candidate for candidate in gc.get_objects() if type(candidate) is module] if session else []
     return next((candidate for candidate in found if vars(candidate).get("__name__") == name), None)
 
 
 def module_file(module: ModuleType) -> str | None:
-    """Return the resolved path of a module's file, or None if it has none."""
+    """Return the resolved path of a module's file, or None if the module has no file."""
     file = getattr(module, "__file__", None)
     return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
 
@@ -87,13 +87,13 @@ def is_project_file(file: str | None) -> bool:
 
 
 def path_in_test_ids(file: str) -> str:
-    """Return the path of a file, relative to the root, as it appears in test ids."""
+    """Return the path of a file as it appears in test ids, relative to the root."""
     return os.path.relpath(file).replace(os.sep, "/") if is_project_file(file) else file
 
 
 @contextlib.contextmanager
 def in_directory(directory: str) -> Iterator[None]:
-    """Run in the REPL's directory, from which evaluated code or a test may have changed.
+    """Run a block in the REPL's directory, because evaluated code or a test may have changed the current one.
 
     Raises:
         FileNotFoundError: the directory no longer exists.
@@ -125,7 +125,7 @@ def failure_frames(frames: traceback.StackSummary) -> list[Row]:
 
 
 class SoFar:
-    """The progress of a run, written to its output as a JSON text sequence after each test.
+    """Writes the progress of a run to its output after each test, as a JSON text sequence.
 
     The reader removes the records from the output. Source: RFC 7464.
     """
@@ -150,7 +150,7 @@ class SoFar:
 
 
 def store_failed(rows: list[Row]) -> None:
-    """Retain the frames of the run's first failure until the next run, and remove tracebacks from the rows."""
+    """Keep the frames of the run's first failure until the next run, and remove tracebacks from the rows."""
     module: Any = types.ModuleType(FAILED_TEST_MODULE)
     module.frames, module.spaces = [], {}
     traces = [(row.get("frames") or [], row.pop("trace", None)) for row in rows]
