@@ -31,20 +31,20 @@ CACHE_HEADER_BYTES = 24
 
 
 class Loader(SourceFileLoader):
-    """Loads one module of the embedded REPL."""
+    """A loader for modules of the embedded REPL that hides their code from tools and caches it."""
 
     _paused_at = 0.0
     """When a module last paused."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Execute a module, and then let the program's threads run if this thread has worked for a while."""
+        """Execute a module. If this thread has worked for a while, pause so that the program's threads can run."""
         super().exec_module(module)
         if time.monotonic() - Loader._paused_at > WORK_S:
             time.sleep(PAUSE_S)
             Loader._paused_at = time.monotonic()
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Return the code of a module from the cache, or compile and cache it."""
+        """Return the code of a module from the cache. If it is not cached, compile and cache it."""
         path = self.get_filename(fullname)
         status = os.stat(path)
         header = importlib.util.MAGIC_NUMBER.ljust(8, b"\0")
@@ -68,7 +68,7 @@ class Loader(SourceFileLoader):
 
     @staticmethod
     def _store(path: str, data: bytes) -> None:
-        """Cache the code, unless the directory is read-only as in many installed packages."""
+        """Write code to the cache. Read-only directories, as in many installed packages, are ignored."""
         draft = f"{path}.{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -80,7 +80,7 @@ class Loader(SourceFileLoader):
 
 
 def compile_all(directory: str) -> None:
-    """Compile all modules of the package in `directory` whose code is not cached yet."""
+    """Compile and cache all modules of the package in `directory` that are not cached yet."""
     for parent, below, files in os.walk(directory):
         below[:] = [name for name in below if name != "__pycache__"]
         package = ["_codriver_worker", *os.path.relpath(parent, directory).replace(".", "").split(os.sep)]
@@ -91,7 +91,7 @@ def compile_all(directory: str) -> None:
 
 
 def load_package(directory: str, name: str) -> types.ModuleType:
-    """Load the package in `directory` under a private name, without changing how other modules are found.
+    """Load the package in `directory` under a private name. Imports of other modules are not affected.
 
     Raises:
         ImportError: the package cannot be loaded.

@@ -38,12 +38,12 @@ THREAD_NAME = "codriver"
 
 
 def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
-    """Run `target` in a thread of the worker that debuggers and coverage tools ignore."""
+    """Run `target` in a daemon thread that debuggers and coverage tools ignore."""
     ORIGINAL_START_THREAD(threading.Thread(target=_run_untraced, args=(target,), name=name, daemon=True))
 
 
 def _run_untraced(target: Callable[[], object]) -> None:
-    """Run `target` without the trace function that debuggers and coverage tools set for new threads."""
+    """Call `target` without the trace function that debuggers and coverage tools set for new threads."""
     if sys.gettrace() is not None:
         # Before Python 3.12, debugpy replaces `sys.settrace` with a function that prints a warning.
         debugger = getattr(sys.modules.get("pydevd_tracing"), "TracingFunctionHolder", None)
@@ -61,7 +61,7 @@ STALLED_TIMEOUT_S = 10.0
 
 
 class Connection:
-    """A connection to one client. A thread sends the data that the client does not accept immediately."""
+    """A connection to one client. Data that the client does not accept immediately is sent by a thread."""
 
     def __init__(self, sock: socket.socket, handle: Callable[[Message, Connection], None]) -> None:
         self._socket = sock
@@ -77,18 +77,19 @@ class Connection:
         """Returns encoded messages that must precede the next one."""
 
     def reply(self, message: Message, fields: Mapping[str, object]) -> None:
-        """Send a reply to `message`, after all earlier ones. The reply is dropped if the client has disconnected."""
+        """Send a reply to `message`, after all earlier ones. Drop the reply if the client has disconnected."""
         self.send(encode_reply(message, fields))
 
     def reply_failure(self, message: Message, word: str, words: str) -> None:
-        """Reply that a request failed, with the status `word` and the message `words`."""
+        """Reply that a request failed. `word` is the status, and `words` is the error message."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
         self.reply(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
     def send(self, data: Data) -> None:
         """Send encoded messages, immediately if possible.
 
-        The code that runs next may never release the interpreter lock.
+        Sending cannot be left to another thread, because the code that runs next may never release the interpreter
+        lock.
         """
         with self._lock:
             if self.pending_message is not None:
@@ -108,7 +109,7 @@ class Connection:
                     start_thread(self._write)
 
     def _write(self) -> None:
-        """Send the queued messages. Each stays in the queue until all of it has been sent."""
+        """Send the queued messages. A message stays in the queue until all of it has been sent."""
         try:
             while True:
                 rest = memoryview(self._waiting[0])
@@ -123,10 +124,10 @@ class Connection:
             self.close()
 
     def make_sender(self, message: Message, field: str) -> Callable[[str], bool]:
-        """Return a function that sends text in a field of a reply to `message`.
+        """Return a function that sends text in a field of replies to `message`.
 
-        That function returns True, or False without sending the text if too much is queued. It raises `OSError` if the
-        client has disconnected.
+        The function returns True, or False without sending the text if too much data is queued. It raises `OSError` if
+        the client has disconnected.
         """
 
         def push(text: str) -> bool:
@@ -140,14 +141,14 @@ class Connection:
         return push
 
     def wait_for_space(self) -> None:
-        """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_TIMEOUT_S`."""
+        """Wait while too much data is queued. Disconnect a client that reads nothing for `STALLED_TIMEOUT_S`."""
         while self.is_open and self.waiting_bytes > MAX_QUEUED_BYTES:
             if monotonic() > self._moved_at + STALLED_TIMEOUT_S:
                 self.close()
             sleep(0.005)
 
     def close(self) -> None:
-        """Close the connection. Harmless if repeated."""
+        """Close the connection. Repeated calls have no effect."""
         with self._lock:
             self.is_open = False
             self._waiting.clear()
@@ -156,7 +157,7 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close_in_child(self) -> None:
-        """Close the socket in a forked child without disconnecting the client of the parent."""
+        """Close the socket in a forked child process without disconnecting the parent's client."""
         # Closing the socket object would wait for the file that the reader uses.
         with contextlib.suppress(OSError):
             os.close(self._socket.detach())
@@ -173,7 +174,7 @@ class Connection:
 
     @staticmethod
     def _next(file: Readable) -> Any:
-        """Return the next request, or None at the end or if the data is invalid."""
+        """Return the next request, or None at the end of the input or if the data is invalid."""
         try:
             return read_value(file)
         except (OSError, BencodeError, ValueError, TypeError):
@@ -181,7 +182,7 @@ class Connection:
 
 
 def encode_reply(message: Message, fields: Mapping[str, object]) -> bytes:
-    """Encode a reply to `message`, with the ids of its request and session."""
+    """Encode a reply to `message`, including the ids of its request and session."""
     reply: dict[str, object] = {name: message[name] for name in ("id", "session") if isinstance(message.get(name), str)}
     reply.update(fields)
     return encode(reply)
@@ -198,7 +199,7 @@ class BencodeError(Exception):
 
 
 def encode(value: object) -> bytes:
-    """Encode dicts, lists, strings and integers. None becomes an empty list, as in other nREPL servers."""
+    """Encode a dict, list, string or integer. None becomes an empty list, as in other nREPL servers."""
     if isinstance(value, str):
         # Lone surrogates cannot be sent, so they are escaped.
         raw = value.encode("utf-8", "backslashreplace")
@@ -213,7 +214,9 @@ def encode(value: object) -> bytes:
 
 
 def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> Any:
-    """Read the next value of a binary file, or return None at its end. `first` is the first byte, if already read.
+    """Read the next value from a binary file, or return None at its end.
+
+    `first` is the first byte of the value if it was already read.
 
     Raises:
         BencodeError, ValueError, TypeError: the data is not valid bencode.
@@ -238,7 +241,7 @@ def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> An
 
 
 def _read_string(file: Readable, head: bytes) -> str:
-    """Read a string whose first byte `head`, a digit of its length, was already read."""
+    """Read a string. `head` is the first digit of its length, which was already read."""
     size = int(head + _read_digits(file, b":"))
     if size > MAX_STRING_BYTES:
         raise BencodeError("a string is too long")
@@ -249,7 +252,7 @@ def _read_string(file: Readable, head: bytes) -> str:
 
 
 def _read_digits(file: Readable, end: bytes) -> bytes:
-    """Read the digits of a number and the byte `end` that follows them."""
+    """Read the digits of a number up to the byte `end`, which is consumed too."""
     digits = b""
     while (byte := file.read(1)) != end:
         if not byte or len(digits) > 20:

@@ -30,7 +30,7 @@ class NamespaceMissingError(Exception):
 
 
 class Dialect:
-    """A language that the worker evaluates. The type of its namespaces depends on the language."""
+    """A language that the worker evaluates. Each language has its own type of namespace."""
 
     expands = False
     """Whether the language has macros."""
@@ -59,23 +59,23 @@ class Dialect:
     def name_for_recording(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
         """Return the module and name under which calls of a function are recorded.
 
-        If the name is empty, calls of the function are not recorded.
+        Calls are not recorded if the name is empty.
         """
         return module, name
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the language and its interpreter by name."""
+        """Return the versions of the language and its interpreter, by name."""
         raise NotImplementedError
 
     def module_of(self, path: str) -> str | None:
-        """Return the name of the module of a file, or None if the file is not a module."""
+        """Return the name of the module that a file defines, or None if the file is not a module."""
         del path
         return None
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """Return, by file, the earlier source of each file that differs from its present code.
+        """Return the previous source, by file, of each file that differs from its present code.
 
-        Included are files that were loaded with another source after `since_ms`, a time in milliseconds, and files of
+        This includes files that were loaded with another source after `since_ms`, a time in milliseconds, and files of
         modules with a rebound name that the code `evaluated` mentions.
         """
         del since_ms, evaluated
@@ -90,7 +90,7 @@ class Dialect:
         return 0
 
     def create_load_comparison(self, make: Callable[[Any, list[str]], Any]) -> Any:
-        """Return the comparison with fresh imports that `make` creates, or None if the dialect does not support it.
+        """Create a comparison with fresh imports by calling `make`. Return None if the dialect does not support it.
 
         `make` receives the loaded texts and the directories.
         """
@@ -104,18 +104,18 @@ class Dialect:
         raise NotImplementedError
 
     def find(self, name: object) -> Any:
-        """Return the namespace called `name`, or None if it does not exist."""
+        """Return the namespace with this name, or None if there is none."""
         raise NotImplementedError
 
     def create_session_namespace(self) -> Any:
-        """Create the first namespace of a separate session."""
+        """Create the first namespace of a new separate session."""
         raise NotImplementedError
 
     def drop_session_namespace(self, namespace: Any) -> None:
-        """Forget a namespace that `create_session_namespace` created."""
+        """Discard a namespace that `create_session_namespace` created."""
 
     def evaluate(self, job: Job) -> None:
-        """Run the code of a job and send its values. Errors of the code are raised.
+        """Run the code of a job and send its values. Errors of the code propagate.
 
         Raises:
             NamespaceMissingError: the request names a namespace that does not exist.
@@ -123,25 +123,25 @@ class Dialect:
         raise NotImplementedError
 
     def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        """Describe a failure as fields (`codriver/error`) and as text."""
+        """Describe a failure, both as fields for `codriver/error` and as text."""
         raise NotImplementedError
 
     def error_locals(self, error: BaseException, most: int) -> list[dict[str, Any]]:
-        """Return the local variables in the frames of the user's code, each printed in at most `most` characters."""
+        """Return the local variables in frames of user code. Each is printed with at most `most` characters."""
         return user_frame_locals(error, most, self.plain_printer, self.source_name)
 
     def plain_error_locals(self, error: BaseException) -> list[str]:
-        """Return the plain local variables of the frame in which the user's code failed, each as `name=value`."""
+        """Return the plain local variables of the frame in which user code failed, each as `name=value`."""
         return plain_frame_locals(error, self.plain_printer, self.source_name)
 
     def source_name(self, name: str) -> str:
-        """Return the name of a local variable in the source, or "" if the user did not write it."""
+        """Return the name that a local variable has in the source, or "" if it is not in the source."""
         return name if name.isidentifier() and name[:2] != "__" else ""
 
     def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Print a value within the limits of the request, and describe what was cut.
+        """Print a value within the limits of the request. Return the text and a description of what was cut.
 
-        Printing starts at the element `start`. The description refers to the value by `path`.
+        Printing starts at the element `start`. `path` refers to the value in the description.
         """
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class Dialect:
         raise NotImplementedError
 
     def send_part(self, job: Job) -> None:
-        """Handle the op `codriver/value`, which returns a part of a stored value, or why it is not available."""
+        """Handle the op `codriver/value`, which sends part of a stored value or the reason why it is unavailable."""
         message, number = job.message, None
         path, start = message.get("path") or [], job.message.get("from")
         if path and isinstance(path[0], str) and path[0][:1] == "$" and path[0][1:].isdigit():
@@ -173,22 +173,22 @@ class Dialect:
         send_value(job, text, self.display_name(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        """Return completions of `prefix`, without running user code."""
+        """Return completions of a prefix, without running user code."""
         raise NotImplementedError
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
-        """Return the description of a name, or None if it cannot be resolved."""
+        """Return a description of a name, or None if the name cannot be resolved."""
         raise NotImplementedError
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
-        """Return the text that defines a name, its file and its first line, or None if it is unknown.
+        """Return the source text of a definition, its file and its first line, or None if the source is unknown.
 
         In Lisp, the text may continue after the definition, because only a Lisp reader can find its end.
         """
         raise NotImplementedError
 
     def names(self, pattern: str, namespace: Any) -> dict[str, Any] | None:
-        """Return the public names of the namespace `pattern`, or the names and namespaces that match one with `*`.
+        """Return the public names of a namespace, or the names and namespaces that match a pattern with `*`.
 
         Each of the `rows` has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most
         `MAX_LISTED_NAMES`, and `omitted` is the number left out. `private` is the number of private names that are not
@@ -198,26 +198,26 @@ class Dialect:
         raise NotImplementedError
 
     def before_answer(self) -> None:
-        """Process the code that an evaluation has loaded, before its end is reported."""
+        """Process the code that an evaluation has loaded, before the end of the evaluation is reported."""
 
     def after_answer(self) -> None:
-        """Do work that no client waits for, after the end of an evaluation was reported."""
+        """Do work that no client waits for, after the end of an evaluation has been reported."""
 
     def find_drift(self, root: str, only: str) -> list[dict[str, str]]:
         """Return the differences between loaded modules and their files below `root`. See `Drift`."""
         raise NotImplementedError
 
     def dependents(self, _file: str) -> list[tuple[str, str]]:
-        """Return the names and files of the loaded modules that import the module of a file, in load order."""
+        """Return the names and files of the loaded modules that import a file's module, in load order."""
         return []
 
     def list_loaded(self, root: str, known: str) -> dict[str, Any]:
-        """Return the loaded namespaces of files below `root`. See `LispLoaded`."""
+        """Return the loaded namespaces whose files are below `root`. See `LispLoaded`."""
         raise NotImplementedError
 
 
 def name_matcher(pattern: str) -> Callable[[str], object]:
-    """Return a function that tests whether a name matches `pattern`."""
+    """Return a function that checks whether a name matches a pattern. A `*` matches any number of characters."""
     import re
 
     parts = (re.escape(part) for part in pattern.split("*"))
@@ -225,7 +225,7 @@ def name_matcher(pattern: str) -> Callable[[str], object]:
 
 
 def first_doc_line(doc: object) -> str:
-    """Return the first line of a docstring that is not blank, or ""."""
+    """Return the first non-blank line of a docstring, or "" if there is none."""
     lines = doc.splitlines() if isinstance(doc, str) else ()
     return next((line.strip() for line in lines if line.strip()), "")
 

@@ -29,7 +29,7 @@ DISPLAY_METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_r
 
 
 def displayed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text that a value displays if `text` only names its class, or `text` itself otherwise.
+    """Return the text that a value displays if `text` only names its class. Otherwise return `text`.
 
     `to_text` converts the parts that a pretty printer prints.
     """
@@ -42,7 +42,7 @@ def displayed_text(value: object, text: str, to_text: Callable[[Any], str]) -> s
 
 
 def pretty_printed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text of the pretty printer of a value if `text` only names its class, or `text` itself otherwise.
+    """Return the text of a value's pretty printer if `text` only names its class. Otherwise return `text`.
 
     Other displays are not used, because they may return whole pages, and the value may be part of a collection.
     """
@@ -52,7 +52,7 @@ def pretty_printed_text(value: object, text: str, to_text: Callable[[Any], str])
 
 
 def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
-    """Return the first text that a display method of a value produces, or None if there is none."""
+    """Return the text of the first display method that succeeds, or None if there is none."""
     kind = type(value)
     bundle: dict[str, object] = {}
     if hasattr(kind, BUNDLE):
@@ -78,7 +78,7 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Return a text cut to `MAX_TEXT_CHARACTERS` characters, or None if it is blank or not a string."""
+    """Shorten a text to `MAX_TEXT_CHARACTERS`. Return None if it is blank or not a string."""
     if not isinstance(text, str) or not text.strip():
         return None
     return (
@@ -102,7 +102,7 @@ def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 class PrettyPrinter:
-    """The printer passed to `_repr_pretty_` if IPython is not loaded. It prints everything on one line."""
+    """A printer for `_repr_pretty_` that is used if IPython is not loaded. It prints everything on one line."""
 
     max_width = 79
 
@@ -117,7 +117,7 @@ class PrettyPrinter:
         self.chunks.append(text)
 
     def breakable(self, sep: str = " ") -> None:
-        """Add a separator, where IPython's printer may break the line."""
+        """Add a separator. IPython's printer may break the line instead."""
         self.chunks.append(sep)
 
     def break_(self) -> None:
@@ -134,7 +134,7 @@ class PrettyPrinter:
 
     @contextlib.contextmanager
     def group(self, _indent: int = 0, open: str = "", close: str = "") -> Iterator[None]:  # noqa: A002  # as above
-        """Print a group between two texts."""
+        """Enclose the printed text in two texts."""
         self.chunks.append(open)
         try:
             yield
@@ -143,14 +143,14 @@ class PrettyPrinter:
 
     @contextlib.contextmanager
     def indent(self, _indent: int) -> Iterator[None]:
-        """Do nothing. IPython's printer indents the text."""
+        """Do nothing. IPython's printer would indent the text."""
         yield
 
     def flush(self) -> None:
         """Do nothing, because no text is buffered."""
 
     def pretty(self, value: Any) -> None:
-        """Add a value, with the pretty printer of its class if it has one."""
+        """Add a value, using the pretty printer of its class if there is one."""
         if isinstance(value, type) or not hasattr(type(value), PRETTY):
             self.chunks.append(self._to_text(value))
             return

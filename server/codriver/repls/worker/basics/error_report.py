@@ -52,9 +52,9 @@ PHASE_ATTRIBUTE = "codriver_phase"
 
 
 def common_error_fields(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
-    """Return the fields of a failure that all dialects have in common, and its frames, outermost first.
+    """Return the fields of a failure that all dialects share, and its frames with the outermost first.
 
-    The worker's own frames are left out. `words` returns the type and message of an error, if the language has its own
+    The worker's own frames are omitted. `words` returns the type and message of an error, for languages with their own
     kinds of errors.
     """
     describe = words or error_summary
@@ -93,7 +93,7 @@ def error_summary(error: BaseException) -> dict[str, Any]:
 
 
 def linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """Yield the errors that are linked to an error, nearest first, and those in its group, each once.
+    """Yield the errors that are linked to an error or are in its group, nearest first and without duplicates.
 
     Each has a relation: `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of
     these `of member 1`.
@@ -123,12 +123,12 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _exceptiongroup_backport() -> object:
-    """Return the backport of exception groups for older versions of Python, if it is loaded."""
+    """Return the module that backports exception groups to older versions of Python, if it is loaded."""
     return sys.modules.get("exceptiongroup")
 
 
 def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
-    """Return the fields of a linked error, with its own frames."""
+    """Return the fields of a linked error, including its frames."""
     try:
         parts = words(error)
     except Exception as failure:  # the message may come from user code
@@ -138,12 +138,12 @@ def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
 
 
 def _lines(frames: Frames) -> list[str]:
-    """Format frames as one line each, innermost first."""
+    """Format each frame as a line, innermost first."""
     return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)]
 
 
 def add_position(parts: dict[str, Any], frames: Frames) -> None:
-    """Add the position of a failure: the innermost frame of the user's code, or the innermost of all frames."""
+    """Add the position of a failure, which is that of the innermost frame of user code or else of any code."""
     user_frames = [frame for frame in frames if not is_library_file(frame.filename)] or frames
     if user_frames:
         parts.update(file=user_frames[-1].filename, line=user_frames[-1].lineno or 1)
@@ -153,25 +153,28 @@ def add_position(parts: dict[str, Any], frames: Frames) -> None:
 
 
 def format_trace(frames: Frames) -> list[str]:
-    """Format frames as one line each, innermost first. Consecutive identical lines are replaced by a count."""
+    """Format each frame as a line, innermost first. Repetitions of a line are replaced by a count."""
     runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_lines(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
 def set_phase(error: BaseException, phase: str) -> None:
-    """Set the phase of an error."""
+    """Set the phase in which an error occurred, such as `compilation`."""
     setattr(error, PHASE_ATTRIBUTE, phase)
 
 
 def store_error(error: BaseException) -> None:
-    """Store an error for post-mortem debuggers. Source: Python's `sys.last_exc`, since 3.12."""
+    """Store an error for post-mortem debuggers.
+
+    Source: Python's `sys.last_exc`, since 3.12.
+    """
     strip_codriver_frames(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     sys.last_exc = error  # type: ignore[attr-defined]  # set in all versions because user code may read it
 
 
 def strip_codriver_frames(error: BaseException) -> None:
-    """Remove the worker's frames from the top of an error's traceback, so that debuggers start in the user's code."""
+    """Remove the worker's frames from the start of a traceback, so that debuggers start in user code."""
     trace = error.__traceback__
     while trace is not None and is_worker_or_loop(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -188,13 +191,13 @@ def trim_traceback(report: traceback.TracebackException | None, seen: tuple[int,
 
 
 def select_user_frames(frames: Iterable[traceback.FrameSummary]) -> Frames:
-    """Remove the worker's frames, and those of the event loop that runs a top-level `await`."""
+    """Return the frames without those of the worker and of the event loop that runs a top-level `await`."""
     rest = itertools.dropwhile(lambda frame: is_worker_or_loop(frame.filename), frames)
     return [frame for frame in rest if not is_worker_file(frame.filename)]
 
 
 def is_worker_file(file: str) -> bool:
-    """Return whether a file belongs to the worker. See `loading` for names in angle brackets."""
+    """Return whether a file belongs to the worker. `loading` explains names in angle brackets."""
     return file.startswith((CODRIVER_DIRECTORY, "<codriver "))
 
 
@@ -204,7 +207,7 @@ def is_library_file(file: str) -> bool:
 
 
 def is_worker_or_loop(file: str) -> bool:
-    """Return whether a file belongs to the worker or to an event loop that it runs."""
+    """Return whether a file belongs to the worker or to asyncio."""
     return is_worker_file(file) or ("asyncio" in file and is_library_file(file))
 
 
@@ -219,11 +222,11 @@ AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
 def user_frame_locals(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return rows with the locals of the user's frames.
+    """Return rows with the local variables in frames of user code.
 
     Each row has the index of the `error` in its chain, the `frame`, and the `locals`. Frames are formatted as in the
-    report. Of repeated calls, only the innermost is included. Values are printed in at most `most` characters. `name`
-    returns the name of a variable in the source, or "" if the user did not write it.
+    report. Of repeated calls, only the innermost is included. Values are printed with at most `most` characters. `name`
+    returns the name that a variable has in the source, or "" if it is not in the source.
     """
     parts: list[dict[str, Any]] = []
     errors = itertools.chain(
@@ -239,7 +242,7 @@ def user_frame_locals(
 
 
 def plain_frame_locals(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
-    """Return the first plain locals of the user's innermost frame, each complete, as `name=value`."""
+    """Return the first plain local variables of the innermost frame of user code as `name=value`, never shortened."""
     for _, values in _frames(error)[:1]:
         named = (
             (report, key) for key in list(values) if (report := name(key)) and not SECRET_NAME_PATTERN.search(report)
@@ -254,7 +257,7 @@ def plain_frame_locals(error: BaseException, printer: PlainPrinter, name: Callab
 
 
 def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
-    """Return the frames of the user's functions, innermost first, each as one line with its variables."""
+    """Return the frames of user functions, innermost first, each as a line and its variables."""
     found: list[tuple[str, dict[str, Any]]] = []
     trace = error.__traceback__
     while trace is not None:
@@ -269,7 +272,7 @@ def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
 def _locals(
     values: dict[str, Any], most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the names and printed values of variables that the user wrote."""
+    """Yield the names and printed values of variables that are in the source."""
     for key in list(values):
         report = name(key)
         if report and not SECRET_NAME_PATTERN.search(report):

@@ -22,7 +22,7 @@ _FEATURES_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "
 
 
 class WorkerFeature:
-    """What one feature adds to the worker."""
+    """The fields, operations and ops that one feature adds to the worker."""
 
     __slots__ = ("about", "around", "fields", "operations", "ops")
 
@@ -49,7 +49,7 @@ class WorkerFeature:
 def load_features() -> "list[WorkerFeature]":
     """Import and return all features.
 
-    In a kernel, which has no directory of features, they are found among the modules that are already installed.
+    A kernel has no directory of features, so in a kernel they are found among the installed modules.
     """
     try:
         names = [

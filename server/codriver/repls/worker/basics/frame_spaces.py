@@ -33,13 +33,13 @@ NO_AWAIT_MESSAGE = (
 
 
 class FrameError(Exception):
-    """Raised when a frame does not exist, or code cannot be evaluated in it."""
+    """Raised when a frame does not exist, or when code cannot be evaluated in it."""
 
     __module__ = "builtins"  # reported like Python's own errors
 
 
 class FrameSpace:
-    """The namespace of one frame."""
+    """The namespace for evaluating code in one frame of an error."""
 
     def __init__(self, frame: types.FrameType, number: int) -> None:
         code, is_module = frame.f_code, frame.f_locals is frame.f_globals
@@ -55,7 +55,7 @@ class FrameSpace:
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
 
     def prepare(self, codes: Iterable[types.CodeType]) -> None:
-        """Update the namespace for code that is about to run.
+        """Update the namespace before running code.
 
         Raises:
             FrameError: the code uses local variables, but the frame was cleared.
@@ -70,7 +70,7 @@ class FrameSpace:
                 self.names[name] = self._seen[name] = value
 
     def write_back(self) -> None:
-        """Write changed globals back to the module. New names stay in this namespace."""
+        """Write changed globals back to their module. New names stay in this namespace."""
         if self.names is self.around:
             return
         for name, before in list(self._seen.items()):
@@ -79,7 +79,7 @@ class FrameSpace:
                 self.around[name] = self._seen[name] = now
 
     def _first_local_used(self, codes: Iterable[types.CodeType]) -> str:
-        """Return the first local variable of the frame that the code uses, or ""."""
+        """Return the first of the frame's local variables that the code uses, or ""."""
         waiting = list(codes)
         named: set[str] = set()
         while waiting:
@@ -90,13 +90,13 @@ class FrameSpace:
 
 
 class FrameSpaces:
-    """The namespaces of the frames of one error, by frame number."""
+    """The namespaces for the frames of one error, by frame number."""
 
     def __init__(self) -> None:
         self._of: dict[int, FrameSpace] = {}
 
     def space_for_frame(self, number: int, frames: list[types.FrameType]) -> FrameSpace:
-        """Return the namespace of a frame.
+        """Return the namespace for a frame, creating it on first use.
 
         Raises:
             FrameError: the error has fewer frames.
@@ -111,9 +111,9 @@ class FrameSpaces:
 def error_frames(
     error: BaseException | None, is_left_out: Callable[[str, int, str], bool] = lambda *_: False
 ) -> list[types.FrameType]:
-    """Return the frames of an error as in its report, innermost first, without the worker's.
+    """Return the frames of an error as they are reported, innermost first and without those of the worker.
 
-    `is_left_out` receives a file, line and function, and returns whether to leave out the frame.
+    `is_left_out` receives a file, line and function, and returns whether to omit the frame.
     """
     if error is None:
         return []
@@ -134,7 +134,7 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
 
 
 def failed_test_frames(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
-    """Return the frames of the first failed test of the last run, and their namespaces for the session `owner`."""
+    """Return the frames of the last run's first failed test, and the namespaces for them in the session `owner`."""
     stored: Any = sys.modules.get(FAILED_TEST_MODULE)
     frames: list[types.FrameType] = getattr(stored, "frames", [])
     spaces: dict[str, FrameSpaces] = getattr(stored, "spaces", {})
@@ -145,7 +145,7 @@ def check_frame_code(tree: ast.AST) -> None:
     """Check that code can be evaluated in a frame.
 
     Raises:
-        FrameError: the code would have to run in the frame itself.
+        FrameError: the code would have to run inside the frame itself, as with `await` or `super()`.
     """
     for node in _nodes_outside_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
@@ -156,7 +156,7 @@ def check_frame_code(tree: ast.AST) -> None:
 
 
 def _nodes_outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the syntax nodes that are not inside a function."""
+    """Yield the syntax nodes that are not inside a function or class."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -28,7 +28,7 @@ MAX_UNDO_RECORDS = 8
 
 
 def is_class(value: object) -> bool:
-    """Return whether a value is a class. `isinstance` is not used because it may run user code."""
+    """Return whether a value is a class. Unlike `isinstance`, this never runs user code."""
     return issubclass(type(value), type)
 
 
@@ -39,17 +39,17 @@ _qualname_of_function: Callable[[object], Any] = vars(types.FunctionType)["__qua
 
 
 def qualified_name(value: object) -> Any:
-    """Return the qualified name of a class or function."""
+    """Return the `__qualname__` of a class or function, without running user code."""
     return qualname_of_class(value) if is_class(value) else _qualname_of_function(value)
 
 
 def defining_module_name(value: object) -> Any:
-    """Return the module name of a class or function."""
+    """Return the name of the module that defines a class or function."""
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
 def unwrap_descriptor(value: Any) -> object:
-    """Return the function in a static method, class method or property, or the value itself."""
+    """Return the function in a static method, class method or property. Return other values unchanged."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
     if type(value) is property:
@@ -58,7 +58,7 @@ def unwrap_descriptor(value: Any) -> object:
 
 
 def unwrap_functions(value: object) -> Iterator[types.FunctionType]:
-    """Yield the functions in a decorated function, outermost first, without running user code."""
+    """Yield a decorated function and the functions that it wraps, without running user code."""
     for _ in range(MAX_UNWRAPPED_DECORATORS):
         if type(value) is types.FunctionType:
             yield value
@@ -73,7 +73,7 @@ def unwrap_functions(value: object) -> Iterator[types.FunctionType]:
 
 
 def all_classes() -> Iterator[type]:
-    """Yield every class that exists."""
+    """Yield every existing class."""
     seen: set[int] = set()
     waiting: list[type] = [object]
     while waiting:
@@ -89,7 +89,7 @@ def all_classes() -> Iterator[type]:
 class UndoRecord:
     """The definitions before the loads of one batch, stored until they are restored or the record is discarded.
 
-    Without `is_recording`, the record ignores all changes. This is for loads that cannot be undone.
+    Without `is_recording`, all changes are ignored. This is for loads that cannot be undone.
     """
 
     def __init__(self, roots: list[str], *, is_recording: bool = True) -> None:
@@ -101,12 +101,12 @@ class UndoRecord:
         self._made: list[type] = []
 
     def begin_load(self) -> None:
-        """Remember the existing modules and classes before a load."""
+        """Store the existing modules and classes before a load."""
         if self._is_recording:
             self._before = dict(sys.modules), {id(class_): class_ for class_ in all_classes()}
 
     def end_load(self, home: str = "") -> None:
-        """Record the modules that the load of the module `home` replaced, and the classes that it created."""
+        """Record the modules that a load replaced and the classes that it created. `home` is the loaded module."""
         if self._is_recording:
             modules, classes = self._before
             for name, old in modules.items():
@@ -121,12 +121,15 @@ class UndoRecord:
             self._before = {}, {}
 
     def record_change(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
-        """Record a change: whether it is still current, and how to undo it. `label` is its name, or ""."""
+        """Record a change and how to undo it. `is_current` returns whether the change still applies.
+
+        `label` is the name of the changed definition, or "".
+        """
         if self._is_recording:
             self._steps.append((label, is_current, undo))
 
     def record_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
-        """Record the previous value of a mapping's key. `old` is `ABSENT` for a new key."""
+        """Record the previous value of a key in a mapping. `old` is `ABSENT` if the key is new."""
         new = space.get(key, ABSENT)
 
         def undo() -> None:
@@ -138,7 +141,7 @@ class UndoRecord:
         self.record_change(label, lambda: space.get(key, ABSENT) is new, undo)
 
     def record_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
-        """Record the previous value of a class attribute. `old` is `ABSENT` for a new attribute."""
+        """Record the previous value of a class attribute. `old` is `ABSENT` if the attribute is new."""
         new = space_of(owner).get(key, ABSENT)
 
         def undo() -> None:
@@ -150,13 +153,13 @@ class UndoRecord:
         self.record_change(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def restore(self) -> list[str]:
-        """Undo all changes, the newest first. Return the names with newer definitions, which are left alone."""
+        """Undo all changes, newest first. Return the names that have been redefined since, which are not restored."""
         left = self._undo()
         self._forget_modules()
         return sorted({name for name in [*left, *detach_classes(self._made)] if name})
 
     def _undo(self) -> list[str]:
-        """Undo the recorded changes, the newest first, and return the labels of those that could not be undone."""
+        """Undo the recorded changes, newest first. Return the labels of those that could not be undone."""
         left = []
         for label, is_current, undo in reversed(self._steps):
             try:
@@ -170,13 +173,13 @@ class UndoRecord:
         return left
 
     def is_project_file(self, file: str) -> bool:
-        """Return whether a file belongs to the project and not to an installed package."""
+        """Return whether a file belongs to the project rather than to an installed package."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
         return within and not any(part in INSTALLED_DIRECTORIES for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
-        """Return whether a module belongs to the project, or does not exist and did not exist before the load."""
+        """Return whether a module belongs to the project. This includes modules that never existed."""
         if type(home) is not str:
             return False
         module = sys.modules.get(home)
@@ -184,7 +187,7 @@ class UndoRecord:
         return self.is_project_file(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
-        """Remove modules of the project that were loaded since, because they contain undone definitions."""
+        """Remove modules of the project that were loaded since the record began, as they contain undone definitions."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
@@ -198,7 +201,7 @@ class UndoRecord:
 
 
 class Snapshot:
-    """The names of a module and of its classes before it is loaded again."""
+    """The names of a module and of its classes before the module is loaded again."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
@@ -210,7 +213,7 @@ class Snapshot:
         ]
 
     def record_changes(self, undo: UndoRecord) -> None:
-        """Record each name whose value has changed since the snapshot, with its previous value."""
+        """Record the previous value of each name whose value has changed since the snapshot."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(name for name in list(space) if name not in self.names)]:
             old = self.names.get(name, ABSENT)
@@ -225,7 +228,7 @@ class Snapshot:
 
 
 class UndoRecords:
-    """The undo records by the id of their batch. The oldest are dropped beyond `MAX_UNDO_RECORDS`."""
+    """The undo records, by the id of their batch. At most `MAX_UNDO_RECORDS` are stored, and the oldest are dropped."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
@@ -238,7 +241,7 @@ class UndoRecords:
     def record_for(self, batch: object) -> UndoRecord:
         """Return the record of a batch, creating it if needed.
 
-        Without an id, which means that the load cannot be undone, return a record that ignores all changes.
+        Without an id, the load cannot be undone, so the record that is returned ignores all changes.
         """
         if not isinstance(batch, str) or not batch:
             return UndoRecord([], is_recording=False)
@@ -249,7 +252,10 @@ class UndoRecords:
         return self._records[batch]
 
     def close_record(self, batch: str, *, puts_back: bool) -> list[str]:
-        """Undo the changes of a batch, or discard its record. Return the names that could not be restored."""
+        """Undo the changes of a batch if `puts_back` is set, and discard its record.
+
+        Return the names that could not be restored.
+        """
         record = self._records.pop(batch, None)
         if record is None or not puts_back:
             return []
@@ -265,10 +271,10 @@ flags_of, bases_of, base_of, order_of = (
 
 
 def detach_classes(classes: list[type]) -> list[str]:
-    """Replace the bases of each class by an empty class, and clear the list. Return the names of classes left alone.
+    """Replace the bases of each class by an empty class, and clear the list. Return the names of skipped classes.
 
-    A class is left alone if it or a subclass has instances, if it is a base of a class that is not in the list, or if
-    its layout or metaclass forbids the change. Its name is returned only if something still refers to it.
+    A class is skipped if it or a subclass has instances, if it is a base of a class that is not in the list, or if its
+    layout or metaclass forbids the change. Its name is returned only if something still refers to it.
     """
     stay = _replace_bases(classes)
     classes.clear()
@@ -282,7 +288,7 @@ def detach_classes(classes: list[type]) -> list[str]:
 
 
 def _replace_bases(classes: list[type]) -> list[weakref.ref[type]]:
-    """Replace the base classes, and return the classes that were left alone."""
+    """Replace the base classes of these classes, and return the classes that were skipped."""
     failed = {id(class_): class_ for class_ in classes if not all(map(_is_built_in, bases_of(class_)))}
     if not failed:
         return []
@@ -306,7 +312,7 @@ def _is_built_in(class_: type) -> bool:
 
 
 def _make_empty_class(failed: type) -> type:
-    """Create a class with the memory layout of `failed` but without its attributes."""
+    """Create a class with the memory layout of `failed`, but without its attributes."""
     base: type | None = failed
     while base is not None and not _is_built_in(base):
         base = base_of(base)
@@ -321,5 +327,5 @@ def _all_subclasses(class_: type) -> Iterator[type]:
 
 
 def _overrides_mro(class_: type) -> bool:
-    """Return whether the metaclass overrides `mro`, which a change of base classes would call."""
+    """Return whether the metaclass overrides `mro`, which would be called when the base classes change."""
     return any("mro" in space_of(kind) for kind in order_of(type(class_)) if not _is_built_in(kind))

@@ -33,7 +33,7 @@ MAX_CHUNK_CHARACTERS = 256 * 1024
 
 
 class Session:
-    """A session of one caller, with its current namespace, last values, and unread input."""
+    """A session of one caller, with its current namespace, last values and unread input."""
 
     def __init__(self, identity: str, namespace: Any) -> None:
         self.id = identity
@@ -57,9 +57,9 @@ class Session:
 
 
 class Shield:
-    """A context manager that delays interrupts of the main thread, so that no message is lost and no lock is left held.
+    """A context manager that delays interrupts of the main thread, so that no message is lost and no lock stays locked.
 
-    Interrupts that arrive in the meantime are raised at the end.
+    Delayed interrupts are raised at the end of the block.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Shield:
 
 
 class Job:
-    """A request that runs on the main thread, from the time it is received.
+    """A request to run on the main thread.
 
     `touch` is called when the job has output that must be sent soon.
     """
@@ -139,7 +139,7 @@ class Job:
             self._push()
 
     def send_soon(self, fields: Mapping[str, object]) -> None:
-        """Send a reply soon, in one packet with the end of the evaluation if that follows shortly."""
+        """Send a reply after a short delay, if possible in one packet with the end of the evaluation."""
         with self.shield, self._lock:
             self._pack()
             self._packed.append(encode_reply(self.message, fields))
@@ -149,7 +149,7 @@ class Job:
                 self._touch()
 
     def write(self, stream: str, text: str) -> None:
-        """Buffer printed text, which is sent soon. No lock is used, because finalizers may print at any point."""
+        """Buffer printed text, which is sent soon. This uses no lock, because finalizers may print at any time."""
         self._chunks.append((stream, text))
         self._size += len(text)
         if not self._is_dirty:
@@ -163,7 +163,7 @@ class Job:
             self._push()
 
     def positive_int_field(self, name: str) -> int:
-        """Return the request's field `name`, from 1 to a million, or 1 if it is missing or out of range."""
+        """Return the request's field `name` as an integer. Return 1 if it is missing or not between 1 and a million."""
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
 
@@ -175,7 +175,7 @@ class Job:
         self.connection.wait_for_space()
 
     def _touch(self) -> None:
-        """Note that there is output that must be sent soon."""
+        """Mark that there is output to send soon."""
         self._is_dirty = True
         self._touch_output(self)
 
@@ -213,7 +213,7 @@ MAX_SIGNAL_DELAY_S = 0.05
 
 
 class Interrupts:
-    """Interrupts the evaluation that runs on the main thread. There is one per worker.
+    """Interrupts the evaluation that is running on the main thread. There is one instance per worker.
 
     `is_supervised` means that there is no terminal in which Ctrl-C could be pressed.
     """
@@ -228,16 +228,16 @@ class Interrupts:
         self._stopping = threading.Lock()
 
     def install(self) -> None:
-        """Handle SIGINT, even if user code has replaced the handler. Call this on the main thread."""
+        """Install the handler for SIGINT, even if user code has replaced it. Must be called on the main thread."""
         if signal.getsignal(signal.SIGINT) != self._on_signal:
             signal.signal(signal.SIGINT, self._on_signal)
             # A signal that was sent earlier reached the previous handler.
             self._is_sent = False
 
     def run_interruptibly(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Run `act`, which may be interrupted, and return its exception. Call this on the main thread.
+        """Call `act`, which may be interrupted, and return its exception. Must be called on the main thread.
 
-        No interrupt takes effect after this returns.
+        No interrupt takes effect after this method returns.
         """
         self.shield.depth, self.shield.is_late = 0, False
         try:
@@ -252,9 +252,9 @@ class Interrupts:
         return None
 
     def stop(self, job: Job) -> bool:
-        """Interrupt a job repeatedly for `INTERRUPT_TIMEOUT_S`, and return whether it ended.
+        """Interrupt a job repeatedly for `INTERRUPT_TIMEOUT_S`, and return whether it has ended.
 
-        Call this on another thread than the main thread.
+        Must not be called on the main thread.
         """
         patience = monotonic() + INTERRUPT_TIMEOUT_S
         with self._stopping:
@@ -271,7 +271,7 @@ class Interrupts:
         return job.over.is_set()
 
     def _send_signal(self) -> None:
-        """Send an interrupt to the process, like Ctrl-C in a console, which child processes also receive."""
+        """Send an interrupt to the process and its child processes, like Ctrl-C in a console."""
         if sys.platform == "win32" and self._is_supervised:
             import ctypes
 
@@ -295,7 +295,7 @@ class Interrupts:
 
 
 def exit_forked_child(error: BaseException | None) -> None:
-    """End a forked process the way Python would end it."""
+    """End a forked process in the same way as Python would. `error` is the exception that ended its code, if any."""
     status = 0 if error is None else 1
     if isinstance(error, SystemExit):
         status = error.code if isinstance(error.code, int) else 1 if error.code else 0

@@ -65,7 +65,7 @@ BRACKETS: dict[type, tuple[str, str]] = {
 
 
 class PlainPrinter:
-    """A printer of plain values in one language.
+    """A printer of plain values in the notation of one language.
 
     `atoms` maps classes to functions that print their instances, and `brackets` maps collections to their brackets.
     Only the exact class counts, because a subclass may print differently.
@@ -80,7 +80,7 @@ class PlainPrinter:
         self._atoms, self._brackets, self._between = atoms, brackets, between
 
     def text(self, value: Any, most: int, level: int = 0) -> str:
-        """Print a value in one line of at most `most` characters.
+        """Print a value in one line with at most `most` characters.
 
         A string in a collection is printed completely or not at all, because half of a secret could not be recognized.
         """
@@ -102,7 +102,10 @@ class PlainPrinter:
         return text or (f"{class_name(kind)} of {len(value)}" if kind in COUNTED_TYPES else f"<{class_name(kind)}>")
 
     def print_complete(self, value: Any, most: int) -> str:
-        """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
+        """Print a value in one line.
+
+        Returns "" if a part of the value is not plain, or if the text has more than `most` characters.
+        """
         try:
             text = self.text(value, most + 1) if self._is_plain(value) else ""
         except RuntimeError:  # another thread has changed it
@@ -138,7 +141,7 @@ class PlainPrinter:
         return text if len(text) <= most else f"{class_name(kind)} of {len(value)}"
 
     def _with_parts(self, value: Any, most: int, level: int) -> str:
-        """Print an exception, dataclass or similar value with its parts, or return an empty string for any other."""
+        """Print an exception, dataclass or similar value with its parts. Return "" for any other value."""
         found = _parts_of(value)
         if found is None or level > MAX_LEVELS or len(found[1]) > MAX_PARTS:
             return ""
@@ -151,7 +154,7 @@ class PlainPrinter:
         return text if len(text) <= most else ""
 
     def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:
-        """Print the value of a key, or replace it if the key names a secret."""
+        """Print the value of a key. Replace the value if the key's name suggests a secret."""
         named = key if type(key) is str else self.text(key, most, level + 1)
         return "<not shown>" if SECRET_NAME_PATTERN.search(named) else self.text(part, most, level + 1)
 
@@ -161,9 +164,9 @@ PYTHON_PRINTER = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(Non
 
 
 def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
-    """Return the parts of a value with their names, if any, between the beginning and the end of its text.
+    """Return the parts of a value with their names, and the text before and after them.
 
-    Return None for values without known parts. No user code runs: a dataclass or named tuple counts only if the
+    Returns None for values without known parts. No user code runs: a dataclass or named tuple counts only if the
     standard library created its `__repr__`.
     """
     kind = type(value)
@@ -193,7 +196,7 @@ def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
 
 
 def _of_class(kind: type, name: str) -> Any:
-    """Return an attribute as stored in a class or its bases, or MISSING."""
+    """Return an attribute that is stored in a class or its bases, or MISSING."""
     for one in type.__dict__["__mro__"].__get__(kind):
         space = type.__dict__["__dict__"].__get__(one)
         if name in space:
@@ -202,7 +205,7 @@ def _of_class(kind: type, name: str) -> Any:
 
 
 def _stored(value: Any, name: str) -> Any:
-    """Return an attribute in the dictionary or a slot of an object, or MISSING."""
+    """Return an attribute that is stored in an object's dictionary or slots, or MISSING."""
     found = _of_class(type(value), name)
     try:
         if type(found) is types.MemberDescriptorType:
@@ -214,7 +217,7 @@ def _stored(value: Any, name: str) -> Any:
 
 
 def _library_text(value: Any, most: int) -> str:
-    """Return the text of a member of an enumeration or of a value of the standard library, or an empty string."""
+    """Return the text of an enumeration's member or of a value of the standard library, or "" for any other value."""
     kind = type(value)
     if type(kind) is enum.EnumMeta:
         name = object.__getattribute__(value, "__dict__").get("_name_")

@@ -31,32 +31,32 @@ Source: polars, `Config.set_tbl_rows` and `set_tbl_cols`.
 
 
 def _is_instance_of(value: object, module: str, *names: str) -> bool:
-    """Return whether a value is an instance of one of a module's classes. The module is not imported for this."""
+    """Return whether a value is an instance of one of the named classes in a module. The module is not imported."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
     return bool(kinds) and issubclass(type(value), kinds)
 
 
 def is_table(value: object) -> bool:
-    """Return whether a value is a table of pandas or polars."""
+    """Return whether a value is a pandas or polars data frame."""
     return _is_instance_of(value, "pandas", "DataFrame") or _is_instance_of(value, "polars", "DataFrame")
 
 
 def is_column(value: object) -> bool:
-    """Return whether a value is a column of such a table."""
+    """Return whether a value is a pandas or polars series, or a pandas index."""
     return _is_instance_of(value, "pandas", "Series", "Index") or _is_instance_of(value, "polars", "Series")
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is an array with at least one axis."""
+    """Return whether a value is a NumPy array or PyTorch tensor with at least one axis."""
     is_of_library = _is_instance_of(value, "numpy", "ndarray") or _is_instance_of(value, "torch", "Tensor")
     return is_of_library and len(value.shape) > 0
 
 
 def describe_shape(value: Any) -> str:
-    """Describe the class and shape of an array, table or column, or return "" for any other value.
+    """Describe the class and shape of an array, table or column. Return "" for any other value.
 
-    Only classes of the libraries themselves are supported, and contents are not accessed.
+    Only classes of the libraries themselves are supported. The contents are not accessed.
     """
     kind = type(value)
     module = type.__dict__["__module__"].__get__(kind)  # a metaclass could override the attribute
@@ -68,9 +68,9 @@ def describe_shape(value: Any) -> str:
 
 
 def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
-    """Print a value with a shape as its library does, and describe what was left out. Return None for other values.
+    """Print an array, table or column like its library does, and describe what was omitted.
 
-    If `requested_rows` or `start` is given, that part is printed completely.
+    Returns None for other values. If `requested_rows` or `start` is set, that part is printed completely.
     """
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
@@ -89,13 +89,16 @@ def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[s
 
 
 def _unit(value: Any) -> str:
-    """Return the word for what is counted along the first axis of a value."""
+    """Return the word for the items along the first axis of a value."""
     return "rows" if is_table(value) or len(value.shape) > 1 else "elements"
 
 
 @contextlib.contextmanager
 def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
-    """Limit what libraries print, without raising limits that the program has set. `is_whole` also replaces those."""
+    """Limit how much libraries print while the context is active.
+
+    Limits that the program has set are never raised, unless `is_whole` is set.
+    """
     pandas, numpy, torch = map(sys.modules.get, ("pandas", "numpy", "torch"))
     with contextlib.ExitStack() as stack:
         for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
@@ -119,7 +122,7 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
 
 
 def _describe_omitted(value: Any) -> str:
-    """Describe the rows, elements or columns that the library leaves out when it prints a value."""
+    """Describe the rows, elements or columns that the library omits when it prints a value."""
     count, visible = len(value), _visible_rows(value)
     if visible < count:
         return f"{count - visible} of {count} {_unit(value)}"
@@ -133,7 +136,7 @@ def _describe_omitted(value: Any) -> str:
 
 
 def _visible_rows(value: Any) -> int:
-    """Return the number of rows or elements that the library prints, within the limits of `_bounded`."""
+    """Return how many rows or elements the library prints, within the limits of `_bounded`."""
     count = len(value)
     if _is_instance_of(value, "polars", "DataFrame", "Series"):
         return min(count, _max_polars_rows())
@@ -159,13 +162,13 @@ def _visible_columns(value: Any) -> int:
 
 
 def _max_polars_rows() -> int:
-    """Return the number of rows of a table that polars prints."""
+    """Return the maximum number of rows of a table that polars prints."""
     setting = os.environ.get("POLARS_FMT_MAX_ROWS", "")
     return int(setting) if setting.isdigit() else POLARS_ROWS
 
 
 def _print_options(value: Any) -> tuple[int, int]:
-    """Return the size above which a library omits elements of an array, and the number it prints at each end."""
+    """Return the size above which the library omits elements of an array, and how many it prints at each end."""
     if _is_instance_of(value, "torch", "Tensor"):
         options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
         return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
@@ -174,7 +177,7 @@ def _print_options(value: Any) -> tuple[int, int]:
 
 
 def _max_full_elements(value: Any) -> int:
-    """Return the number of elements up to which an array is printed in full."""
+    """Return the maximum number of elements of an array that is printed in full."""
     return min(_print_options(value)[0], MAX_PRINTED_ELEMENTS)
 
 
@@ -183,7 +186,7 @@ def _shape(value: Any) -> str:
 
 
 def select_part(value: Any, step: object) -> list[Any] | None:
-    """Return a one-element list with the part of a value at one step of a path, or None if it has no shape.
+    """Return the part of a value at one step of a path, in a list. Return None if the value is not a table or array.
 
     The steps into a table are the names of its columns and the positions of its rows.
     """
@@ -214,7 +217,7 @@ BRACKETS_BY_TYPE: dict[type, tuple[str, str]] = {
 
 
 def describe_value(value: Any) -> dict[str, str]:
-    """Describe a value by its class, its shape or size, and its text in one line, without running user code."""
+    """Describe a value by its class, its shape or size, and its text in one line. No user code runs."""
     kind = type(value)
     found = {"class": qualified_class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):
@@ -229,12 +232,12 @@ def describe_value(value: Any) -> dict[str, str]:
 
 
 def qualified_class_name(kind: type) -> str:
-    """Return the name of a class, with its module unless it is a builtin."""
+    """Return the name of a class, qualified by its module unless it is a builtin."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
-    """Print a plain value in one line, with at most `levels` nested collections."""
+    """Print a plain value in one line, with at most `levels` levels of nested collections."""
     kind = type(value)
     if kind is int and value.bit_length() > MAX_GLIMPSE_BITS:
         return f"<int of {value.bit_length()} bits>"

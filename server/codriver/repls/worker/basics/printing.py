@@ -59,7 +59,7 @@ ATOM_TYPES = frozenset({int, str, float, bool, bytes, complex, type(None), type,
 
 
 class Shape:
-    """The parts of a collection or record, each with the step that leads to it, and the text around them."""
+    """The parts of a collection or record, each with its step in a path, and the text around the parts."""
 
     def __init__(
         self, before: str, after: str, count: int | None, parts: Callable[[], Iterable[tuple[Step, Any]]], *, keys: str
@@ -70,7 +70,7 @@ class Shape:
 
 
 class Cuts:
-    """The omissions in a printed value."""
+    """The parts that were omitted from a printed value."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -78,7 +78,10 @@ class Cuts:
         self._count = 0
 
     def add(self, words: str, path: Path) -> None:
-        """Record an omission, which `words` describe. Only the outermost one is described in detail."""
+        """Record an omission. Only the outermost one is described in detail.
+
+        `words` describe the omission, and `path` is its position in the value.
+        """
         if not self._count or len(path) < len(self._path):
             self._first, self._path = words, path
         self._count += 1
@@ -95,7 +98,7 @@ class Cuts:
 class Printer:
     """Prints Python values like `repr`, with at most `length` elements and `depth` levels. None means no limit.
 
-    `requested` is the length that a caller requested. Without it, tables and arrays are shortened by their libraries.
+    `requested` is the length that a caller requested. Without it, libraries shorten their tables and arrays themselves.
     """
 
     def __init__(self, length: int | None, depth: int | None, requested: int | None = None) -> None:
@@ -103,7 +106,7 @@ class Printer:
         self.cuts = Cuts()
 
     def print_from(self, value: Any, start: int = 0, before: Path = ()) -> str:
-        """Print a value from the element `start` on. `before` is its path, which is used to describe omissions."""
+        """Print a value, starting at the element `start`. `before` is its path for descriptions of omissions."""
         if self._length is None and self._depth is None and not start:
             return value_text(value)
         if isinstance(value, (str, bytes)) and not start:
@@ -166,12 +169,12 @@ def value_text(value: Any) -> str:
 
 
 def json_step(step: object) -> object:
-    """Convert a step of a path for JSON. Positions and strings are unchanged, and other keys are printed."""
+    """Convert a step of a path to a JSON value. Integers and strings are unchanged. Other keys are printed."""
     return step if type(step) in (int, str) else repr(step)
 
 
 def standard_shape(value: Any) -> Shape | None:
-    """Return the parts of a value that Python prints in its standard way, or None for any other value."""
+    """Return the parts of a value that Python prints in its standard way. Return None for any other value."""
     if type(value) in ATOM_TYPES:
         return None
     repr_method: Any = type(value).__repr__
@@ -199,7 +202,10 @@ NAMED_TYPES = (set, frozenset, collections.deque, collections.OrderedDict, colle
 
 
 def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
-    """Return the parts of a collection in the brackets `before` and `after`, or None if it is printed without any."""
+    """Return the parts of a collection that is printed in brackets, or None if it is printed without them.
+
+    `before` and `after` are the brackets that `kind` uses.
+    """
     if kind in NAMED_TYPES:
         if not value:
             return None
@@ -224,7 +230,10 @@ def _mapping(value: Any, before: str, after: str, keys: str = ": ") -> Shape:
 
 
 def _fields(value: Any, repr_method: Any) -> list[str] | None:
-    """Return the printed fields of a dataclass, an attrs class or a named tuple, or None for other classes."""
+    """Return the names of the printed fields of a dataclass, an attrs class or a named tuple.
+
+    Returns None for other classes.
+    """
     inner = getattr(repr_method, "__wrapped__", repr_method)
     code = getattr(inner, "__code__", None)
     made_in = getattr(code, "co_filename", "")
@@ -250,7 +259,7 @@ class NoSuchPartError(LookupError):
 
 
 def get_part(value: Any, path: Iterable[object]) -> Any:
-    """Return the part of a value at a path of positions, keys (unchanged or printed) and field names.
+    """Return the part of a value at a path of positions, field names and keys. Keys may be in their printed form.
 
     Raises:
         NoSuchPartError: the path does not exist.
@@ -282,7 +291,10 @@ def _part(value: Any, step: Any) -> Any:
 
 
 def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, Any]]:
-    """Yield the parts at a step, each with the original key, followed by those whose printed key equals the step."""
+    """Yield the parts at a step of a path, each with its original key.
+
+    Parts with an equal key come first, followed by those whose printed key equals the step.
+    """
     if type(value) is dict and type(step) in (int, str) and step in value:
         yield step, value[step]
     for key, part in shape.parts():
@@ -295,7 +307,7 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
 
 
 def add_print_limits(message: Message, session: Session) -> Message:
-    """Return an evaluation request with the session's print limits. A request with `for-session` sets those limits."""
+    """Add the session's print limits to a request. A request with `for-session` changes those of the session."""
     options = message.get(OPTIONS_FIELD)
     if message["op"] == "eval" and options is None and QUOTA_FIELD not in message:
         return {**session.print_fields, **message}
@@ -305,12 +317,12 @@ def add_print_limits(message: Message, session: Session) -> Message:
 
 
 def print_limits(job: Job) -> tuple[int | None, int | None]:
-    """Return the maximum length and depth for printing from the request or its defaults, with None for no limit."""
+    """Return the maximum length and depth from the request or its defaults. None means no limit."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
 
 def requested_print_limits(job: Job) -> tuple[int | None, int | None]:
-    """Return the length and depth that the caller requested explicitly. They override the user's settings."""
+    """Return the length and depth that the caller explicitly requested. These override the user's settings."""
     return _limit(job, "print-length"), _limit(job, "print-level")
 
 
@@ -321,7 +333,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 
 def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
-    """Send a printed value, cut to the quota of the request. `cut` describes what print limits left out."""
+    """Send a printed value, cut to the quota of the request. `cut` describes what print limits omitted."""
     check_sensitive_values()
     quota = job.message.get(QUOTA_FIELD)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
@@ -343,7 +355,7 @@ MAX_REMEMBERED_VALUES = 200
 
 
 def has_display(value: Any, kind: object) -> bool:
-    """Return whether the class of a value has a display of this kind, or of any kind for None. Runs no code."""
+    """Return whether a value has a display of this kind, or of any kind if `kind` is None. No code runs."""
     requested = [kind] if kind is not None else DISPLAY_METHODS
     return not isinstance(value, type) and any(
         one in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[one]) for one in requested
@@ -351,10 +363,10 @@ def has_display(value: Any, kind: object) -> bool:
 
 
 def render_display(value: Any, kind: str, start: int) -> str:
-    """Return a display of a value, starting at the character `start`.
+    """Return the display of a value as text, starting at the character `start`.
 
     Raises:
-        NoSuchPartError: creating the display failed.
+        NoSuchPartError: the display could not be created.
     """
     try:
         text = getattr(value, DISPLAY_METHODS[kind])()
@@ -364,9 +376,9 @@ def render_display(value: Any, kind: str, start: int) -> str:
 
 
 class StoredValues:
-    """Values of a worker that were not printed completely, by evaluation and by their number in it, starting at 1.
+    """Values that were not printed completely, by evaluation and by their number in the evaluation, starting at 1.
 
-    The oldest are dropped.
+    Only the newest values are stored.
     """
 
     def __init__(self) -> None:
@@ -376,7 +388,7 @@ class StoredValues:
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Send a value. Store it if it was cut or has other displays, and the request has an id for it."""
+        """Send a printed value. Store it if it was cut or has other displays, and the request has an id for it."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
@@ -396,13 +408,13 @@ class StoredValues:
             self._alive.popitem(last=False)
 
     def drop(self, session: str) -> None:
-        """Drop the values of a session that is being closed."""
+        """Drop the stored values of a session that is being closed."""
         left = [value for value in self._values if value[1] != session]
         self._values.clear()
         self._values.extend(left)
 
     def find(self, evaluation: str, number: int | None) -> Any:
-        """Return a stored value of an evaluation, by default its last.
+        """Return a stored value of an evaluation. By default, this is its last one.
 
         Raises:
             NoSuchPartError: the value is not stored.

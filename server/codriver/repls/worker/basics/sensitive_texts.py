@@ -34,14 +34,14 @@ CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16
 
 
 def check_sensitive_values() -> None:
-    """Make the seam read the current values at sensitive paths. This runs getters of the application on this thread."""
+    """Make the seam read the current values at sensitive paths. This calls the application's getters on this thread."""
     see = getattr(enabled_seam(), "look", None)
     if see is not None:
         see()
 
 
 def check_sensitive_values_with_timeout() -> None:
-    """Like `check_sensitive_values`, but wait at most `CHECK_TIMEOUT_S`, because a getter may never return."""
+    """Check sensitive values in another thread, and wait at most `CHECK_TIMEOUT_S`, as a getter may never return."""
     if enabled_seam() is not None:
         thread = threading.Thread(target=check_sensitive_values, daemon=True)
         ORIGINAL_START_THREAD(thread)
@@ -49,13 +49,13 @@ def check_sensitive_values_with_timeout() -> None:
 
 
 class SeamChecks:
-    """Rate-limited checks while something is printed."""
+    """Checks sensitive values while something is printed, at a limited rate."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
     def check(self) -> None:
-        """Check the values at sensitive paths, unless the last check was a moment ago."""
+        """Check sensitive values, unless the last check was very recent."""
         if SEAM_PACKAGE not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + MIN_CHECK_INTERVAL_S
@@ -65,7 +65,7 @@ class SeamChecks:
 
 
 class checking:  # noqa: N801  # it is used like a function
-    """A context manager for evaluating code, which checks the values at sensitive paths before and after."""
+    """A context manager for evaluating code. It checks sensitive values before and after."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ class checking:  # noqa: N801  # it is used like a function
 
 
 def begin_reporting(message: Message, connection: Connection, _session: Session) -> None:
-    """Start sending the values at sensitive paths to a client, before any message that may contain them."""
+    """Start sending values at sensitive paths to a client. They precede all messages that may contain them."""
 
     def begin() -> None:
         connection.pending_message = connection.pending_message or SensitiveUpdates()
@@ -96,7 +96,7 @@ class SensitiveUpdates:
         self._sent: frozenset[str] = frozenset()
 
     def __call__(self) -> bytes:
-        """Return a message with new values, to be sent before all others, or b"". Runs no getters."""
+        """Return a message with new values, to be sent before all others, or b"". Calls no getters."""
         read_sensitive = getattr(enabled_seam(), "sensitive_texts", None)
         if read_sensitive is None:
             return b""
@@ -124,7 +124,7 @@ SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__),
 
 
 class _SeamFinder:
-    """A finder for the seam that is installed with Codriver, for environments without one."""
+    """An import finder for the seam that is installed with Codriver, for environments that do not have one."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
@@ -138,12 +138,12 @@ class _SeamFinder:
 
 
 def make_seam_importable() -> None:
-    """Let code in this process import the seam that is installed with Codriver, if it has no other."""
+    """Let code in this process import the seam installed with Codriver, if the environment has no other."""
     sys.meta_path.append(_SeamFinder)
 
 
 def enabled_seam() -> Any:
-    """Return the module of the seam if the application has enabled it, or None."""
+    """Return the seam's module if the application has enabled the seam, or None."""
     module = sys.modules.get(SEAM_PACKAGE)
     return module if getattr(module, "session_id", None) else None
 

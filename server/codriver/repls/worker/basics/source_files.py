@@ -28,17 +28,17 @@ MAX_EVALUATED_SOURCES = 2000
 
 
 class Sources:
-    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_EVALUATED_SOURCES`."""
+    """The code texts that a worker has evaluated. At most `MAX_EVALUATED_SOURCES` are stored."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
 
     def newest_first(self) -> list[str]:
-        """Return the file names of the texts, newest first."""
+        """Return the file names of the evaluated texts, newest first."""
         return list(reversed(self._files))
 
     def store(self, file: str, text: str) -> None:
-        """Store an evaluated text, so that tracebacks can display its lines.
+        """Store an evaluated text so that tracebacks can display its lines.
 
         A modification time of None prevents `linecache` from checking for a file.
         """
@@ -50,7 +50,7 @@ class Sources:
 
 
 def read_regular_file(file: str, most: int = MAX_FILE_BYTES) -> tuple[os.stat_result, bytes] | None:
-    """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
+    """Return the status and content of a file. Return None if it is not regular or has more than `most` bytes.
 
     Raises:
         OSError, ValueError: the file cannot be read.
@@ -67,7 +67,7 @@ def read_regular_file(file: str, most: int = MAX_FILE_BYTES) -> tuple[os.stat_re
 
 
 def read_source(file: str, most: int = MAX_FILE_BYTES) -> str | None:
-    """Return the text of a Python file, or None if it is not a regular file or is longer than `most` bytes.
+    """Return the text of a Python file. Return None if it is not a regular file or has more than `most` bytes.
 
     Raises:
         OSError: the file cannot be read.

@@ -40,7 +40,7 @@ TASK_SET_NAMES = ("_all_tasks", "_scheduled_tasks")
 
 
 class TaskOrigins:
-    """The evaluation that created each task on the event loop of a session, as long as the task exists."""
+    """Records which evaluation created each task on the event loop of a session, for as long as the task exists."""
 
     def __init__(self) -> None:
         self.evaluation = ""
@@ -48,7 +48,10 @@ class TaskOrigins:
         self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Track tasks that are created on a loop from now on. A task belongs to the evaluation of its creator."""
+        """Track tasks that are created on a loop from now on.
+
+        A task belongs to the evaluation of the task that created it.
+        """
         import asyncio
 
         create = loop.create_task
@@ -64,13 +67,13 @@ class TaskOrigins:
             loop.create_task = create_task  # type: ignore[method-assign,assignment]  # any loop takes attributes
 
     def evaluations(self) -> dict[int, str]:
-        """Return the evaluation of each task, by the `id` of the task."""
+        """Return the evaluation that created each task, by the `id` of the task."""
         made: list[tuple[Any, str]] = _copy_weak(self._made.items)
         return {id(task): evaluation for task, evaluation in made}
 
 
 def _copy_weak(items: Callable[[], Iterable[Any]]) -> list[Any]:
-    """Copy a weak collection that changes concurrently. Return [] if it changes too fast."""
+    """Copy a weak collection that may change concurrently. Return [] if it changes too often."""
     tries = 3
     while tries:
         tries -= 1
@@ -80,7 +83,7 @@ def _copy_weak(items: Callable[[], Iterable[Any]]) -> list[Any]:
 
 
 def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
-    """Dump failed tasks, the threads of user code, and the tasks of running event loops.
+    """Format failed tasks, the stacks of user threads, and the tasks of running event loops.
 
     `made` has the evaluations that created the tasks.
     """
@@ -104,7 +107,7 @@ def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
 
 
 def describe_failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """Describe tasks with an error that nobody has retrieved, with one entry per distinct error."""
+    """Describe tasks whose error nobody has retrieved, with one entry per distinct error."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in _existing_tasks():
         error = getattr(task, "_exception", None)
@@ -122,7 +125,7 @@ def describe_failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
 
 
 def _existing_tasks() -> list[Any]:
-    """Return the tasks that exist, including finished ones."""
+    """Return all existing tasks, including finished ones."""
     import asyncio
 
     for name in TASK_SET_NAMES:
@@ -134,7 +137,7 @@ def _existing_tasks() -> list[Any]:
 
 
 def _words_of(error: BaseException) -> str:
-    """Return the class of an error and its message, unless user code would create that."""
+    """Return the class and message of an error. The message is omitted if user code would have to create it."""
     kind = type(error)
     is_plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
     overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
@@ -143,7 +146,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def _position_of(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the frame of the user's code that raised an error, or the innermost of all frames."""
+    """Return the frame of user code that raised an error, or the innermost frame if there is no user code."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [
         frame for frame in frames if not is_library_file(frame.filename) and not is_worker_file(frame.filename)
@@ -152,12 +155,12 @@ def _position_of(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _base(path: str) -> str:
-    """Return the file name of a path with slashes or backslashes."""
+    """Return the last component of a path with slashes or backslashes."""
     return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """Describe the tasks of all running loops like threads, with one entry for all that wait at the same position."""
+    """Describe the tasks of all running event loops, with one entry for all tasks that wait at the same position."""
     import asyncio
 
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -176,7 +179,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
 
 
 def loops() -> list[asyncio.AbstractEventLoop]:
-    """Return the running event loops, of which each thread has at most one. They are found by their frames."""
+    """Return the running event loops. There is at most one per thread, and it is found through the thread's frames."""
     import asyncio
 
     found: list[asyncio.AbstractEventLoop] = []
@@ -193,7 +196,7 @@ def loops() -> list[asyncio.AbstractEventLoop]:
 
 
 def task_frames(task: Any) -> Iterator[types.FrameType]:
-    """Yield the frames of a task, from its coroutine to the innermost one that it awaits."""
+    """Yield the frames of a task, from its coroutine to the innermost awaitable."""
     awaited: Any = task.get_coro()
     while awaited is not None:
         for frame, further in AWAIT_ATTRIBUTES:
@@ -216,7 +219,7 @@ def _name(task: Any) -> str:
 
 
 def _describe_tasks(tasks: list[tuple[str, str]], alike: str) -> str:
-    """Return the name of the first task, the number of other tasks, and the evaluations that created them.
+    """Return the name of the first task, the number of others, and the evaluations that created them.
 
     `alike` describes what the tasks have in common.
     """

@@ -26,13 +26,13 @@ ORIGIN_FIELD = "codriver/origin"
 
 
 def seam_field() -> dict[str, str]:
-    """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
+    """Return a field that reports the application's seam to a client, or {} if there is no enabled seam."""
     module = enabled_seam()
     return {SEAM_OP: str(module.session_id)} if module else {}
 
 
 class attributed_events:  # noqa: N801  # it is used like a function
-    """A context manager that attributes the events that a request causes to the caller of the request."""
+    """A context manager that attributes events caused by a request to the caller of the request."""
 
     __slots__ = ("_origin", "_token", "_variable")
 
@@ -53,7 +53,7 @@ class attributed_events:  # noqa: N801  # it is used like a function
 
 
 def call_seam(message: Message, connection: Connection, _session: Session) -> None:
-    """Call an accessor of the application's seam on a new thread, because its getters may block."""
+    """Call an accessor of the application's seam in a new thread, because getters of the application may block."""
     name, arguments = message.get("name") or "", message.get("args") or "{}"
 
     def call() -> None:
@@ -74,7 +74,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
 
 
 def call_accessor(name: str, arguments: str, origin: str) -> str | None:
-    """Call an accessor of the seam, and return its answer as JSON, or None if there is no seam."""
+    """Call an accessor of the seam and return its answer as JSON. Return None if there is no enabled seam."""
     module = enabled_seam()
     return str(module.call(name, arguments, origin)) if module else None
 
@@ -82,10 +82,10 @@ def call_accessor(name: str, arguments: str, origin: str) -> str | None:
 def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
-    """Subscribe to a stream whose frames are passed to `push`.
+    """Subscribe to a stream of the seam. Its frames are passed to `push`.
 
-    Return the answer of the seam as JSON, or None if there is no seam. A function that ends the subscription is added
-    to `at_end`.
+    Return the seam's answer as JSON, or None if there is no enabled seam. A function that ends the subscription is
+    added to `at_end`.
     """
     module = enabled_seam()
     if module is None:
@@ -98,7 +98,7 @@ def subscribe(
 
 
 def operations(_changed_ms: Callable[..., int]) -> Mapping[str, Callable[..., Any]]:
-    """Return no operations: in a kernel the seam is called by evaluating code."""
+    """Return no operations, because in a kernel the seam is called by evaluating code."""
     return {}
 
 

@@ -52,7 +52,7 @@ MAX_PROFILED_FUNCTIONS = 10
 
 
 class recorded:  # noqa: N801  # it is used like a function
-    """A context manager that records the calls of a job, if its request asks for it."""
+    """A context manager that records the calls during a job, if the job's request asks for that."""
 
     __slots__ = ("_dialect", "_job", "_live")
 
@@ -76,7 +76,7 @@ class recorded:  # noqa: N801  # it is used like a function
 
 
 class LiveRecording:
-    """A recording of the calls of the functions `names`, from its creation until `end`.
+    """A recording of calls of the functions `names`. It lasts from its creation until `end`.
 
     With `profiles`, execution times are recorded as well.
     """
@@ -111,7 +111,7 @@ class LiveRecording:
             self._profile, self._refused = None, str(error)
 
     def end(self) -> dict[str, Any]:
-        """End the recording, and return its report, or `refused` with the reason why there is none."""
+        """End the recording and return its report. If there is none, the result has the reason as `refused`."""
         if self._profile is not None:
             self._profile.disable()
         if self._recorder is not None:
@@ -123,9 +123,9 @@ class LiveRecording:
 
 
 def slowest_functions(profile: Any, selection: Selection) -> list[list[Any]]:
-    """Return the project's slowest functions, slowest first.
+    """Return rows for the project's slowest functions, slowest first.
 
-    Each has its name, file, line, number of calls, and microseconds without and with the functions it called.
+    Each row has the name, file, line and number of calls, and the microseconds spent without and with called functions.
     """
     rows = []
     for getstat in profile.getstats():
@@ -138,7 +138,7 @@ def slowest_functions(profile: Any, selection: Selection) -> list[list[Any]]:
 
 
 def create_recorder(recording: Recording) -> Any:
-    """Return the recorder that this interpreter supports."""
+    """Create a recorder of the kind that this interpreter supports."""
     return CallMonitor(recording) if hasattr(sys, "monitoring") else CallProfiler(recording)
 
 
@@ -161,23 +161,23 @@ PROCESS_WATCHES = CallWatches()
 
 
 class ClientWatches:
-    """The watches that one client started. It is called when the client has disconnected, and ends them."""
+    """The watches that one client has started. Calling it ends them, after the client has disconnected."""
 
     def __init__(self) -> None:
         self._identities: set[str] = set()
 
     def add(self, identity: str) -> None:
-        """Add a watch, and drop those that have ended."""
+        """Add a watch. Watches that have ended are dropped."""
         self._identities = {*self._identities & PROCESS_WATCHES.identities(), identity}
 
     def __call__(self) -> None:
-        """End all of them."""
+        """End all watches of the client."""
         for identity in self._identities:
             PROCESS_WATCHES.stop(identity, "disconnected")
 
 
 def watches_of_client(connection: Connection) -> ClientWatches:
-    """Return the watches of a connection's client."""
+    """Return the watches of a connection's client, creating the object on first use."""
     for act in connection.at_end:
         if isinstance(act, ClientWatches):
             return act
@@ -187,7 +187,7 @@ def watches_of_client(connection: Connection) -> ClientWatches:
 
 
 def watch_calls(message: Message, connection: Connection, session: Session) -> None:
-    """Start or end a watch, on the thread of the connection, so that it does not wait for running code."""
+    """Start or end a watch. This runs on the connection's thread, so it does not wait for running code."""
     identity = message.get("watch") or ""
     try:
         client = Client(connection.make_sender(message, WATCHED_CALLS_FIELD))
@@ -200,9 +200,9 @@ def watch_calls(message: Message, connection: Connection, session: Session) -> N
 
 
 def start_or_end_watch(identity: str, text: str, client: Client, home: types.ModuleType) -> str:
-    """Start or end a watch as its arguments in JSON say, and return the answer in JSON.
+    """Start or end a watch according to its JSON arguments, and return the answer as JSON.
 
-    `home` is the module in which the client evaluates.
+    Empty arguments end the watch. `home` is the module in which the client evaluates.
     """
     try:
         arguments = json.loads(text)
@@ -218,7 +218,7 @@ def start_or_end_watch(identity: str, text: str, client: Client, home: types.Mod
 
 
 class KernelClient(Client):
-    """The client of a watch in a kernel, which has no connection of its own. `process` is the process of the client."""
+    """The client of a watch in a kernel, where it has no connection. `process` is the id of the client's process."""
 
     def __init__(self, stream: KernelStream, process: int) -> None:
         super().__init__(stream)
@@ -226,16 +226,16 @@ class KernelClient(Client):
         self._stream = stream
 
     def is_connected(self) -> bool:
-        """Return whether the process of the client is running, or on another machine."""
+        """Return whether the client's process is running. A process on another machine counts as running."""
         return not self._process or is_process_running(self._process)
 
     def end(self) -> None:
-        """End the stream."""
+        """End the stream of watched calls."""
         self._stream.end()
 
 
 def watch_calls_in_kernel(client: int, watch: str, args: str = "{}") -> str:
-    """Start or end a watch in a kernel for the client with this process id."""
+    """Start or end a watch in a kernel. `client` is the id of the client's process."""
     try:
         stream = KernelStream(WATCHED_CALLS_FIELD)
     except LookupError:

@@ -42,7 +42,7 @@ _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
 
 @functools.lru_cache(maxsize=MAX_CACHED_DIGESTS)
 def code_digest(code: types.CodeType) -> str:
-    """Return a digest of the instructions, names and constants of code, without docstrings and line numbers."""
+    """Return a digest of a code object's instructions, names and constants. Docstrings and line numbers are ignored."""
     head = (
         code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
         code.co_flags & BEHAVIOUR_FLAGS, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
@@ -52,7 +52,7 @@ def code_digest(code: types.CodeType) -> str:
 
 
 def short_digest(data: bytes) -> str:
-    """Return a short digest that is not cryptographically secure. Importing `hashlib` would take longer."""
+    """Return a short, non-cryptographic digest of data. Importing `hashlib` would take longer."""
     return f"{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
 
 
@@ -66,7 +66,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _steps(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the instructions with their arguments. Those of jumps are replaced by 0, because distances may differ."""
+    """Yield the instructions with their arguments. Jumps have the argument 0, because distances may differ."""
     extended = 0
     for position in range(0, len(data), 2):
         operation, argument = data[position], data[position + 1] | extended

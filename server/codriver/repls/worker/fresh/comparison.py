@@ -75,7 +75,7 @@ CODE_NUMBER_PREFIX = "\0"
 
 
 class Edit:
-    """All loads of one module since it was last compared."""
+    """The loads of one module since the module was last compared."""
 
     def __init__(self, name: str, file: str, previous: bytes) -> None:
         self.name, self.file = name, file
@@ -88,7 +88,7 @@ class Edit:
         """The code objects that the leaves refer to by number."""
 
     def merge_with(self, other: Edit) -> Edit:
-        """Return this edit and a later one as a single edit."""
+        """Return a single edit that combines this edit and a later one of the same module."""
         both = Edit(self.name, self.file, self.previous)
         both.before = other.before if self.before is None else self.before
         both.after = other.after if other.after is not None else self.after
@@ -96,7 +96,7 @@ class Edit:
         return both
 
     def resolve_code_numbers(self) -> None:
-        """Replace the numbers of code objects in the leaves by digests."""
+        """Replace the numbers that stand for code objects in the leaves by digests of the code."""
         codes, self.codes = self.codes, {}
 
         def text_of(text: str) -> str:
@@ -109,21 +109,21 @@ class Edit:
 
     @property
     def undone(self) -> list[str]:
-        """The paths whose values the loads changed or removed."""
+        """Return the paths of leaves whose values the loads have changed or removed."""
         if self.before is None or self.after is None:
             return []
         return list(changed_leaves(self.before, self.after))[:MAX_WATCHED_PATHS]
 
 
 class LoadCheck:
-    """The description of a module before and after a load."""
+    """Descriptions of a module before and after a load, which are compared to find what the load has changed."""
 
     def __init__(self, comparison: Comparison, name: str, file: str, previous: bytes) -> None:
         self._comparison = comparison
         self._edit = Edit(name, file, previous)
 
     def before(self) -> None:
-        """Describe the module before statements run in it."""
+        """Describe the module before the load runs its statements."""
         self._edit.before = self._comparison.module_leaves(self._edit.name, self._edit.codes)
 
     def after(self, names: Collection[str]) -> None:
@@ -137,9 +137,9 @@ class LoadCheck:
 
 
 class Comparison:
-    """The comparisons of loaded modules with fresh imports, for one process.
+    """Compares the loaded modules of this process with fresh imports of the same modules.
 
-    `is_unasked` enables the automatic comparison of each load, on Linux only. `forks` is whether importing processes
+    `is_unasked` enables the automatic comparison after each load, on Linux only. `forks` is whether importing processes
     may fork.
     """
 
@@ -189,7 +189,7 @@ class Comparison:
     # On the main thread
 
     def __enter__(self) -> None:
-        """Pause the comparison because an evaluation starts."""
+        """Pause the comparison, because an evaluation starts."""
         with self._condition:
             self._running += 1
             self._evaluated += 1
@@ -197,7 +197,7 @@ class Comparison:
                 self._process.pause()
 
     def __exit__(self, *_error: object) -> None:
-        """Resume the comparison if this was the last evaluation in progress."""
+        """Resume the comparison if no evaluation is running any longer."""
         with self._condition:
             self._running -= 1
             if not self._running:
@@ -206,13 +206,16 @@ class Comparison:
                 self._condition.notify_all()
 
     def check_load(self, name: str, file: str) -> LoadCheck | None:
-        """Return a check for a load that is about to start, or None if the module's present source is not known."""
+        """Create a check for a load that is about to start. Return None if the module's current source is unknown."""
         load = None if self._is_forgotten else self._sources.find_load(name)
         previous = load.data if load is not None and load.file == file else None
         return None if previous is None else LoadCheck(self, name, file, previous)
 
     def module_leaves(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
-        """Return the leaves of a module, with code objects replaced by numbers, and add the code objects to `codes`."""
+        """Return the leaves of a module: paths in the module, each with a text that describes the value.
+
+        In the texts, code objects are represented by numbers. `codes` receives the code objects by these numbers.
+        """
 
         def mark(code: types.CodeType) -> str:
             text = f"{CODE_NUMBER_PREFIX}{id(code)}"
@@ -249,7 +252,7 @@ class Comparison:
             self._condition.notify_all()
 
     def pop_finding(self) -> Finding | None:
-        """Return a finding that was not delivered yet, or None."""
+        """Return and clear the finding that has not been delivered yet, or return None."""
         with self._condition:
             finding, self._finding = self._finding, None
             return finding
@@ -257,7 +260,7 @@ class Comparison:
     def wait(self, seconds: float, *, is_patient: bool = False) -> Finding | None:
         """Wait for the finding about the last loads. If it is not ready in time, a later answer includes it.
 
-        Without `is_patient`, this does not wait if the last load only ran new code.
+        Unless `is_patient` is set, this returns immediately if the last load only ran new code.
         """
         with self._condition:
             if self._is_awaited or is_patient:
@@ -265,9 +268,9 @@ class Comparison:
         return self.pop_finding()
 
     def compare_now(self) -> Finding:
-        """Compare all reloaded modules now, even if they use libraries whose effects cannot be detected.
+        """Compare all modules that were loaded again, even those that use libraries with undetectable effects.
 
-        Effects that are detected are still refused. Do not call this on the main thread.
+        Effects that are detected are still refused. Must not be called on the main thread.
         """
         with self._condition:
             # An evaluation counts as running for a moment after its answer was sent.
@@ -282,14 +285,14 @@ class Comparison:
             return self._compared(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
 
     def stop(self) -> None:
-        """Stop comparing, because this process is a fork."""
+        """Stop comparing, because this is a forked child process."""
         self._is_forgotten = True
         self._condition = threading.Condition()
 
     # On the thread of comparisons
 
     def _serve(self) -> None:
-        """Compare the scheduled modules whenever the process is idle."""
+        """Compare the scheduled modules whenever the process is idle. This runs in a thread."""
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: bool(self._pending) and not self._running)
@@ -326,7 +329,7 @@ class Comparison:
         started: int = 0,
         is_demanded: bool = False,
     ) -> Finding | None:
-        """Return the finding about some edits, or None if the comparison is no longer needed."""
+        """Return the finding about these edits, or None if the comparison is no longer needed."""
         sources = {
             edit.file: data for name, edit in edits.items() if (data := self._loaded_source_of(name)) is not None
         }
@@ -360,7 +363,7 @@ class Comparison:
         return finding
 
     def _scan_caches(self) -> None:
-        """Record the caches that were filled before anything else was evaluated."""
+        """Record which caches were filled before any other evaluation."""
 
         def is_idle() -> bool:
             return not self._running and self._evaluated == self._loaded_at
@@ -371,7 +374,7 @@ class Comparison:
             self._caches = find_filled_caches(self._is_project_file, is_idle)
 
     def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
-        """Return the objects that still have previous code, from a scan that no evaluation interrupted."""
+        """Return the objects that still have previous code. The scan is repeated if an evaluation interrupts it."""
         while self._idle(is_requested):
             found = previous_code(sources, lambda: not self._running and is_requested())
             if found is not None:
@@ -387,9 +390,9 @@ class Comparison:
         *,
         is_demanded: bool,
     ) -> tuple[str, Fresh, list[Row]]:
-        """Import the modules in another process and compare them with those in this one.
+        """Import the modules in another process, and compare them with the modules of this process.
 
-        Return the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong in
+        Returns the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong in
         this process.
         """
         watched: list[str] = []
@@ -441,9 +444,10 @@ class Comparison:
         started: int,
         is_demanded: bool,  # noqa: FBT001  # as in `_imported`
     ) -> tuple[str, Fresh, list[Row]]:
-        """Like `_imported`, but import each module separately.
+        """Import and compare each module separately.
 
-        A module that cannot be compared therefore does not prevent findings about others.
+        This way, a module that cannot be compared does not prevent findings about others. The result is like that of
+        `_imported`.
         """
         reasons: list[str] = []
         fresh: Fresh = {}
@@ -465,7 +469,10 @@ class Comparison:
         is_requested: Callable[[], bool],
         started: int,
     ) -> list[Row]:
-        """Return the leaves that are wrong in this process, given those that the edits change in a fresh import."""
+        """Return the leaves that are wrong in this process.
+
+        `fresh` has the leaves that the edits change in a fresh import.
+        """
         before: dict[str, str] = {}
         after: dict[str, str] = {}
         roots: dict[str, list[str]] = {}
@@ -500,7 +507,7 @@ class Comparison:
     def _fresh(
         self, spec: dict[str, Any], is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
-        """Return what the edits change in a fresh import, using a second process if the first cannot fork."""
+        """Return what the edits change in a fresh import. If the importing process cannot fork, use two processes."""
         answer = self._run(spec, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
         if self._forks or answer is None or "leaves" not in answer:
             return answer
@@ -513,7 +520,7 @@ class Comparison:
     def _run(
         self, spec: dict[str, Any], hash_seed: str, is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
-        """Run one importing process and return its result, or None if it was ended early."""
+        """Run one importing process and return its result. Return None if the comparison is no longer needed."""
         if not self._idle(is_requested):
             return None
         process = ImportProcess(IMPORT_PROGRAM, hash_seed)
@@ -530,7 +537,7 @@ class Comparison:
     def _spec(
         self, edits: Mapping[str, Edit], previous: Mapping[str, bytes], watched: list[str], *, is_demanded: bool
     ) -> dict[str, Any]:
-        """Return the specification of an import in another process."""
+        """Return the specification for an importing process, as JSON data."""
         modules: dict[str, str] = {}
         sources: dict[str, str] = {}
         loads = dict(self._sources.loads)
@@ -567,7 +574,7 @@ class Comparison:
         return None if load is None else load.data
 
     def _idle(self, is_requested: Callable[[], bool]) -> bool:
-        """Wait until no evaluation runs, and return False if the comparison is no longer needed."""
+        """Wait until no evaluation is running. Return False if the comparison is no longer needed."""
         with self._condition:
             self._condition.wait_for(lambda: not self._running or not is_requested())
         return is_requested()
@@ -577,7 +584,7 @@ NO_LONGER_NEEDED_REASON = "(not wanted any more)"
 
 
 def _failed(edits: Collection[str], error: Exception) -> Finding:
-    """Return a finding that reports an error of the comparison itself."""
+    """Create a finding that reports an error in the comparison itself."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -591,13 +598,13 @@ def _failed(edits: Collection[str], error: Exception) -> Finding:
 
 
 def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
-    """Return whether the leaves describe a name."""
+    """Return whether the leaves describe this name."""
     return leaves.get(root, UNKNOWN_TEXT) != UNKNOWN_TEXT
 
 
 @contextlib.contextmanager
 def _gc_disabled() -> Iterator[None]:
-    """Disable garbage collection, which would take longer than the description and might run finalizers."""
+    """Disable garbage collection during a description, as it would be slow and might run finalizers."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -608,7 +615,7 @@ def _gc_disabled() -> Iterator[None]:
 
 
 def _may_differ_on_disk(load: Any) -> bool:
-    """Return whether the file of a load may have changed since."""
+    """Return whether the file may have changed since it was loaded."""
     try:
         status = os.stat(load.file)
     except OSError:
@@ -617,20 +624,20 @@ def _may_differ_on_disk(load: Any) -> bool:
 
 
 def _is_django_ready() -> bool:
-    """Return whether Django is set up, without loading or configuring it."""
+    """Return whether Django has been set up. This does not import or configure it."""
     library = sys.modules.get("django.apps")
     registry = None if library is None else module_dict(library).get("apps")
     return registry is not None and vars(registry).get("ready") is True
 
 
 def _merged(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, Edit]:
-    """Return the edits of all modules, merging those of the same module."""
+    """Return the edits of all modules. If a module has an edit in both mappings, the two are merged."""
     both = {name: first[name].merge_with(edit) if name in first else edit for name, edit in later.items()}
     return {**first, **both}
 
 
 def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
-    """Return the rows of the edited modules first, with one row for each name before further rows for a name."""
+    """Sort rows, so that those of edited modules come first and each name has one row before any name has a second."""
     first = tuple(f"{name}." for name in edited)
     seen: dict[tuple[str, str], int] = {}
     ranked: list[tuple[int, int, Row]] = []

@@ -31,7 +31,7 @@ _space_of: Any = type.__dict__["__dict__"].__get__
 
 
 class FilledCache:
-    """A cache that had results when a module was loaded. Only a weak reference to it is stored."""
+    """A function cache that had results when a module was loaded. The cache is referenced weakly."""
 
     def __init__(self, cache: Any, function: types.FunctionType, count: int) -> None:
         self.function = function
@@ -41,7 +41,7 @@ class FilledCache:
 
     @property
     def is_filled(self) -> bool:
-        """Whether results from that time may still be in the cache."""
+        """Return whether the cache may still contain results from that time."""
         cache = self._cache()
         if cache is None:
             return False
@@ -50,7 +50,7 @@ class FilledCache:
 
 
 class FilledProperties:
-    """The instances whose `cached_property` had a value when a module was loaded."""
+    """The instances whose `cached_property` already had a value when a module was loaded."""
 
     def __init__(self, function: types.FunctionType, count: int) -> None:
         self.function = function
@@ -61,7 +61,7 @@ class FilledProperties:
 def find_filled_caches(
     is_project: Callable[[object], bool], is_idle: Callable[[], bool]
 ) -> list[FilledCache | FilledProperties]:
-    """Return the filled caches of functions in project files, or an empty list if the process is no longer idle."""
+    """Return the filled caches of functions in project files, or [] if the process is no longer idle."""
     found: list[FilledCache | FilledProperties] = []
     properties: dict[int, dict[str, types.FunctionType]] = {}
     objects = gc.get_objects()
@@ -83,7 +83,7 @@ def find_filled_caches(
 
 
 def _iterate_while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
-    """Yield the objects as long as the process is idle."""
+    """Yield the objects until the process is no longer idle."""
     for number, one in enumerate(objects):
         if not number % OBJECTS_PER_CHECK and not is_idle():
             return
@@ -91,7 +91,7 @@ def _iterate_while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iter
 
 
 def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:
-    """Yield the name and function of each `cached_property` of a project class."""
+    """Yield the name and function of each `cached_property` in a class that is defined in a project file."""
     for name, part in list(_space_of(kind).items()):
         if type(part) is functools.cached_property:
             function: Any = part.func
@@ -102,7 +102,10 @@ def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> It
 def outdated_caches(
     caches: Collection[FilledCache | FilledProperties], changed: Collection[Name]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield the full name of each filled cache that uses a changed name, that name, and the number of results."""
+    """Yield the filled caches that use a changed name.
+
+    Each item has the full name of the cached function, the changed name, and the number of results.
+    """
     names = frozenset(changed)
     for cache in caches:
         callee = _changed_callee(cache.function, names)
@@ -111,7 +114,10 @@ def outdated_caches(
 
 
 def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
-    """Return the first changed name, other than its own, that a function uses directly or through others."""
+    """Return the first changed name that a function uses, directly or through other functions, or None.
+
+    The function's own name does not count.
+    """
     properties = module_and_name(function)
     waiting, seen = [function], {id(function.__code__)}
     for one in waiting:  # this list grows
@@ -137,9 +143,9 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
 
 
 def _follow(value: object, names: set[str], waiting: list[types.FunctionType], seen: set[int]) -> None:
-    """Add the functions that using a value may call to `waiting`.
+    """Add the functions that may be called by using a value to `waiting`.
 
-    `names` are the attributes that are used of a class.
+    For a class, `names` are the attributes that are used.
     """
     functions = [value]
     if is_class(value):
@@ -151,13 +157,13 @@ def _follow(value: object, names: set[str], waiting: list[types.FunctionType], s
 
 
 def _wrapped(cache: Any) -> types.FunctionType | None:
-    """Return the function whose results are cached, or None if unknown."""
+    """Return the function whose results a cache contains, or None if unknown."""
     found = cache.__dict__.get("__wrapped__")
     return found if type(found) is types.FunctionType else None
 
 
 def _instance_space(thing: object) -> dict[str, object]:
-    """Return the attributes of an instance without running properties."""
+    """Return the attribute dictionary of an instance, without running properties."""
     for name, descriptor in instance_descriptors(type(thing)):
         if name == "__dict__":
             found = descriptor.__get__(thing)
@@ -166,7 +172,7 @@ def _instance_space(thing: object) -> dict[str, object]:
 
 
 def make_project_file_check(roots: Collection[str]) -> Callable[[object], bool]:
-    """Return a function that checks whether a file is in one of the directories, but not an installed package."""
+    """Return a function that checks whether a file is in one of the directories and not in an installed package."""
     beginnings = tuple(root.rstrip("/\\") + sep for root in roots for sep in ("/", "\\"))
 
     def check(file: object) -> bool:

@@ -47,14 +47,14 @@ class EffectRefusedError(PermissionError):
 
 
 class RefusedEffects:
-    """The effects that were refused in this process since `install`."""
+    """The effects of imports that this process has refused since `install`."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
         self.allows_fork = False
 
     def install(self) -> None:
-        """Start to refuse effects. This cannot be undone, because audit hooks cannot be removed."""
+        """Start refusing effects. This cannot be undone, because audit hooks cannot be removed."""
         sys.addaudithook(self._check)
         for module, name in FUNCTIONS_WITHOUT_EVENT:
             library = _module(module)
@@ -62,7 +62,7 @@ class RefusedEffects:
                 setattr(library, name, self._make_refusing(name))
 
     def _make_refusing(self, name: str) -> Any:
-        """Return a replacement for the function `name` that refuses every call."""
+        """Return a replacement for a function that refuses every call."""
 
         def refuse(*details: object, **_options: object) -> None:
             self._refuse(name, details)
@@ -70,7 +70,7 @@ class RefusedEffects:
         return refuse
 
     def _check(self, event: str, details: tuple[Any, ...]) -> None:
-        """Refuse an audit event if it has an effect outside of the process."""
+        """Refuse an audit event if it has an effect outside of this process."""
         if event == "open":
             is_writing = type(details[2]) is int and details[2] & WRITE_FLAGS and details[0] != os.devnull
             if is_writing:
@@ -83,7 +83,7 @@ class RefusedEffects:
             self._refuse(event, details)
 
     def _refuse(self, what: str, details: tuple[Any, ...]) -> None:
-        """Record an effect, and raise an error.
+        """Record an effect and raise an error.
 
         Raises:
             EffectRefusedError: always.
@@ -96,7 +96,7 @@ class RefusedEffects:
 
 
 def _module(name: str) -> Any:
-    """Import a module and return it, or None if it does not exist."""
+    """Import and return a module, or return None if it does not exist."""
     try:
         return __import__(name)
     except ImportError:

@@ -23,7 +23,7 @@ HASH_SEEDS = "1", "2"
 
 
 def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
-    """Parse the result of a process. Without a valid result, the import counts as failed."""
+    """Parse the result of an importing process. An invalid result means that the import failed."""
     try:
         found: dict[str, Any] = json.loads(data)
     except ValueError:

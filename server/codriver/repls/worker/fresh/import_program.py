@@ -43,7 +43,10 @@ _LOADER_CLASS: Any = importlib.machinery.SourceFileLoader
 
 
 def main() -> None:
-    """Read the specification from standard input, and write the result to standard output, both as JSON."""
+    """Read a specification from standard input, import the modules, and write the result to standard output.
+
+    Both are JSON.
+    """
     spec = json.loads(sys.stdin.buffer.read())
     output = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -63,11 +66,11 @@ def main() -> None:
 
 
 class _OtherProcessError(BaseException):
-    """Raised to end a forked process whose work is done."""
+    """Raised to end a forked process that has finished its work."""
 
 
 class Import:
-    """One import of modules according to the specification.
+    """An import of modules according to a specification.
 
     `output` is the file descriptor for the result, which forked copies of the process close.
     """
@@ -88,7 +91,7 @@ class Import:
         """Whether this process imports the previous source."""
 
     def run(self) -> Answer:
-        """Import the modules, compare the two versions, and return the result."""
+        """Import the modules with both versions of their source, and return the leaves that differ."""
         spec = self._spec
         os.chdir(spec["cwd"])
         _die_with_parent()
@@ -122,14 +125,14 @@ class Import:
         return {**answer, **compare_imports(previous["leaves"], present, self._edited, spec["watched"])}
 
     def _answer(self, leaves: dict[str, str]) -> Answer:
-        """Return the leaves, or why the edited modules cannot be compared."""
+        """Return the leaves, or the reason why the edited modules cannot be compared."""
         if self._effects.refused:
             return {"refused": self._effects.refused[0][:MAX_REASON_CHARACTERS]}
         failed = [f"{name}: {self._failed[name]}" for name in self._edited if name in self._failed]
         return {"failed": failed[0][:MAX_REASON_CHARACTERS]} if failed else {"leaves": leaves}
 
     def _shield(self) -> None:
-        """Enter a namespace without network and with an overlay over the directories, if the system allows it."""
+        """Isolate this process from the network and mount an overlay over the directories, if possible."""
         if sys.platform == "linux":
             from . import shield
 
@@ -152,7 +155,7 @@ class Import:
         return self._sources[file]
 
     def _prepare(self) -> None:
-        """Set up this process like the REPL, and start to refuse effects."""
+        """Configure this process like the REPL, and start refusing effects."""
         spec = self._spec
         sys.argv[:] = spec["argv"]
         sys.path[:] = spec["path"]
@@ -193,7 +196,7 @@ class Import:
             self._failed[name] = _reason(error)
 
     def _fork(self) -> None:
-        """Fork if that is possible at this point. The copy imports the previous source."""
+        """Fork if that is possible at this point. The child process imports the previous source."""
         if sys.platform == "linux" and not _has_threads():
             reading, writing = os.pipe()
             self._effects.allows_fork = True
@@ -209,13 +212,13 @@ class Import:
             _die_with_parent()
 
     def _become_copy(self) -> None:
-        """Turn this process into the copy, which imports the previous source and does not write the output."""
+        """Turn this process into the copy that imports the previous source and does not write the result."""
         self.is_copy = True
         os.close(self._output)
         self._sources.update(self._previous)
 
     def _previous_result(self, standby: _Standby | None) -> Answer | None:
-        """Return the result of importing the previous source, or None if there is none."""
+        """Return the result of importing the previous source, or None if it was not imported."""
         if self._reading >= 0:
             reading = self._reading
         elif standby is not None:
@@ -232,7 +235,7 @@ class Import:
         return answer
 
     def _describe_modules(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
-        """Return the leaves of the imported modules, or only of the names in `roots`."""
+        """Return the leaves of the imported modules. With `roots`, include only these names."""
         gc.disable()
         shapes = Shapes(self._edited, self._spec["shapeSeconds"])
         leaves: dict[str, str] = {}
@@ -243,7 +246,7 @@ class Import:
 
 
 class _Standby:
-    """A process forked at the start, which waits until the previous source must be imported from scratch."""
+    """A process that was forked at the start, and that imports the previous source from scratch if needed."""
 
     def __init__(self) -> None:
         waiting, self._go = os.pipe()
@@ -260,7 +263,7 @@ class _Standby:
             raise _OtherProcessError
 
     def begin(self) -> int:
-        """Let the process start the import, and return the read end of the pipe for its result."""
+        """Start the import in the waiting process. Return the read end of the pipe for its result."""
         os.write(self._go, b"1")
         return self._reading
 
@@ -275,9 +278,9 @@ def _die_with_parent() -> None:
 
 
 def _is_settled(file: str) -> bool:
-    """Return whether compiled code was written long enough after its source to be sure that it is current.
+    """Return whether compiled code was written long enough after its source to be certainly up to date.
 
-    Timestamps alone cannot tell apart two versions of the source that were written within the same second.
+    Timestamps alone cannot distinguish two versions of a source that were written within the same second.
     """
     try:
         compiled, source = os.stat(importlib.util.cache_from_source(file)), os.stat(file)
@@ -291,14 +294,14 @@ def _has_threads() -> bool:
 
 
 def _write(number: int, answer: Answer) -> None:
-    """Write all of the result to a file descriptor, as JSON."""
+    """Write a complete result to a file descriptor as JSON."""
     data = json.dumps(answer).encode()
     while data:
         data = data[os.write(number, data) :]
 
 
 def _reason(error: BaseException) -> str:
-    """Describe an error. The messages of user-defined errors are not used, because that would run code."""
+    """Describe an error. Messages of user-defined errors are omitted, because getting them would run code."""
     kind = type(error)
     is_known = kind.__module__ == "builtins" or kind is EffectRefusedError
     return f"{kind.__name__}: {error}" if is_known else kind.__name__

@@ -20,7 +20,7 @@ _DOTTED_NAME_PATTERN = re.compile(rb"[\w.]+")
 
 
 def imported_names(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
-    """Yield the dotted names that a module's source may import: modules, and names in modules."""
+    """Yield the dotted names of modules, and of names in modules, that a source may import."""
     package = module if is_package else module.rpartition(".")[0]
     for match in _IMPORT_STATEMENT_PATTERN.finditer(source):
         if match["modules"] is not None:
@@ -38,7 +38,7 @@ def imported_names(source: bytes, module: str, *, is_package: bool) -> Iterator[
 def find_importers(
     edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MAX_IMPORTERS
 ) -> list[str]:
-    """Return the edited modules and those that import them, directly or indirectly, with the nearest first.
+    """Return the edited modules and the modules that import them directly or indirectly, nearest first.
 
     `modules` maps the names of candidates to their files. `read` returns the source in a file.
     """
@@ -61,7 +61,7 @@ def _with_parents(dotted: str) -> Iterator[str]:
 
 
 def _resolved(name: str, package: str) -> str | None:
-    """Return the absolute name of a module that is imported in a package, or None if it is above the top level."""
+    """Return the absolute name of a relative import in a package, or None if it is above the top level."""
     level = len(name) - len(name.lstrip("."))
     if not level:
         return name

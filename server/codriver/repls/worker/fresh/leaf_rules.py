@@ -25,7 +25,7 @@ PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
 
 
 def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
-    """Return the leaves that differ between fresh imports of two sources, without those that are unknown in either."""
+    """Return the leaves that differ between fresh imports of two sources, except those that are unknown in either."""
     paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
     found = {path: (previous.get(path), present.get(path)) for path in paths}
     unknown = [path for path, values in found.items() if UNKNOWN_TEXT in values]
@@ -35,7 +35,10 @@ def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
 def compare_imports(
     previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]
 ) -> dict[str, Fresh]:
-    """Return as `fresh` the leaves that differ between two imports, edited modules first, and watched leaves."""
+    """Return as `fresh` the leaves that differ between two imports, and the watched leaves.
+
+    Leaves of edited modules come first.
+    """
     found = differing_leaves(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
@@ -47,7 +50,7 @@ def compare_imports(
 
 
 def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
-    """Yield a row for each leaf of this process that is wrong.
+    """Yield a row for each leaf that is wrong in this process.
 
     `fresh` has the leaves of fresh imports of the previous and present source. `before` and `after` are the leaves of
     this process before and after the load.
@@ -67,13 +70,13 @@ def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
 
 
 def changed_leaves(before: Leaves, after: Leaves) -> dict[str, str]:
-    """Return the previous text for each path whose text a load has changed."""
+    """Return the previous text of each leaf that a load has changed, by path."""
     paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN_TEXT)
     return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
 
 
 def outermost_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that are not below another row, shortest path first.
+    """Return the rows whose path is not inside the path of another row, shortest path first.
 
     The size of a collection is only included if none of its elements differ.
     """
@@ -88,12 +91,12 @@ def outermost_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def is_below_any(path: str, others: Iterable[str]) -> bool:
-    """Return whether a path is one of the others or below one of them."""
+    """Return whether a path is equal to or inside one of the other paths."""
     return any(path == other or (path.startswith(other) and path[len(other)] in "[{<(.") for other in others)
 
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
-    """Return whether a leaf or one that contains it is unknown."""
+    """Return whether a leaf, or a part of the module that contains it, is unknown."""
     if leaves.get(path) == UNKNOWN_TEXT:
         return True
     return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, one in enumerate(path) if one in "[{<(.")

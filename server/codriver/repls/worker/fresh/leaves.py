@@ -114,18 +114,18 @@ _module_space: Any = vars(types.ModuleType)["__dict__"].__get__
 
 
 def module_dict(module: types.ModuleType) -> dict[str, Any]:
-    """Return the names of a module, even if its class defines `__getattribute__`."""
+    """Return the dictionary of a module, even if its class defines `__getattribute__`."""
     space: dict[str, Any] = _module_space(module)
     return space
 
 
 def is_class(thing: object) -> bool:
-    """Return whether an object is a class, without `isinstance`, which a proxy can deceive."""
+    """Return whether an object is a class. Unlike `isinstance`, this cannot be deceived by a proxy."""
     return issubclass(type(thing), type)
 
 
 def module_and_name(thing: Any) -> tuple[str, str]:
-    """Return the module and the qualified name of a class or function, which are empty if they are not strings."""
+    """Return the module and qualified name of a class or function. Values that are not strings become ""."""
     if is_class(thing):
         try:
             module = _module_of(thing)
@@ -141,9 +141,9 @@ def full_name(thing: object) -> str:
 
 
 def current_definition(thing: object) -> object:
-    """Return the object that is now bound to the module and qualified name of a class or function, or None.
+    """Return the object that a class's or function's module and qualified name currently refer to, or None.
 
-    It is the class or function itself unless that has been replaced.
+    This is the class or function itself unless it has been replaced.
     """
     module, name = module_and_name(thing)
     found: Any = sys.modules.get(module)
@@ -159,7 +159,7 @@ def current_definition(thing: object) -> object:
 
 
 class Shapes:
-    """A describer of modules with a time limit.
+    """Describes modules as leaves within a time limit.
 
     The classes of the modules in `names` are described wherever they occur, in addition to those of the described
     module. `code` describes a code object, by default with its digest. `seconds` is the processor time for all modules.
@@ -182,11 +182,11 @@ class Shapes:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is used up."""
+        """Return whether the time limit has been reached."""
         return thread_time() > self._ends_at
 
     def describe_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
-        """Return the leaves of a loaded module, or of some of its names."""
+        """Return the leaves of a loaded module, or of only some of its names."""
         module = sys.modules.get(name)
         if not issubclass(type(module), types.ModuleType):
             return {}
@@ -223,7 +223,7 @@ class Shapes:
         return names
 
     def _head(self, thing: Any, path: str) -> tuple[str, bool]:
-        """Return one line for an object, and whether its parts must be described."""
+        """Return a line of text for an object, and whether its parts must be described too."""
         kind = type(thing)
         text = plain_value_text(thing)
         if text is not None:
@@ -242,7 +242,7 @@ class Shapes:
         return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE_TYPES
 
     def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
-        """Return one line for a function or class, and whether its parts must be described."""
+        """Return a line of text for a function or class, and whether its parts must be described too."""
         name = full_name(thing)
         if name != path and current_definition(thing) is thing:
             return f"is {name}", False  # it is described under its own name
@@ -255,7 +255,7 @@ class Shapes:
         return f"{other}class {name} ({bases}) of {full_name(type(thing))}, size {_size_of(thing)}", True
 
     def _parts(self, thing: Any) -> Iterator[tuple[str, object]]:
-        """Yield the parts of an object, each with the text to append to the path."""
+        """Yield the parts of an object, each with the suffix for its path."""
         kind = type(thing)
         if kind is types.FunctionType:
             yield from ((f".{name}", getattr(thing, name)) for name in _FUNCTION_ATTRIBUTES)
@@ -314,7 +314,7 @@ class Shapes:
             )
 
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
-        """Return the attributes of an object, including slots, without running properties or proxies."""
+        """Return the attributes of an object, including slots. No properties or proxies are run."""
         found: dict[str, object] = {}
         for name, descriptor in self._slots_of(kind):
             try:
@@ -335,7 +335,7 @@ class Shapes:
 
 
 def instance_descriptors(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the descriptors of `__dict__` and slots of a class written in Python and its bases."""
+    """Yield the descriptors for `__dict__` and slots in a class and its bases, as far as they are written in Python."""
     for base in _mro_of(kind):
         names = _space_of(base)
         value = names.get("__dict__")
@@ -353,7 +353,7 @@ def instance_descriptors(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def plain_value_text(thing: Any) -> str | None:
-    """Return the text of a plain value, or None for other objects."""
+    """Return the text of a plain value, or None for any other object."""
     kind = type(thing)
     if kind is str or kind is bytes:
         return _cut(thing)
@@ -368,7 +368,7 @@ def plain_value_text(thing: Any) -> str | None:
 
 
 def _printed(thing: Any, kind: type, module: str) -> str | None:
-    """Return the text of a value of a standard library class, or None for other classes."""
+    """Return the text of a standard library value, or None for any other value."""
     library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
     name = _text_or_empty(_qualname_of(kind))
     if library is None or module_dict(library).get(name) is not kind:
@@ -388,7 +388,7 @@ _PRINTABLE_MODULES = frozenset((*_PRINTABLE_TYPES, "re", "pathlib._local"))
 
 
 def key_text(key: object) -> str | None:
-    """Return the text of a key for a path, or None for objects, whose order may depend on their address."""
+    """Return the text of a key for a path. Return None for objects, whose order may depend on their address."""
     text = plain_value_text(key)
     if text is not None:
         return text
@@ -401,7 +401,7 @@ def key_text(key: object) -> str | None:
 
 
 def _member_text(key: object) -> str | None:
-    """Return the name of an enumeration member, or None for other objects."""
+    """Return the name of an enumeration member, or None for any other object."""
     library = sys.modules.get("enum")
     if library is None or not issubclass(type(type(key)), module_dict(library)["EnumMeta"]):
         return None
@@ -413,7 +413,7 @@ def _member_text(key: object) -> str | None:
 
 
 def _registered(kind: type) -> Iterator[type]:
-    """Yield the classes registered with an abstract base class."""
+    """Yield the classes that are registered with an abstract base class."""
     references: Any = abc._get_dump(kind)[0] if hasattr(abc, "_get_dump") else ()  # noqa: SLF001  # no other way
     for reference in references:
         found = reference()
@@ -422,7 +422,7 @@ def _registered(kind: type) -> Iterator[type]:
 
 
 def _cut(value: str | bytes) -> str:
-    """Return the `repr` of a string, or for a long one its start, length and digest."""
+    """Return the `repr` of a string. For a long string, return its beginning, length and digest."""
     if len(value) <= MAX_TEXT_CHARACTERS:
         return repr(value)
     data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
@@ -438,7 +438,7 @@ def _first(item: tuple[str, object]) -> str:
 
 
 def undoable_names(name: str) -> list[str]:
-    """Return the names of a module whose values a load may undo, with classes last and without plain functions."""
+    """Return the names of a module whose values a load may undo. Classes come last, and functions are omitted."""
     module = sys.modules.get(name)
     space = module_dict(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
@@ -454,7 +454,7 @@ def undoable_names(name: str) -> list[str]:
 
 
 def split_leaf_path(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
-    """Split the path of a leaf into the longest matching module and the name in it."""
+    """Split the path of a leaf into the name of its module, as long as possible, and a name in the module."""
     dotted = path
     while "." in dotted:
         dotted = dotted.rpartition(".")[0]

@@ -37,7 +37,7 @@ OBJECTS_PER_CHECK = 8192
 
 
 def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
-    """Return the file, kind and qualified name of everything that has previous code from the files in `sources`.
+    """Return the file, kind and qualified name of each object with code that is no longer in its file.
 
     `sources` maps files to their present sources. Methods are omitted, because the instances of previous classes are
     reported separately. Returns None if the process is no longer idle.
@@ -58,7 +58,7 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
 
 
 def _known(file: str, source: bytes) -> set[str]:
-    """Return the digests of all code objects in a source, or an empty set if it cannot be compiled."""
+    """Return the digests of all code objects in a source, or an empty set if the source cannot be compiled."""
     try:
         code = compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
@@ -67,7 +67,7 @@ def _known(file: str, source: bytes) -> set[str]:
 
 
 def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
-    """Yield the kind, code and object of everything that has code, and None if the process is no longer idle."""
+    """Yield the kind, code and object of everything that has code. Yield None if the process is no longer idle."""
     for number, thing in enumerate(gc.get_objects()):
         if not number % OBJECTS_PER_CHECK and not is_idle():
             yield None
@@ -84,7 +84,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
 
 
 def _name_of(thing: Any, code: types.CodeType) -> str:
-    """Return the qualified name for Python versions before 3.11, where code objects do not have it."""
+    """Return the qualified name of code. Before Python 3.11, code objects do not have it."""
     if type(thing) is types.FunctionType and not is_class(thing):
         return module_and_name(thing)[1] or code.co_name
     return code.co_name

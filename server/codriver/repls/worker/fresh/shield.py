@@ -46,14 +46,18 @@ def set_process_option(option: int, value: int) -> None:
 
 
 def _check(status: int, step: str) -> None:
-    """Raise the error of a system call if its status is not 0."""
+    """Raise an error if a system call has failed. `step` describes the call in the message.
+
+    Raises:
+        OSError: the status is not 0.
+    """
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")
 
 
 def enter_namespace() -> None:
-    """Enter a separate user and mount namespace.
+    """Enter a new user namespace and a new mount namespace.
 
     Raises:
         OSError: the system does not allow it.
@@ -67,7 +71,7 @@ def enter_namespace() -> None:
 
 
 def isolate_network() -> None:
-    """Enter a network namespace without any interface. The process must be in its own user namespace.
+    """Enter a network namespace without any interfaces. The process must be in its own user namespace.
 
     Raises:
         OSError: the system does not allow it.
@@ -76,7 +80,7 @@ def isolate_network() -> None:
 
 
 def outermost_directories(directories: Sequence[str]) -> list[str]:
-    """Return the real paths of the directories that are not inside another one."""
+    """Return the real paths of the directories that are not inside another one of them."""
     real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
@@ -87,7 +91,7 @@ def is_below(path: str, directory: str) -> bool:
 
 
 def mount_overlays(directories: Sequence[str]) -> None:
-    """Mount an overlay over each directory, with the upper layer in memory.
+    """Mount an overlay over each directory, so that files written there stay in memory.
 
     Raises:
         OSError: the system does not allow it.

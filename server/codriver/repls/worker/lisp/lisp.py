@@ -68,7 +68,7 @@ ARITIES_PARAMETER = "multi_arity_args"
 
 
 class Lisp(Dialect):
-    """The dialect of a worker for Basilisp."""
+    """The dialect of a worker that evaluates Basilisp."""
 
     expands = True
     reports_loaded = True
@@ -120,11 +120,11 @@ class Lisp(Dialect):
         return str(namespace.name)
 
     def create_session_namespace(self) -> Any:
-        """Return the first namespace. As on the JVM, sessions differ only by the namespace that they choose."""
+        """Return the first namespace. Sessions share all namespaces, as on the JVM."""
         return self.home
 
     def _var(self, name: str) -> Any:
-        """Return the var of Basilisp's core with this name."""
+        """Return the var with this name in Basilisp's core."""
         return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
 
     def capture_streams(self) -> None:
@@ -137,7 +137,7 @@ class Lisp(Dialect):
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
     def _refer_core(self, namespace: Any) -> None:
-        """Refer Basilisp's core in a namespace created by `in-ns`, because Basilisp refers only `ns` in it."""
+        """Refer Basilisp's core in a namespace that `in-ns` created, because Basilisp itself refers only `ns` there."""
         if namespace.find(self._in_ns) is None:
             if len(namespace.refers) <= 1:
                 namespace.refer_all(self._core)
@@ -177,12 +177,12 @@ class Lisp(Dialect):
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
     def _namespace_of(self, names: dict[str, Any]) -> Any:
-        """Return the namespace whose module has these names, or None for a Python module."""
+        """Return the namespace whose module has this dictionary, or None for a Python module."""
         spaces = self._runtime.Namespace.ns_cache().values()
         return next((space for space in spaces if space.module.__dict__ is names), None)
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
-        """Return a form as a function of the local variables of a frame, and their values."""
+        """Return a form wrapped in a function of a frame's local variables, and the values of these variables."""
         local_values = {name: value for key, value in frame.locals.items() if (name := self.source_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol
@@ -216,12 +216,12 @@ class Lisp(Dialect):
             self.stored_values.send_value(job, value, *self._displayed(job, value, session.namespace))
 
     def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
-        """Return a printed value, the name of its namespace, and the description of what was cut."""
+        """Return the printed value, the name of its namespace, and a description of what was cut."""
         text, cut = self.print_value(value, job)
         return text, self.display_name(namespace), cut
 
     def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Print a value. The limits apply only to it, so output of the code itself is never cut."""
+        """Print a value. The limits apply only to this value, so output of the code itself is never cut."""
         chosen = []
         requested = requested_print_limits(job)
         for name, limit, default in zip(self._limits, requested, print_limits(job)):
@@ -243,7 +243,10 @@ class Lisp(Dialect):
         return self._values.get_part(value, path)
 
     def _expand(self, job: Job) -> None:
-        """Expand a form once, or until it is not a macro call, or with all inner forms, as the request specifies."""
+        """Expand a form by one step, until it is no longer a macro call, or with all inner forms.
+
+        The request says which.
+        """
         expander = job.message.get("expander")
         form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
         if expander == "macroexpand-all":
@@ -280,7 +283,7 @@ class Lisp(Dialect):
 
     @staticmethod
     def _imported(symbol: object, namespace: Any) -> Any:
-        """Return the Python module that a namespace has imported under a name, or None."""
+        """Return the Python module that a namespace imports under this name, or None."""
         return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
@@ -323,7 +326,7 @@ class Lisp(Dialect):
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
-        """Yield each matching namespace and var, those of `namespace` first and Basilisp's own last."""
+        """Yield the matching namespaces and vars by name, starting with `namespace` and ending with Basilisp's own."""
         is_match, is_qualified = name_matcher(pattern), "/" in pattern
         all_of_them = [(self.display_name(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(
@@ -337,7 +340,7 @@ class Lisp(Dialect):
                     yield full, var
 
     def _row(self, name: str, one: Any) -> dict[str, str]:
-        """Describe a var or a namespace in one row."""
+        """Describe a var or a namespace as a row."""
         meta = {str(key.name): item for key, item in (one.meta or {}).items()}
         is_space = isinstance(one, self._runtime.Namespace)
         row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
@@ -390,14 +393,14 @@ class Lisp(Dialect):
         return demunge(module), demunge(ARITY_NAME_PATTERN.sub("", name))
 
     def source_name(self, name: str) -> str:
-        """Return the name of a local variable in the source. Basilisp numbers and munges names."""
+        """Return the name that a local variable has in the source. Basilisp munges names and adds numbers to them."""
         local_values = re.sub(r"_\d+$", "", name)
         if local_values[:1] in "._" or not local_values:
             return ""
         return str(importlib.import_module("basilisp.lang.util").demunge(local_values))
 
     def _plain_printer(self) -> PlainPrinter:
-        """Create a printer for Lisp's plain values. Sequences are not plain, because accessing one may compute it."""
+        """Create a printer for plain Lisp values. Sequences are not plain, because accessing one may compute it."""
         names = ("vector", "map", "set", "list", "keyword", "symbol")
         modules = (importlib.import_module("basilisp.lang." + name) for name in names)
         vectors, maps, sets, lists, keywords, symbols = modules
@@ -413,7 +416,7 @@ class Lisp(Dialect):
     def _words(self, error: BaseException) -> dict[str, Any]:
         """Return the type, message and data of an error.
 
-        For an `ExceptionInfo`, the data is printed within limits.
+        The data of an `ExceptionInfo` is printed within limits.
         """
         words = error_summary(error)
         innermost: Any = error
@@ -425,7 +428,7 @@ class Lisp(Dialect):
         return words
 
     def _innermost_error(self, error: BaseException) -> Any:
-        """Return the innermost compiler error, because the outer ones only describe the expansion of macros."""
+        """Return the innermost compiler error. The outer ones only describe the expansion of macros."""
         wrapper = self._compiler.CompilerException
         while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
             error = error.__cause__
@@ -433,23 +436,23 @@ class Lisp(Dialect):
 
     @staticmethod
     def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
-        """Add the known parts of a position to the fields of an error."""
+        """Add a position to the fields of an error, as far as it is known."""
         position = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
         parts.update({key: value for key, value in position.items() if value is not None})
 
 
 def _data_of(parts: dict[str, Any]) -> str:
-    """Return the data of an error for its text, or "" if it has none."""
+    """Return the data of an error for its text, with a leading space, or "" if it has no data."""
     return " " + parts["data"] if "data" in parts else ""
 
 
 def _cache_path_of(file: str) -> str:
-    """Return the path of the file in which Basilisp caches the compiled code of a file."""
+    """Return the path of the file in which Basilisp caches compiled code."""
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
 
 def _ignore_cached_code(importer: Any) -> None:
-    """Use cached code of the project's files only if it was written well after its source.
+    """Ignore cached code of project files unless it was written well after its source.
 
     Basilisp compares only seconds and sizes, and a quick edit may change neither. For a file that is too recent, the
     lowest four bytes of its time in nanoseconds replace the seconds.
@@ -470,7 +473,7 @@ def _ignore_cached_code(importer: Any) -> None:
 
 
 def _warm_up() -> None:
-    """Let Basilisp cache its compiled code, because compiling its core takes about 20 s."""
+    """Make Basilisp cache its compiled core, because compiling it takes about 20 s."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # This prevents Basilisp from generating Python source for every form, which nobody reads.

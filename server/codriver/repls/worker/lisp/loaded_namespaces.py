@@ -30,7 +30,7 @@ WALKED, DEEP = 10_000, 6
 
 
 class LispLoaded:
-    """The loaded code of one worker, which is queried repeatedly."""
+    """The loaded code of a worker. It can be queried repeatedly for changes."""
 
     def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
@@ -74,7 +74,7 @@ class LispLoaded:
         return {"began": str(self._started_ms), **report}
 
     def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
-        """Return a mark of a namespace, which changes whenever one of its vars does."""
+        """Return a mark that changes whenever a var of the namespace changes."""
         newest = 0
         for var_name, var in variables:
             value, meta = var.root, var.meta
@@ -89,7 +89,7 @@ class LispLoaded:
         return f"{newest}.{len(variables)}"
 
     def _row(self, name: str, var_name: str, var: Any) -> list[object]:
-        """Return the name, file and line of a var, with the numbers that identify its value and definition."""
+        """Return the name, file and line of a var, and the numbers that identify its value and its definition."""
         meta = var.meta
         file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
         known = file if isinstance(file, str) and not file.startswith("<") else ""
@@ -98,7 +98,11 @@ class LispLoaded:
     def _previous_objects(
         self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        """Return rows for vars with an object of a previous load, and for previous classes that have instances."""
+        """Return rows for objects of previous loads.
+
+        The first list is for vars that refer to such an object, and the second for previous classes that have
+        instances.
+        """
         heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
         faces: dict[str, list[tuple[object, str]]] = {}
         for name, namespace, variables in project_vars:
@@ -118,7 +122,10 @@ class LispLoaded:
 
 
 def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
-    """Return rows for vars that refer to a function of a previous load, even through collections or other functions."""
+    """Return rows for vars that refer to a function of a previous load.
+
+    References through collections or other functions are included.
+    """
     current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
     for name, _, variables in project_vars:
         for var_name, var in variables:
@@ -137,7 +144,7 @@ def _captured_functions(project_vars: Iterable[Any], language: str, munge: Calla
 
 
 def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
-    """Yield the code of each function in a value, up to a depth. No user code runs."""
+    """Yield the code of each function in a value, down to a depth of `depth`. No user code runs."""
     left[0] -= 1
     if depth < 1 or left[0] < 0:
         return
@@ -166,7 +173,7 @@ def _closure_values(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _code_of(value: Any) -> types.CodeType | None:
-    """Return the code of a function, unwrapping one with metadata, or None for any other value."""
+    """Return the code of a function, unwrapping a function with metadata. Return None for any other value."""
     while type(value) is FUNCTION_TYPE and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
     code: types.CodeType | None = value.__code__ if type(value) is FUNCTION_TYPE else None
@@ -174,7 +181,7 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 
 def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
-    """Describe a class if it, or a protocol that it implements, is from a previous load."""
+    """Return rows for a class if it, or a protocol that it implements, is from a previous load."""
     heir = heirs.get((defining_module_name(kind), qualified_name(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]
@@ -191,7 +198,7 @@ def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tupl
 
 
 def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
-    """Count the instances of classes from previous loads."""
+    """Return rows with the number of instances of each class from a previous load."""
     previous = {}
     for kind in all_classes():
         heir = heirs.get((defining_module_name(kind), qualified_name(kind)))
@@ -208,14 +215,14 @@ def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
 
 
 class _Files:
-    """The files below a directory."""
+    """The project's files below a directory."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root) + os.sep
         self._known: dict[str, bool] = {}
 
     def has(self, file: str) -> bool:
-        """Return whether a file is in the directory and does not belong to an installed package."""
+        """Return whether a file is below the directory and does not belong to an installed package."""
         if file not in self._known:
             real = os.path.realpath(file)
             is_installed = "site-packages" in real or "dist-packages" in real

@@ -28,7 +28,7 @@ MULTIMETHOD_FIELDS = ("_methods", "_prefers")
 
 
 class LispUndoRecords(UndoRecords):
-    """The undo records of Basilisp. Changes of Basilisp's own namespaces are not undone, except those of methods."""
+    """The undo records of Basilisp. In Basilisp's own namespaces, only changes of methods are undone."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         super().__init__([os.getcwd()])
@@ -41,7 +41,7 @@ class LispUndoRecords(UndoRecords):
 
     @contextlib.contextmanager
     def record_evaluation(self, job: Job) -> Iterator[None]:
-        """Record the changes that are made in this context, if the request has an undo record."""
+        """Record the changes made while the context is active, if the request has an undo id."""
         batch = job.message.get("codriver/hold")
         if not batch:
             yield
@@ -58,7 +58,7 @@ class LispUndoRecords(UndoRecords):
 
 
 class LispUndoRecord(UndoRecord):
-    """The undo record of one batch, which includes namespaces."""
+    """The undo record of one batch of loads, including changes of namespaces."""
 
     def __init__(self, roots: list[str], namespaces: Any) -> None:
         super().__init__(roots)
@@ -66,7 +66,7 @@ class LispUndoRecord(UndoRecord):
         self._known = set(namespaces.ns_cache())
 
     def _forget_modules(self) -> None:
-        """Remove new namespaces of the project's files, and their modules."""
+        """Remove namespaces of project files that were loaded since the record began, and their modules."""
         super()._forget_modules()
         for name in [one for one in self._namespaces.ns_cache() if one not in self._known]:
             file = self._namespaces.get(name).module.__dict__.get("__file__")
@@ -75,7 +75,7 @@ class LispUndoRecord(UndoRecord):
 
 
 class LispSnapshot:
-    """The definitions in all namespaces before something runs."""
+    """The definitions in all namespaces at one moment."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         package = multi.__module__.partition(".")[0] + "."
@@ -108,7 +108,7 @@ class LispSnapshot:
 
 
 def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
-    """Record the changed keys of a mapping, and return whether there are any."""
+    """Record the changed keys of a mapping, and return whether any have changed."""
     changed = [key for key in {**was, **space} if space.get(key, ABSENT) is not was.get(key, ABSENT)]
     for key in changed:
         undo.record_key("", space, key, was.get(key, ABSENT))
@@ -120,7 +120,7 @@ def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
 
 
 def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
-    """Record the changed fields of an object. `after` is called after the fields were restored."""
+    """Record the changed fields of an object. `after` is called after the fields have been restored."""
     now = _fields_of(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
         return
@@ -136,7 +136,7 @@ def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, o
 
 
 def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> None:
-    """Record that a symbol of a namespace has another var. `old` is the previous one, or None."""
+    """Record that a symbol of a namespace refers to another var. `old` is the previous var, or None."""
     new = space.interns.val_at(symbol)
 
     def undo() -> None:
@@ -148,7 +148,7 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
 
 
 def _dispatch_table_of(function: Any) -> Any:
-    """Return the table of a function that dispatches on types, such as those of protocols, or None for others."""
+    """Return the table of a function that dispatches on types, as protocol functions do. Return None for others."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))

@@ -24,7 +24,7 @@ BRACKETS_BY_MODULE = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}"
 
 
 def iterate_parts(value: Any) -> Any:
-    """Return an iterator over the steps and parts of a collection, or None for any other value."""
+    """Return an iterator over the steps and parts of a collection. Return None for any other value."""
     if isinstance(value, (*ATOM_TYPES, type)) or not hasattr(type(value), "__iter__"):
         return None
     if hasattr(value, "items"):
@@ -46,7 +46,7 @@ def print_string(text: str, *, human_readable: bool = False, print_readably: boo
 
 
 class LispValues:
-    """The parts of Lisp values.
+    """Accesses and describes the parts of Lisp values.
 
     `counted` is the class of collections with a known length, `vector` creates a vector, and `show` prints a key.
     """
@@ -71,7 +71,7 @@ class LispValues:
     def _walk(
         self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
     ) -> None:
-        """Record in `cuts` what was left out of a value and its parts."""
+        """Record in `cuts` what was omitted from a value and its parts."""
         length, depth, level = bounds
         pairs = iterate_parts(value)
         if pairs is None:
@@ -89,20 +89,20 @@ class LispValues:
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
     def _module_of(self, value: Any) -> str:
-        """Return the last part of the name of a value's module if it is one of Basilisp's, or ""."""
+        """Return the last part of the name of a value's module. Return "" if the module is not Basilisp's."""
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 
     def _is_counted_collection(self, value: Any) -> bool:
-        """Return whether a value is one of Basilisp's collections with a known length."""
+        """Return whether a value is a Basilisp collection with a known length."""
         return isinstance(value, self._counted) and bool(self._module_of(value))
 
     def is_function(self, value: Any) -> bool:
-        """Return whether a value is a function. Collections and keywords are callable, but do not count."""
+        """Return whether a value is a function. Collections and keywords do not count, although they are callable."""
         return callable(value) and not self._is_counted_collection(value) and self._module_of(value) not in WORD_MODULES
 
     def describe_value(self, value: Any) -> dict[str, str]:
-        """Describe a value by its class, its size, and its text in one line, without running user code."""
+        """Describe a value by its class, its size, and its text in one line. No user code runs."""
         found = {"class": qualified_class_name(type(value))}
         if self._is_counted_collection(value):
             found["count"] = str(len(value))
@@ -128,7 +128,7 @@ class LispValues:
         return before + " ".join(parts) + after
 
     def slice_of_value(self, value: Any, start: int, length: int) -> Any:
-        """Return `length + 1` elements of a collection from `start` on. Other values are returned unchanged."""
+        """Return `length + 1` elements of a collection, beginning at `start`. Return other values unchanged."""
         pairs = iterate_parts(value)
         if pairs is None:
             return value
@@ -138,7 +138,7 @@ class LispValues:
         return self._vector([part for _, part in name])
 
     def get_part(self, value: Any, path: Iterable[object]) -> Any:
-        """Return the part of a value at a path of positions and keys, which may be printed keys.
+        """Return the part of a value at a path of positions and keys. Keys may be in their printed form.
 
         Raises:
             NoSuchPartError: the path does not exist.
@@ -152,7 +152,7 @@ class LispValues:
         return value
 
     def _matching(self, value: Any, step: object) -> Iterator[Any]:
-        """Yield the parts at a step."""
+        """Yield the parts of a value at one step of a path."""
         pairs = iterate_parts(value)
         if pairs is None:
             return

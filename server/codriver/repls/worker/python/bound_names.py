@@ -40,7 +40,10 @@ BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Remembered:
-    """A value that is not kept alive: a plain value itself, and for any other a weak reference or its id."""
+    """A remembered value that is not kept alive.
+
+    A plain value is stored itself. For any other value, a weak reference or the id is stored.
+    """
 
     __slots__ = ("_is_weak", "_reference")
 
@@ -54,7 +57,7 @@ class Remembered:
                 self._reference = _Identity(value)
 
     def is_same_as(self, value: object) -> bool:
-        """Return whether `value` is the remembered object, or an equal plain value."""
+        """Return whether `value` is the remembered object or an equal plain value."""
         reference = self._reference
         if self._is_weak:
             return reference() is value
@@ -65,12 +68,12 @@ class Remembered:
         )
 
     def live_object(self) -> object:
-        """Return the remembered object, or None if it is plain or may no longer exist."""
+        """Return the remembered object, or None if it was a plain value or no longer exists."""
         return self._reference() if self._is_weak else None
 
     @property
     def was_none(self) -> bool:
-        """Whether the value was None, which is often a placeholder for a later value."""
+        """Return whether the value was None, which is often a placeholder for a later value."""
         return self._reference is None
 
 
@@ -84,7 +87,7 @@ class _Identity:
 
 
 class Names:
-    """A snapshot of the names in a module and, as dotted names, in its classes."""
+    """A snapshot of the names in a module and in its classes. Names in classes are dotted."""
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
@@ -110,7 +113,7 @@ class Names:
         self._remembered: dict[str, Remembered] = {}
 
     def release(self) -> dict[str, Remembered]:
-        """Return the remembered values, and drop the references to the original objects."""
+        """Return the remembered values, and drop the strong references to the original objects."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             # An evaluated value was not created by a load, even if the evaluation ran within one.
@@ -127,7 +130,7 @@ class Names:
         return self._remembered
 
     def remember(self, name: str, value: object = ABSENT) -> None:
-        """Record that a load bound a dotted name to `value`, or removed it."""
+        """Record that a load bound a dotted name to `value`, or removed the name if there is no value."""
         remembered = self.release()
         if _is_dunder(name):
             return
@@ -143,7 +146,7 @@ class Names:
                     remembered[name + "." + attribute] = Remembered(remaining)
 
     def restore(self, name: str, remembered: Remembered | None) -> None:
-        """Restore an earlier remembered value of a name, or forget the name."""
+        """Restore an earlier remembered value of a name. If it is None, forget the name."""
         if remembered is None:
             self.release().pop(name, None)
         else:
@@ -151,7 +154,7 @@ class Names:
 
 
 def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
-    """Return the names that have changed since a load left them, each with its present and its remembered value.
+    """Return the names that have changed since a load, each with its present and its remembered value.
 
     The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.
     """
@@ -177,7 +180,7 @@ def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object,
 
 
 class BoundNames:
-    """The names that the statements of a source bind, and those that its functions rebind when they run."""
+    """The names that the statements of a source bind, and the names that its functions rebind when called."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.kinds: dict[str, str] = {}
@@ -190,7 +193,7 @@ class BoundNames:
                 self._read_stores(node)
 
     def _read(self, body: Iterable[Any], scope: str) -> None:
-        """Record the names that statements bind. `scope` is the dotted prefix of their class."""
+        """Record the names that statements bind. `scope` is the dotted prefix for names in a class."""
         for node in body:
             is_definition = isinstance(node, (*FUNCTION_NODES, ast.ClassDef))
             for name in assigned_names(node) if not isinstance(node, ast.excepthandler) else ():
@@ -209,7 +212,7 @@ class BoundNames:
                     self._read(getattr(node, field, None) or (), scope)
 
     def _read_stores(self, function: ast.AST) -> None:
-        """Record the names that a function rebinds when it runs."""
+        """Record the names that a function rebinds when it is called."""
         for node in ast.walk(function):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 self.rebound.add(node.attr)
@@ -220,7 +223,7 @@ class BoundNames:
 
 
 def assignment_pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern for code that may assign to a global or attribute with this name."""
+    """Return a pattern that finds code which may assign to a global or an attribute with this name."""
     attribute = re.escape(name)
     assigned = rf"\.{attribute}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
     return re.compile(
@@ -229,7 +232,10 @@ def assignment_pattern(name: str) -> re.Pattern[str]:
 
 
 def code_file(value: object) -> str:
-    """Return the file name of a function, a wrapper or the first function in a class, or "" if unknown."""
+    """Return the file name of a function, of a wrapper's function or of the first function in a class.
+
+    Returns "" if unknown.
+    """
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
     found = (
@@ -249,7 +255,7 @@ def is_evaluated(value: object) -> bool:
 
 
 def is_plain_value(value: object) -> bool:
-    """Return whether a value is a number, string, bytes, boolean, None, or a tuple of these."""
+    """Return whether a value is a number, string, bytes, boolean, None, or a tuple of such values."""
     return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain_value, value)))
 
 
@@ -262,7 +268,7 @@ def _targets_in(node: Any) -> list[ast.AST]:
 
 
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
-    """Return whether a value is a class that was defined in the module of `space` under this name."""
+    """Return whether a value is a class defined under this name in the module with the dictionary `space`."""
     return is_class(value) and (defining_module_name(value), qualified_name(value)) == (space.get("__name__"), name)
 
 

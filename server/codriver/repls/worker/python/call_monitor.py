@@ -40,7 +40,7 @@ NO_FREE_ID_MESSAGE = "all ids of sys.monitoring are taken, by a debugger or by p
 
 
 class CallMonitor:
-    """A recorder that uses `sys.monitoring`, for a single run between `begin` and `end`."""
+    """A recorder of calls that uses `sys.monitoring`. An instance can be used only once."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -53,7 +53,7 @@ class CallMonitor:
         self._local = 0
 
     def begin(self) -> str:
-        """Start recording. Return the reason if that is not possible, or ""."""
+        """Start recording. Return the reason if that is not possible, or "" on success."""
         monitoring = self._monitoring
         self._tool = next((one for one in PREFERRED_TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if self._tool < 0:
@@ -84,7 +84,7 @@ class CallMonitor:
         self._tool = -1
 
     def _callbacks(self, events: Any) -> dict[int, Any]:
-        """Return the callback of each event."""
+        """Return the callback for each event."""
         return {
             events.PY_START: self._start_callback(),
             events.PY_RETURN: self._returned(),
@@ -135,7 +135,7 @@ class CallMonitor:
         return on_start
 
     def _returned(self) -> Any:
-        """Return the callback for a call that returns."""
+        """Return the callback that records the return of a call."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
@@ -161,7 +161,7 @@ class CallMonitor:
         return returned
 
     def _yield_callback(self) -> Any:
-        """Return the callback for a call that yields or awaits."""
+        """Return the callback that records that a call yields or awaits."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
@@ -183,7 +183,7 @@ class CallMonitor:
         return yielded
 
     def _resume_callback(self) -> Any:
-        """Return the callback for a call that continues after it yielded."""
+        """Return the callback that records that a call continues after it has yielded."""
         stacks, live, frame_at, thread_id = self._stacks, self._live, FRAME_AT, _thread.get_ident
 
         def resumed(_code: types.CodeType, _offset: int, _error: object = None) -> Any:
@@ -194,7 +194,7 @@ class CallMonitor:
         return resumed
 
     def _unwound(self) -> Any:
-        """Return the callback for a call that ends with an error."""
+        """Return the callback that records a call ended by an exception."""
         recording, leave, live = self._recording, self._leave, self._live
         functions, error_of, frame_at, now = (
             recording.functions,
@@ -216,7 +216,7 @@ class CallMonitor:
         return unwound
 
     def _leave(self, record: Record) -> None:
-        """Remove an ended or suspended call from the stack of its thread."""
+        """Remove a finished or suspended call from the stack of its thread."""
         stack = self._stacks.get(_thread.get_ident())
         if stack and stack[-1] is record:
             stack.pop()
@@ -240,7 +240,7 @@ YIELD_INSTRUCTION_PREFIX = "YIELD"
 
 
 class CallProfiler:
-    """A recorder that uses a profile function, for a single run between `begin` and `end`.
+    """A recorder of calls that uses a profile function. An instance can be used only once.
 
     It must be started on the thread whose calls are recorded.
     """
@@ -260,7 +260,7 @@ class CallProfiler:
         self._profile: Any = None
 
     def begin(self) -> str:
-        """Start recording. Return the reason if that is not possible, or ""."""
+        """Start recording. Return the reason if that is not possible, or "" on success."""
         self._previous = sys.getprofile()
         if self._previous is not None:
             return "a profile function is set, by a profiler or by coverage: end that first"
@@ -272,7 +272,7 @@ class CallProfiler:
         return ""
 
     def end(self) -> None:
-        """Stop recording, and note what may be missing."""
+        """Stop recording, and add notes on calls that may be missing."""
         if self._profile is None:
             return
         if sys.getprofile() is self._profile:
@@ -288,7 +288,7 @@ class CallProfiler:
             self._recording.notes.append(NO_GENERATORS_NOTE)
 
     def _profile_function(self) -> Any:
-        """Return the profile function."""
+        """Create the profile function."""
         functions, function_of = self._recording.functions, self._recording.register_function
         on_start, on_end = self._start_callback, self._finish
 
@@ -336,7 +336,7 @@ class CallProfiler:
         stack.append(record)
 
     def _finish(self, function: Function, frame: types.FrameType, value: object) -> None:
-        """Record that a call has ended or yielded."""
+        """Record that a call has finished or yielded."""
         record = self._live.get(id(frame))
         if record is None:
             return
@@ -357,7 +357,7 @@ class CallProfiler:
         record[ERROR] = UNKNOWN_ERROR_TEXT if is_error else None
 
     def _current_instruction(self, function: Function, frame: types.FrameType) -> str:
-        """Return the name of the instruction that a frame executes."""
+        """Return the name of the instruction that a frame is executing."""
         code = self._bytes.get(id(function))
         if code is None:
             code = self._bytes[id(function)] = function.code.co_code

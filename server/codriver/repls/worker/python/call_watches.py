@@ -56,7 +56,7 @@ WATCH, THREAD, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(8)
 
 
 class WatchRefusedError(Exception):
-    """A function cannot be watched. `kind` is `capability-missing` or `bad-arguments`."""
+    """Raised when a function cannot be watched. `kind` is `capability-missing` or `bad-arguments`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class WatchRefusedError(Exception):
 
 
 class Target:
-    """A Python function, found by its name.
+    """A Python function to watch, found by its name.
 
     The name is `module.function`, `module.Class.method` or `module:function`, or the name of a function in `home`, the
     module in which the client evaluates.
@@ -127,10 +127,10 @@ class Target:
 
 
 def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Test:
-    """Return a function that evaluates a condition for the local variables of a call.
+    """Compile a condition to a function that evaluates it for the local variables of a call.
 
     Raises:
-        WatchRefusedError: the condition is no Python expression, or uses a name that does not exist.
+        WatchRefusedError: the condition is not a Python expression, or uses a name that does not exist.
     """
     try:
         body = ast.parse(condition.strip(), mode="eval").body
@@ -160,7 +160,7 @@ def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dic
 
 
 class Client:
-    """The client of a watch. `push` sends it a frame, and returns whether it did.
+    """The client of a watch. `push` sends a frame to the client, and returns whether it was sent.
 
     `push` raises `OSError` if the client has disconnected.
     """
@@ -169,15 +169,15 @@ class Client:
         self.push = push
 
     def is_connected(self) -> bool:
-        """Return whether the client may still be connected. It is called about once per `CHECK_INTERVAL_S`."""
+        """Return whether the client may still be connected. This is called about once per `CHECK_INTERVAL_S`."""
         return True
 
     def end(self) -> None:
-        """Do what is necessary after the last frame."""
+        """Clean up after the last frame."""
 
 
 class CallWatch:
-    """A watch of one function, from its creation until it has reported `limit` calls or is ended."""
+    """A watch of one function. It ends after it has reported `limit` calls, or on request."""
 
     def __init__(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> None:
         self.identity, self.target, self.limit = identity, target, limit
@@ -195,7 +195,7 @@ class CallWatch:
         self.watch_current_code()
 
     def watch_current_code(self) -> None:
-        """Watch the code that the function has now."""
+        """Watch the function's current code, which an edit may have replaced."""
         function = self.target.function
         self.code = function.__code__
         self._function = Function(self.code, str(function.__module__), function.__qualname__, is_requested=True)
@@ -207,11 +207,11 @@ class CallWatch:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the watch has ended or all its calls have."""
+        """Return whether the watch was ended, or has reported all its calls."""
         return bool(self.end) or (self.matched >= self.limit and self.open <= 0)
 
     def begin_call(self, frame: types.FrameType) -> Call | None:
-        """Return the record of a call that starts, or None if it is not reported."""
+        """Return a record for a call that starts, or None if the call is not reported."""
         if self.matched >= self.limit or self.end:
             return None
         values, test = frame.f_locals, self._test
@@ -245,7 +245,7 @@ class CallWatch:
         return [self, threading.get_ident(), time.perf_counter_ns(), 0, snapshots, origin, None, None]
 
     def end_call(self, call: Call, frame: types.FrameType, value: object, error: BaseException | None) -> None:
-        """Complete the record of a call, and pass it on."""
+        """Complete the record of a call and queue it for delivery."""
         call[END_NS] = time.perf_counter_ns()
         if error is not None:
             call[ERROR] = self._printer.error(error)
@@ -256,7 +256,7 @@ class CallWatch:
         self.queue.put(call)
 
     def pop_counts(self) -> dict[str, Any]:
-        """Return the numbers of omitted and failed calls since the last call, without those that are zero."""
+        """Return the numbers of omitted, failed and unsent calls since the last time, without zeros."""
         counts = {"omitted": self.omitted, "failed": self.failed, "unsent": self.unsent}
         # Calls that are counted at the same time are reported next time.
         self.omitted -= counts["omitted"]
@@ -266,7 +266,7 @@ class CallWatch:
         return {**found, "why": self.failure} if "failed" in found else found
 
     def send(self, calls: list[Call], counts: dict[str, Any], *, is_last: bool = False) -> None:
-        """Send calls and counts to the client. The last frame has the reason for the end."""
+        """Send calls and counts to the client. The last frame includes the reason why the watch ended."""
         frame = {"watch": self.identity, "calls": [self._row(call) for call in calls], **counts}
         if is_last:
             frame["end"] = self.end
@@ -283,7 +283,7 @@ class CallWatch:
 
 
 class CallWatches:
-    """The watches of a process. Monitoring is only active while there are any."""
+    """The watches of this process. Monitoring is active only while there are watches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -297,7 +297,7 @@ class CallWatches:
         self._is_fork_registered = False
 
     def start(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> CallWatch:
-        """Start a watch, whose frames are sent to `client`.
+        """Start watching a function. Frames about its calls are sent to `client`.
 
         Raises:
             WatchRefusedError: the function cannot be watched.
@@ -317,12 +317,12 @@ class CallWatches:
         return watch
 
     def identities(self) -> set[str]:
-        """Return the ids of the current watches."""
+        """Return the ids of the active watches."""
         with self._lock:
             return set(self._watches)
 
     def stop(self, identity: str, why: str) -> bool:
-        """End a watch, and return whether it existed."""
+        """End a watch, and return whether it existed. `why` is the reason that the client receives."""
         with self._lock:
             watch = self._watches.get(identity)
             if watch is None:
@@ -333,7 +333,7 @@ class CallWatches:
         return True
 
     def _deliver(self, watch: CallWatch) -> None:
-        """Send the calls of a watch until it ends."""
+        """Send the calls of a watch to its client until the watch ends."""
         try:
             while not watch.is_over:
                 calls = _waiting(watch.queue)
@@ -357,7 +357,7 @@ class CallWatches:
             watch.client.end()
 
     def _follow(self, watch: CallWatch) -> None:
-        """Watch the new code of a function after an edit. End the watch if its condition no longer fits."""
+        """Watch the new code of a function that was edited. End the watch if its condition no longer applies."""
         if watch.target.function.__code__ is watch.code:
             return
         with self._lock:
@@ -386,7 +386,7 @@ class CallWatches:
             self._is_fork_registered = True
 
     def _update(self, code: types.CodeType) -> None:
-        """Set the events of a code object if a watch needs them, and remove them otherwise."""
+        """Set the events that watches of a code object need, or remove them if there are no watches."""
         watches = tuple(watch for watch in self._watches.values() if watch.code is code)
         events = self._monitoring.events
         if watches:
@@ -396,7 +396,7 @@ class CallWatches:
         self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN if watches else 0)
 
     def _remove(self, watch: CallWatch) -> None:
-        """Remove a watch, and end monitoring after the last one."""
+        """Remove a watch. If it was the last one, stop monitoring."""
         if self._watches.pop(watch.identity, None) is None:
             return
         self._update(watch.code)
@@ -417,7 +417,7 @@ class CallWatches:
         self._live.clear()
 
     def _after_fork(self) -> None:
-        """End all watches in a forked child, which has no thread to report calls."""
+        """End all watches in a forked child process, which has no threads to report calls."""
         self._lock = threading.Lock()
         watches, self._watches = self._watches, {}
         if self._tool >= 0:
@@ -426,7 +426,7 @@ class CallWatches:
             self._end()
 
     def _callbacks(self) -> dict[int, Any]:
-        """Return the callback of each event. That of `PY_UNWIND` is only set while a reported call is in progress."""
+        """Return the callback for each event. `PY_UNWIND` has one only while a reported call is in progress."""
         events = self._monitoring.events
         on_unwind = self._unwind_callback()
         return {
@@ -484,7 +484,7 @@ class CallWatches:
 
 
 def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
-    """Wait for the next calls, at most for `CHECK_INTERVAL_S`."""
+    """Wait at most `CHECK_INTERVAL_S` for calls, and return them."""
     deadline = time.monotonic() + CHECK_INTERVAL_S
     while _has_greenlets() and calls.empty() and time.monotonic() < deadline:
         time.sleep(POLL_INTERVAL_S)  # a wait for the queue would stop the other threads of the REPL
@@ -496,12 +496,12 @@ def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
 
 
 def _has_greenlets() -> bool:
-    """Return whether a library such as gevent has replaced threads by ones that switch only at its own waits."""
+    """Return whether a library such as gevent has replaced threads by greenlets, which switch only when they wait."""
     return type(_thread.start_new_thread) is not types.BuiltinFunctionType
 
 
 def _rest(calls: SimpleQueue[Call | None]) -> list[Call]:
-    """Return the calls that can be sent without waiting."""
+    """Return the queued calls, up to the maximum for one message, without waiting."""
     found: list[Call] = []
     while len(found) < MAX_CALLS_PER_MESSAGE:
         try:

@@ -34,7 +34,10 @@ STANDARD_BASE_MODULES = (
 
 
 class ClassFollowUp:
-    """Updates the classes of a module. `remade` are the class statements that ran again, by module and position."""
+    """Updates the classes of a module after a change.
+
+    `remade` are the class statements that have run again, by module and position.
+    """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:
         self._followers, self._undo = followers, undo
@@ -79,7 +82,7 @@ class ClassFollowUp:
         self._follow_body(text, node, kind)
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
-        """Replace the bases of a class if the new ones have the same names, and return whether that was possible."""
+        """Replace the bases of a class if the new ones have the same names. Return whether that was possible."""
         if node.keywords or not is_plain_class(kind):
             return False
         bases = tuple(self._live(base, text) for base in node.bases)
@@ -102,7 +105,7 @@ class ClassFollowUp:
         return True
 
     def _live(self, node: Any, text: Text) -> Any:
-        """Return the object that a name or dotted name refers to in a module, or None."""
+        """Return the object to which a name or dotted name refers in a module, or None."""
         if isinstance(node, ast.Name):
             return text.space.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -112,9 +115,9 @@ class ClassFollowUp:
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call the hooks that created a class again, if they have changed.
+        """Call the hooks that ran when a class was created again, if they have changed.
 
-        Return False if nothing else is left to do.
+        Returns False if nothing else remains to be done.
         """
         effects = self._followers.analysis.class_creation_effects(node, text.space)
         bases = {(str(defining_module_name(base)), str(qualified_name(base))) for base in order_of(kind)}
@@ -146,7 +149,7 @@ class ClassFollowUp:
         return False
 
     def _is_made_by_library(self, kind: Any) -> bool:
-        """Return whether a library reads the bases of a class when it creates the class."""
+        """Return whether a library processes the class when it is created, through a base class or metaclass."""
         kinds = [*order_of(kind)[1:-1], *[base for base in order_of(type(kind)) if base not in (type, object)]]
         return any(
             defining_module_name(statement) not in STANDARD_BASE_MODULES
@@ -155,7 +158,7 @@ class ClassFollowUp:
         )
 
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
-        """Run the statement of a class again, or report why that is not possible."""
+        """Run the statement of a class again. If that is not possible, report why."""
         whole = self._followers.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
             self._followers.report_in_module(
@@ -228,7 +231,10 @@ class ClassFollowUp:
             self._followers.stays += [(text.name, name, why) for name, why in minimal.pop_not_updated()]
 
     def _assign(self, text: Text, statement: Any, owner: Any) -> None:
-        """Assign an attribute of a class again. Keep the previous object if it is equal or can get the new contents."""
+        """Assign an attribute of a class again.
+
+        The previous object stays if it is equal to the new one or can receive its contents.
+        """
         before = {name: space_of(owner).get(name, ABSENT) for name in assigned_names(statement.node)}
         try:
             self._followers.minimal_load_for(text).make_attribute_assignment(statement)()

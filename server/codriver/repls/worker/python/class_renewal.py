@@ -29,7 +29,7 @@ Source: `MediaDefiningClass` of Django 5.2 only adds `media`.
 
 
 def is_plain_class(kind: Any) -> bool:
-    """Return whether only `type` or `ABCMeta` created a class, and no other code has read its attributes."""
+    """Return whether a class was created by `type` or `ABCMeta` alone, without code that reads its attributes."""
     if (type(kind).__module__, type(kind).__qualname__) not in PLAIN_METACLASSES:
         return False
     space = space_of(kind)
@@ -39,7 +39,7 @@ def is_plain_class(kind: Any) -> bool:
 
 
 def can_be_created_again(kind: Any) -> bool:
-    """Return whether a class can be created again without a library refusing a second one with its name."""
+    """Return whether a class can be created again. Some libraries refuse a second class with the same name."""
     homes = {str(type.__dict__["__module__"].__get__(base)).partition(".")[0] for base in (*order_of(kind), type(kind))}
     return homes.isdisjoint(REGISTERING_LIBRARIES)
 
@@ -62,7 +62,7 @@ def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
 
 
 def clear_subclass_caches(modules: Iterable[str]) -> None:
-    """Clear what abstract base classes of some modules and of the library have cached about their subclasses.
+    """Clear the caches of abstract base classes in these modules and in the standard library.
 
     They cache the results of `__subclasshook__` and of the checks of protocols, which depend on the methods of a class.
     """
@@ -84,7 +84,7 @@ def _update_members(kind: Any) -> None:
 
 
 def _setter(kind: Any, names: Any) -> Callable[[], object]:
-    """Return a function that sets the names of the abstract methods of a class."""
+    """Return a function that sets the names of a class's abstract methods."""
     return lambda: setattr(kind, "__abstractmethods__", names)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DependentModules:
-    """The modules that depend on the edited one.
+    """Finds the modules that depend on an edited module.
 
     `words` are the names that may have changed, and `reached` the names of the modules that mention one. `has_getter`
     returns whether the edited module creates names when they are looked up.
@@ -36,14 +36,14 @@ class DependentModules:
         self._data: dict[int, bytes] = {}
 
     def close(self) -> None:
-        """Drop the references to modules."""
+        """Drop all references to modules."""
         self._importers = None
         self._data.clear()
 
     def find_importers(self, seeds: set[str]) -> list[Text]:
         """Return the sources of modules that import the edited one, directly or not, with imported modules first.
 
-        Modules are left out if nothing that runs when they are imported mentions a name that may have changed.
+        Modules are omitted if nothing that runs when they are imported mentions a name that may have changed.
         """
         if self._importers is None:
             words = set(seeds)
@@ -87,7 +87,7 @@ class DependentModules:
         return found, follows
 
     def _other_loads(self) -> dict[str, Load]:
-        """Return the loads of the workspace's other modules that are still current."""
+        """Return the loads of other workspace modules that are still current."""
         return {
             name: load
             for name, load in list(self._loads.items())
@@ -96,21 +96,21 @@ class DependentModules:
         }  # fmt: skip
 
     def _outline_of(self, name: str, load: Load) -> Outline | None:
-        """Return the outline of another module, which is cached in its load."""
+        """Return the outline of another module. It is cached in the module's load."""
         if load.outline is None:
             text = self._text_of(name)
             load.outline = None if text is None else Outline(text)
         return load.outline
 
     def _mentions(self, load: Load, words: set[str]) -> bool:
-        """Return whether a module contains one of the words."""
+        """Return whether the source of a load mentions one of the words."""
         data = self._data_of(load)
         return b"import" in data and (
             self._has_getter() or b"import *" in data or any(word.encode() in data for word in words)
         )
 
     def _data_of(self, load: Load) -> bytes:
-        """Return the source of a load, which is decompressed only once."""
+        """Return the source of a load. It is decompressed only once."""
         if id(load) not in self._data:
             load.read()
             self._data[id(load)] = load.data or b""
@@ -118,7 +118,7 @@ class DependentModules:
 
 
 def _with_parents(name: str) -> Iterator[str]:
-    """Yield a dotted name and the packages that contain it."""
+    """Yield a dotted name, followed by the names of the packages that contain it."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -127,8 +127,8 @@ def _with_parents(name: str) -> Iterator[str]:
 def _in_order(found: dict[str, Outline]) -> Iterator[str]:
     """Yield the names of modules, with imported modules first.
 
-    Modules that import one another are in the order of `sys.modules`, to whose end Python moves a module when its
-    import has ended. Source: `importlib._bootstrap._load_unlocked`.
+    Modules that import one another are in the order of `sys.modules`. Python moves a module to its end when the import
+    has finished. Source: `importlib._bootstrap._load_unlocked`.
     """
     positions = {name: position for position, name in enumerate(list(sys.modules)) if name in found}
     numbers: dict[str, int] = {}

@@ -40,7 +40,7 @@ def is_enum(kind: object) -> bool:
 
 
 def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
-    """Update the members of an existing enumeration to those of a new one. Members with unchanged definitions stay.
+    """Update the members of an existing enumeration to those of a new one. Unchanged members stay the same objects.
 
     `changed` are the names with changed definitions. Return the names of members that were replaced and are still in
     use.
@@ -81,7 +81,7 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
 
 
 def _is_same_member(first: Any, other: Any) -> bool:
-    """Return whether two members have the same values and attributes, comparing only plain values."""
+    """Return whether two members have the same values and attributes. Only plain values are compared."""
     states = [
         {name: value for name, value in each.__dict__.items() if name not in ("__objclass__", "_sort_order_")}
         for each in (first, other)
@@ -93,12 +93,12 @@ def _is_same_member(first: Any, other: Any) -> bool:
 
 
 def _needs_state(member: Any) -> bool:
-    """Return whether a member stores its value in attributes, instead of being an instance of a type such as `int`."""
+    """Return whether a member stores its value in attributes, rather than being an instance of a type such as `int`."""
     return space_of(type(member)).get("_member_type_", object) is object
 
 
 def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
-    """Copy the value and attributes of `other` to the existing `member`, and return `member`."""
+    """Copy the value and attributes of `other` to an existing member, and return the member."""
     state, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
     before = dict(state)
     note("", lambda: True, lambda: (state.clear(), state.update(before)))
@@ -110,7 +110,7 @@ def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
 
 
 def _is_referenced(member: Any) -> bool:
-    """Return whether anything except its class refers to a member."""
+    """Return whether anything other than its class refers to a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for referrer in gc.get_referrers(member):
         if isinstance(referrer, dict) and (referrer.get(name) is member or _maps_to_member(referrer, value, member)):
@@ -124,7 +124,7 @@ def _is_referenced(member: Any) -> bool:
 
 
 def _maps_to_member(found: dict[Any, Any], value: Any, member: Any) -> bool:
-    """Return whether a mapping has `member` under its value."""
+    """Return whether a mapping contains the member under its value."""
     try:
         return found.get(value) is member
     except TypeError:  # it is not hashable
@@ -140,7 +140,7 @@ def _adopt_member(member: Any, kind: Any) -> Any:
 
 
 def _update_member_attributes(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
-    """Create and delete the attributes of a class for its members. Before Python 3.11, there are no such attributes."""
+    """Create and delete the class attributes for the members. Before Python 3.11, there are no such attributes."""
     for name, member in before.items():
         if name in space_of(old) and members.get(name) is not member:
             type.__delattr__(old, name)
@@ -157,7 +157,7 @@ def _replace_items(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
 
 
 def _note(old: Any, before: dict[str, Any], note: Note) -> None:
-    """Record how to restore the state of the class."""
+    """Record how to restore the state of the enumeration."""
     space = space_of(old)
     values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
     state = {name: space[name] for name in (*before, *COMPUTED_ATTRIBUTES) if name in space}

@@ -48,18 +48,18 @@ CONSTANT_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 class _Plain:
-    """A class whose instances only have attributes."""
+    """A class whose instances have only attributes. It is compared with other classes."""
 
 
 def is_equal_without_caches(first: Any, other: Any) -> bool:
-    """Return whether two values are equal, ignoring what instances and type declarations have cached."""
+    """Return whether two values are equal, ignoring data that instances and type declarations have cached."""
     if type(first) is type(other) and type(first).__module__ in DECLARATION_MODULES:
         return True
     return is_alike(first, other, has_cached=True)
 
 
 def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # one branch per case
-    """Return whether two values are known to be equal, without running user code.
+    """Return whether two values are certainly equal, without running user code.
 
     With `has_cached`, cached properties are ignored.
     """
@@ -123,12 +123,12 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
 
 
 def has_only_attributes(value: object) -> bool:
-    """Return whether an instance stores nothing but attributes in its dictionary."""
+    """Return whether an instance stores nothing except for attributes in its dictionary."""
     return instance_dict_of(value) is not None and not stores_more(order_of(type(value)))
 
 
 def stores_more(bases: Iterable[Any]) -> bool:
-    """Return whether the instances of some classes store more than attributes, as those of `int` and `list` do."""
+    """Return whether instances of any of these classes store more than attributes, as those of `int` and `list` do."""
     return any(
         base is not object and (not _flags_of(base) & HEAP_TYPE_FLAG or _size_of(base) > _size_of(_Plain))
         for base in bases
@@ -146,7 +146,7 @@ def slots_of(kind: Any) -> list[tuple[str, Any]]:
 
 
 def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the function and all arguments of a partial object, including those of partial objects inside it."""
+    """Return the function and all arguments of a partial object, including those of nested partial objects."""
     given, named = value.args, dict(value.keywords)
     while type(value.func) is functools.partial:
         value = value.func
@@ -155,14 +155,14 @@ def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def _are_equal_unstarted(first: Any, other: Any, depth: int) -> bool:
-    """Return whether two generators with the same code have not started, and have equal arguments."""
+    """Return whether two generators have not started, have the same code, and have equal arguments."""
     if not all(inspect.getgeneratorstate(each) == inspect.GEN_CREATED for each in (first, other)):
         return False
     return first.gi_code is other.gi_code and is_alike(first.gi_frame.f_locals, other.gi_frame.f_locals, depth + 1)
 
 
 def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
-    """Return whether the closures of two functions have equal values."""
+    """Return whether the closure cells of two functions have equal values."""
     try:
         pairs = [(first.cell_contents, other.cell_contents) for first, other in zip(ones, others)]
     except ValueError:  # of a cell without a value
@@ -173,7 +173,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
 
 
 def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
-    """Return the attributes of an instance from its dictionary and slots, or None if it has no attributes."""
+    """Return the attributes in an instance's dictionary and slots, or None if it has no attributes."""
     state = attribute_dict(value)
     for kind in order_of(type(value)):
         for name, slot in space_of(kind).items():

@@ -21,9 +21,9 @@ WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or star
 
 
 def is_internal_error(error: BaseException) -> bool:
-    """Return whether the worker raised an error, itself or by a call of the standard library.
+    """Return whether an error was raised by the worker itself, or by the standard library when the worker called it.
 
-    An error of the project, or of a library that the project uses, passes through a frame of theirs.
+    An error of the project, or of a library that the project uses, passes through one of their frames.
     """
     codes = [code for code, _ in _frames(error)]
     while codes and not codes[-1].co_filename.startswith(WORKER_DIRECTORY):
@@ -34,7 +34,7 @@ def is_internal_error(error: BaseException) -> bool:
 
 
 def explain_unfollowed_change(error: BaseException) -> str:
-    """Return why a change was not followed, where, and what to do."""
+    """Return a message that says why a change was not followed, where that happened, and what to do."""
     text = " ".join(str(error).split())
     text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
     what = type(error).__name__ + (f": {text}" if text else "")
@@ -46,7 +46,7 @@ def explain_unfollowed_change(error: BaseException) -> str:
 
 
 class Reporting:
-    """A context that passes the reason for an error to `report`, after which the load continues.
+    """A context manager that passes the reason for an error to `report`, after which the load continues.
 
     With `only_internal`, errors of the project are raised.
     """
@@ -65,7 +65,7 @@ class Reporting:
 
 
 def _frames(error: BaseException) -> list[tuple[types.CodeType, int]]:
-    """Return the code and line of each frame of an error, with the innermost last."""
+    """Return the code and line of each frame of an error, innermost last."""
     found, traceback = [], error.__traceback__
     while traceback is not None:
         found.append((traceback.tb_frame.f_code, traceback.tb_lineno))

@@ -75,7 +75,7 @@ LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 
 
 class Followers:
-    """The statements to update after one load, in its module and in the modules that import it.
+    """The statements to update after a load, in its module and in modules that import it.
 
     `stays` has the module, name and reason for each part that could not be updated.
     """
@@ -109,7 +109,7 @@ class Followers:
     # Sources
 
     def _source_of(self, function: Any) -> Any:
-        """Return the syntax node of a workspace function or the source of a workspace file, or None if unknown."""
+        """Return the syntax node of a workspace function or the source of a workspace file. Return None if unknown."""
         if type(function) is str:
             return self._text_of_file(function)
         code = function.__code__
@@ -117,14 +117,14 @@ class Followers:
         return None if text is None else text.function(code)
 
     def _text_of_file(self, file: str) -> Text | None:
-        """Return the loaded source of a file, or None if it is not from the workspace."""
+        """Return the loaded source of a file, or None if the file is not part of the workspace."""
         if file == self.text.file:
             return self._old if self._is_old else self.text
         name = self._loads.get(file)
         return None if name is None else self.source_of_module(name)
 
     def source_of_module(self, name: str) -> Text | None:
-        """Return the loaded source of another module, or None if it is unknown."""
+        """Return the loaded source of a module, or None if it is unknown."""
         if name == self.name:
             return self.text
         if name not in self._sources:
@@ -140,7 +140,7 @@ class Followers:
         return self._sources[name]
 
     def close(self) -> None:
-        """Drop all references to objects, so that unused ones can be deleted."""
+        """Drop all references to objects, so that unused objects can be deleted."""
         for collection in (self._live_by_node or {}, self._minimals, self._sources):
             collection.clear()
         self._live_by_node = None
@@ -150,7 +150,7 @@ class Followers:
     # Before anything changes
 
     def prepare(self) -> None:  # noqa: C901, PLR0912  # one branch for each kind of change
-        """Evaluate statements that may depend on the load, to find out which values were modified since."""
+        """Before the load, evaluate statements that may depend on it, to find which values have been modified since."""
         comparison = self._minimal.comparison
         for change in comparison.changes:
             for statement in (change.old, change.new):
@@ -208,7 +208,7 @@ class Followers:
                     self._truths[top] = bool(value)
 
     def _related_classes(self, statement: Any) -> set[str]:
-        """Return the names of the bases and metaclasses of a changed class, through which other code may use it."""
+        """Return the names of a changed class's bases and metaclasses, through which other code may use the class."""
         names = (
             [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
         )
@@ -220,7 +220,7 @@ class Followers:
         return {each.__name__ for each in related if self.registrations.is_of_project(each)}
 
     def _names_filled_by_decorators(self, text: Text, words: set[str]) -> set[str]:
-        """Return the names whose objects are filled by decorators that may depend on a change of some names."""
+        """Return the names of objects that are filled by decorators which may depend on the names in `words`."""
         seen: set[int] = set()
         found: set[str] = set()
         is_growing = True
@@ -241,7 +241,7 @@ class Followers:
         return {name for name, value in text.space.items() if id(value) in fills}
 
     def _try(self, node: Any) -> Any:
-        """Return the value of an expression, or ABSENT if it fails."""
+        """Return the value of an expression, or ABSENT if evaluating it fails."""
         try:
             return eval(self._minimal.compile_node(ast.Expression(node), "eval"), self.text.space)
         except (Exception, SystemExit):  # an error in user code is handled when the statement is followed up
@@ -250,7 +250,7 @@ class Followers:
     # The plan
 
     def find_changes(self) -> None:
-        """Find the code that has changed. Call this after functions were updated."""
+        """Find the code that has changed. Call this after functions have been updated."""
         self._is_old = False
         for change in self._minimal.comparison.changes:
             old, new = change.old, change.new
@@ -278,16 +278,16 @@ class Followers:
                     self.changes.codes.add((self.name, code_position_name(node)))
 
     def affected_statements(self, text: Text, seeds: set[str]) -> list[int]:
-        """Return the positions of the statements that may depend on changes of some names."""
+        """Return the positions of statements that may depend on changes of the names in `seeds`."""
         return text.statements_mentioning(seeds) if seeds else []
 
     @property
     def seeds(self) -> set[str]:
-        """The names that the edit changes, without their module or class."""
+        """Return the names that the edit changes, without their module or class."""
         return set(self._seeds)
 
     def effects(self, node: Any, text: Text) -> Effects:
-        """Return the effects of a statement, given the present values of its module's names."""
+        """Return the effects of a statement, based on the current values in its module."""
         return self.analysis.statement_effects(node, text.space)
 
     # What has changed
@@ -381,7 +381,7 @@ class Followers:
     def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
         """Return whether a statement is only affected because it reads all names of its module.
 
-        It does not run again, because names that are bound after it exist now.
+        Such a statement does not run again, because names that are bound after it now exist.
         """
         guessed = {(text.name, "**")} & effects.guesses
         if not guessed:
@@ -392,7 +392,10 @@ class Followers:
         return not is_affected
 
     def _try_in(self, text: Text, node: Any) -> Any:
-        """Return the present value of the first name that a statement binds, if it would bind an equal one now."""
+        """Return the value that a statement would bind to its first name now.
+
+        If that equals the present value, the present object is returned. ABSENT means that the evaluation failed.
+        """
         present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
             value = eval(self.minimal_load_for(text).compile_node(ast.Expression(node.value), "eval"), text.space)
@@ -401,7 +404,7 @@ class Followers:
         return present if is_alike(present, value) else value
 
     def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
-        """Return whether the condition of an `if` gives the same result, and its branch is not affected."""
+        """Return whether the condition of an `if` still has the same result, and its branch is not affected."""
         if text.name != self.name or top not in self._truths:
             return False
         effects = self.effects(node.test, text)
@@ -417,7 +420,7 @@ class Followers:
         )
 
     def _is_only_setter(self, text: Text, node: Any) -> bool:
-        """Return whether a statement calls a setter such as `setLevel`, and no other statement calls the same one."""
+        """Return whether a statement calls a setter such as `setLevel` that no other statement calls."""
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
@@ -431,7 +434,7 @@ class Followers:
         return given.effect is None and not given.fills and not others
 
     def _has_added_same_objects(self, text: Text, node: Any) -> bool:
-        """Return whether a statement added objects to a collection that still are the same objects."""
+        """Return whether a statement added objects to a collection, and these are still the same objects."""
         call = node.value if isinstance(node, ast.Expr) else None
         function = call.func if isinstance(call, ast.Call) and not call.keywords else None
         if (
@@ -453,7 +456,7 @@ class Followers:
         return True
 
     def _is_store(self, node: Any, text: Text) -> bool:
-        """Return whether an assignment sets attributes or items that still exist as the same objects."""
+        """Return whether an assignment sets attributes or items of objects that are not affected."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
             isinstance(target, (ast.Attribute, ast.Subscript))
@@ -475,7 +478,7 @@ class Followers:
             )
 
     def _evaluate(self, text: Text, node: Any) -> None:
-        """Run a statement that only binds names. Previous objects that are equal to the new ones stay."""
+        """Run a statement that only binds names. Previous objects that equal the new ones are retained."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
         if isinstance(node, BLOCK_STATEMENTS):
@@ -495,7 +498,7 @@ class Followers:
                 self.rebuilds.revived.add((text.name, name))
 
     def _follow_import(self, text: Text, node: Any) -> None:
-        """Import names again that the `__getattr__` of a module has returned, or would return now."""
+        """Import names again for which the `__getattr__` of a module has created, or would now create, the value."""
         module = sys.modules.get(_source_of_import(node, text))
         before = self.changes.before.get(module.__name__) if module is not None else None
         if module is None or before is None:
@@ -522,7 +525,7 @@ class Followers:
             self._settle(text, bound_name, value)
 
     def _settle(self, text: Text, name: str, old: Any) -> None:
-        """Restore the previous object of a name if it is equal to the new one, or can get its contents."""
+        """Restore the previous object of a name if it is equal to the new one or can receive its contents."""
         space = text.space
         new = space.get(name, ABSENT)
         if new is not old and old is not ABSENT and new is not ABSENT:
@@ -537,7 +540,10 @@ class Followers:
             self._undo.record_key(f"{text.name}.{name}", space, name, old)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
-        """Give an object the class of the one that would replace it, if that class was created again."""
+        """Give an object the class of its replacement, if that class was created again.
+
+        Return whether that was done.
+        """
         before, now = type(old), type(new)
         if before is now or defining_module_name(before) not in self._loads.values() or is_enum(before):
             return False
@@ -551,7 +557,10 @@ class Followers:
         return True
 
     def move_contents(self, old: Any, new: Any) -> bool:
-        """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
+        """Replace the contents of a collection or workspace object by those of another.
+
+        Return whether that was possible.
+        """
         if type(old) is not type(new):
             return False
         if type(old) in REGISTRY_TYPES:
@@ -609,7 +618,7 @@ class Followers:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
-        """Update the annotations of a function if they depend on a change, and return whether they do."""
+        """Update the annotations of a function. Return whether they depend on a change."""
         effects = self.analysis.annotation_reads(node, text.space)
         if not self.changes.is_affected(effects):
             return False
@@ -627,7 +636,7 @@ class Followers:
         return True
 
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
-        """Update the default values of a function, and return whether any has changed."""
+        """Update the default values of a function, and return whether any have changed."""
         has_changed = False
         assigned = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
         for position in assigned:
@@ -652,7 +661,7 @@ class Followers:
         return has_changed
 
     def clear_cache(self, text: Text, value: Any, name: str) -> None:
-        """Clear the cache around a function whose results would be different now."""
+        """Clear the cache of a function if its results would now be different."""
         information = getattr(value, "cache_info", None) if type(value) is LRU_CACHE_TYPE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
@@ -662,7 +671,7 @@ class Followers:
             value.cache_clear()
 
     def report_cached(self, text: Text, statement: Any, owner: Any) -> None:
-        """Report the instances with a cached value that would be different now."""
+        """Report the number of instances with a cached value that would now be different."""
         value = space_of(owner).get(statement.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
         if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
@@ -675,7 +684,7 @@ class Followers:
     def _set_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         """Set the default value of a parameter, and return whether it has changed.
 
-        `node` is the definition of the function, and `position` the expression of the default in it.
+        `node` is the definition of the function, and `position` is the expression for the default value.
         """
         before = function.__defaults__, function.__kwdefaults__
 
@@ -722,7 +731,7 @@ class Followers:
             self.report_in_module(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
-        """Return whether the decorators of a definition fill no other object."""
+        """Return whether the decorators of a definition fill no object other than the definition."""
         bound_name = {id(text.space.get(node.name))} | {
             id(function) for function in self.existing_functions(text.file, node)
         }
@@ -731,7 +740,7 @@ class Followers:
     def apply_decorators_again(self, text: Text, node: Any) -> bool:
         """Apply the decorators of a statement to the existing function or class again.
 
-        Return False if the function or class is unknown.
+        Returns False if the function or class is unknown.
         """
         before = text.space.get(node.name, ABSENT)
         if isinstance(node, ast.ClassDef):
@@ -764,7 +773,7 @@ class Followers:
         return True
 
     def existing_functions(self, file: str, node: Any) -> list[Any]:
-        """Return the existing functions of a statement."""
+        """Return the existing functions that a statement has defined."""
         if self._live_by_node is None:
             self._live_by_node = {}
             for candidate in gc.get_objects():
@@ -777,13 +786,13 @@ class Followers:
     # Classes
 
     def are_decorators_of_libraries(self, node: Any) -> bool:
-        """Return whether all decorators of a definition come from known libraries, which keep the function itself."""
+        """Return whether all decorators of a definition come from known libraries, which retain the function itself."""
         called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
         homes = {self.analysis.library_name(decorator, self.text.space) for decorator in called}
         return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
 
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
-        """Report a part of the edited module, unless its previous function is no longer used after the load.
+        """Report a part of the edited module, unless its previous function is no longer in use after the load.
 
         Libraries such as Django and blinker only refer weakly to the functions that they register.
         """
@@ -793,7 +802,7 @@ class Followers:
             self.report_not_updated(name, node, why)
 
     def report_grown(self) -> None:
-        """Report edited definitions that are now registered twice, or that are still registered."""
+        """Report edited definitions that are now registered twice, or whose previous version is still registered."""
         registered, self._registered = self._registered, []
         for name, node, reference, why in registered:
             function = reference()
@@ -803,7 +812,7 @@ class Followers:
             self.report_in_module(self.text, node, "what it registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
-        """Report members of enumerations in other modules that were replaced and are still in use."""
+        """Report enumeration members of other modules that were replaced and are still in use."""
         for name, minimal in list(self._minimals.items()):
             if minimal is not self._minimal:
                 minimal.report_replaced_members()
@@ -812,7 +821,7 @@ class Followers:
     # Objects that statements fill
 
     def effects_of_decorators(self, node: Any, text: Text) -> Effects:
-        """Return the effects of the decorators of a definition."""
+        """Return the effects of a definition's decorators."""
         return self.analysis.decorator_effects(node, text.space)
 
     # Other modules
@@ -822,7 +831,7 @@ class Followers:
         return self._dependents.find_importers(self._seeds)
 
     def forget_lazy_names(self) -> None:
-        """Remove the names that the `__getattr__` of the module has added to it, if it would create others now."""
+        """Remove names that the module's `__getattr__` has added to the module, if it would now create other values."""
         getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
         if type(getter) is not types.FunctionType or self._source_of(getter) is None:
             return
@@ -837,7 +846,7 @@ class Followers:
                 self._undo.record_key(f"{self.name}.{name}", self.text.space, name, value)
 
     def _has_module_getattr(self) -> bool:
-        """Return whether the edited module creates names when they are looked up."""
+        """Return whether the edited module has a `__getattr__` that creates names when they are looked up."""
         return "__getattr__" in self.changes.before[self.name] or "__getattr__" in self.text.space
 
     def other_sources(self) -> list[Text]:
@@ -850,7 +859,7 @@ class Followers:
         return found
 
     def dependent_statements(self, text: Text) -> list[int]:
-        """Return the positions of the statements of another module that may depend on the load."""
+        """Return the positions of statements of another module that may depend on the load."""
         forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
@@ -902,7 +911,7 @@ class Followers:
                 self._undo.record_key(f"{text.name}.{name}", text.space, name, value)
 
     def update_late_dependents(self, others: list[Text]) -> None:
-        """Update statements that ran before something they depend on, as with forward references."""
+        """Update statements that ran before something on which they depend, as with forward references."""
         positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
@@ -927,7 +936,7 @@ class Followers:
                 }  # fmt: skip
 
     def minimal_load_for(self, text: Text) -> MinimalLoad:
-        """Return a load that can run statements of a module."""
+        """Return an object that can run statements of a module, creating it on first use."""
         if text.name not in self._minimals:
             self._minimals[text.name] = self._minimal.for_other_module(text)
         return self._minimals[text.name]
@@ -942,7 +951,7 @@ class Followers:
             self.stays.append(row)
 
     def reads_signature(self, decorator: Any, *, only_defaults: bool) -> bool:
-        """Return whether a decorator may have read the signature of its function.
+        """Return whether a decorator may read the signature of its function.
 
         With `only_defaults`, decorators that only read other parts of a signature do not count.
         """
@@ -970,7 +979,7 @@ class Followers:
 
 
 class _WithoutBodies(ast.NodeTransformer):
-    """Removes the bodies of functions."""
+    """A transformer that removes the bodies of functions."""
 
     def visit_FunctionDef(self, node: Any) -> Any:  # the name of the node
         made = type(node)(**{name: getattr(node, name, None) for name in node._fields})
@@ -996,14 +1005,14 @@ def _is_star(node: Any) -> bool:
 
 
 def _source_of_import(node: Any, text: Text) -> str:
-    """Return the module that a statement imports from."""
+    """Return the name of the module from which a statement imports."""
     parts = text.name.split(".")
     owner = parts[: len(parts) - node.level + text.is_package] if node.level else []
     return ".".join([*owner, *([node.module] if node.module else [])])
 
 
 def _star_imported_names(space: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of a module that `import *` imports."""
+    """Return the names of a module that `import *` imports, with their values."""
     names = space.get("__all__")
     if isinstance(names, (list, tuple)):
         return {name: space[name] for name in names if name in space}
@@ -1016,18 +1025,18 @@ def _are_classes_of_same_name(first: Any, other: Any) -> bool:
 
 
 def _is_setter(node: Any) -> bool:
-    """Return whether an expression names a setter of the `logging` style."""
+    """Return whether an expression names a setter in the style of `logging`, such as `setLevel`."""
     return isinstance(node, ast.Attribute) and node.attr[:3] == "set" and node.attr[3:4].isupper()
 
 
 def _is_hashed_by_identity(value: object) -> bool:
-    """Return whether the hash of an object does not depend on its contents, or it has none."""
+    """Return whether the hash of an object is independent of its contents. This includes unhashable objects."""
     found = next(space_of(base)["__hash__"] for base in order_of(type(value)) if "__hash__" in space_of(base))
     return found is None or found is object.__hash__
 
 
 def _slot_value(slot: Any, owner: object) -> Any:
-    """Return the value in a slot of an object, or ABSENT if it is empty."""
+    """Return the value in a slot of an object, or ABSENT if the slot is empty."""
     try:
         return slot.__get__(owner)
     except AttributeError:
@@ -1035,7 +1044,7 @@ def _slot_value(slot: Any, owner: object) -> Any:
 
 
 def _set_slot(slot: Any, owner: object, value: object) -> None:
-    """Set or empty a slot of an object, without calling its `__setattr__`."""
+    """Set a slot of an object, or empty it if the value is ABSENT. This does not call `__setattr__`."""
     if value is not ABSENT:
         slot.__set__(owner, value)
     elif _slot_value(slot, owner) is not ABSENT:

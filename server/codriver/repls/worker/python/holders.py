@@ -33,7 +33,7 @@ ATTRIBUTES_STEP = "\2"
 
 
 def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> list[str]:
-    """Return up to `most` paths from names in modules or classes to any of the objects, shortest first."""
+    """Return up to `most` paths from names in modules or classes to any of these objects, shortest first."""
     level = {id(one): (one, "") for one in objects}
     seen = set(level)
     modules = {id(module_dict(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
@@ -65,7 +65,7 @@ def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDER
 
 
 def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bool:
-    """Return whether anything refers to an object, except frames and the worker's records of earlier objects."""
+    """Return whether anything refers to an object, apart from frames and the worker's records of earlier objects."""
     seen = set() if seen is None else seen
     if depth >= MAX_REFERRER_DEPTH:
         return True
@@ -92,14 +92,14 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
 
 
 def _is_replaced(kind: Any) -> bool:
-    """Return whether a class without subclasses is no longer bound to its name in its module."""
+    """Return whether a class has been replaced in its module and has no subclasses."""
     module = sys.modules.get(str(defining_module_name(kind)))
     named = module_dict(module).get(qualified_name(kind)) if module is not None else None
     return is_class(named) and named is not kind and not type.__subclasses__(kind)
 
 
 def _is_copy(holder: object) -> bool:
-    """Return whether a dictionary is a copy of a module's names, as the worker makes before a load."""
+    """Return whether a dictionary is a copy of a module's names, such as the worker makes before a load."""
     if type(holder) is not dict or "__spec__" not in holder:
         return False
     module = sys.modules.get(str(holder.get("__name__")))
@@ -126,7 +126,7 @@ def _is_codrivers(holder: object) -> bool:
 
 
 def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:
-    """Yield the objects of a level that `holder` refers to, as ids, each with the text to append to the path."""
+    """Yield the objects of a level to which `holder` refers, as ids with the suffix for the path."""
     kind = type(holder)
     if kind is dict:
         for key, value in list(dict.items(holder)):

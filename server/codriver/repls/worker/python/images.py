@@ -32,7 +32,7 @@ MAX_WAITING_BYTES = 1 << 25
 
 
 def get_image(value: object) -> Image | None:
-    """Return the type and bytes of a value's image, or None if its class provides none or the method fails."""
+    """Return the media type and data of a value's image, or None if it has none or getting it fails."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return None
@@ -55,7 +55,7 @@ def get_image(value: object) -> Image | None:
 
 
 def _image(kind: str, given: object) -> Image | None:
-    """Return an image from the result of a method, which may include metadata. A string is decoded as base64."""
+    """Convert the result of a display method to an image. Metadata is dropped, and a string is decoded as base64."""
     data = given[0] if isinstance(given, tuple) else given
     if isinstance(data, str):
         data = base64.b64decode(data)
@@ -63,7 +63,7 @@ def _image(kind: str, given: object) -> Image | None:
 
 
 def append_image(text: str, image: Image | None, quota: object) -> str:
-    """Return the text of a value followed by its image, or by a description if both exceed `quota` bytes."""
+    """Return the text of a value followed by its image. If both exceed `quota` bytes, describe the image instead."""
     if image is None:
         return text
     kind, data = image
@@ -73,7 +73,7 @@ def append_image(text: str, image: Image | None, quota: object) -> str:
 
 
 def render_png(figure: Any) -> bytes:
-    """Return a figure as PNG, cropped to its contents as in IPython, including parts outside the axes."""
+    """Render a figure as PNG, cropped to its contents as in IPython, including parts outside the axes."""
     import io
 
     stream = io.BytesIO()
@@ -83,7 +83,7 @@ def render_png(figure: Any) -> bytes:
 
 
 class DisplayedFigure:
-    """A figure that was passed to `show` or was a value, with its image from that time."""
+    """A figure that was passed to `show` or was a value, with its image at that time."""
 
     def __init__(self, figure: Any) -> None:
         self.reference = weakref.ref(figure)
@@ -92,7 +92,7 @@ class DisplayedFigure:
         self.size = len(self._image)
 
     def text(self, quota: object) -> str:
-        """Return the text of the figure with its image, which is drawn again if the figure has changed."""
+        """Return the text of the figure with its image. If the figure has changed, it is drawn again."""
         figure = self.reference()
         if figure is not None and figure.stale:
             self._text, self._image = repr(figure), render_png(figure)
@@ -100,9 +100,9 @@ class DisplayedFigure:
 
 
 class Figures:
-    """The open figures of matplotlib, each of which is sent once per evaluation, when it ends.
+    """The open figures of matplotlib. Each is sent at most once per evaluation, at its end.
 
-    Included are figures passed to `show`, values of statements, and figures that the evaluation has drawn on. A figure
+    This includes figures passed to `show`, values of statements, and figures that the evaluation has drawn on. A figure
     passed to `show` is closed, as if its window had been closed, unless it really has a window.
     """
 
@@ -116,7 +116,7 @@ class Figures:
 
     @contextlib.contextmanager
     def sending_figures(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
-        """Return a context in which figures are sent, each in at most `quota` bytes. Outside of it, they are not sent.
+        """Send figures while the context is active, each with at most `quota` bytes. Otherwise they are not sent.
 
         If `is_partial`, more code of the evaluation follows, and the figures wait for its end unless this code fails.
         """
@@ -134,7 +134,7 @@ class Figures:
             self._send = None
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Return the spec of pyplot, once, so that its `show` can be replaced after it is loaded."""
+        """Return the import spec of pyplot once, so that its `show` can be replaced after it is loaded."""
         if name != PYPLOT_MODULE:
             return None
         sys.meta_path.remove(self)
@@ -151,12 +151,12 @@ class Figures:
         return spec
 
     def send_all(self, value: object = None) -> None:
-        """Send the figures that were displayed or drawn on, except `value`, which is the value of the evaluation."""
+        """Send the figures that were displayed or drawn on, except for `value`, the value of the evaluation."""
         self._add([one for one in _changed() if one is not value])
         self._send_displayed(value)
 
     def send_later(self, value: object) -> bool:
-        """If the value is a figure, send it when the evaluation ends. Return whether it is a figure."""
+        """If a value is a figure, send it when the evaluation ends. Return whether it is a figure."""
         figures = sys.modules.get("matplotlib.figure")
         if self._send is None or figures is None or not isinstance(value, figures.Figure):
             return False
@@ -164,7 +164,7 @@ class Figures:
         return True
 
     def _add(self, figures: list[Any]) -> None:
-        """Store the images of figures that are not stored yet."""
+        """Store the images of figures whose images are not stored yet."""
         known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
         # A figure that cannot be drawn fails the evaluation, as it does with windows.
         self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
@@ -172,14 +172,14 @@ class Figures:
             self._send_displayed(None)
 
     def _send_displayed(self, value: object) -> None:
-        """Send the stored figures, except `value`."""
+        """Send the stored figures, except for `value`."""
         displayed, self._displayed = self._displayed, []
         for one in displayed:
             if self._send is not None and (value is None or one.reference() is not value):
                 self._send(one.text(self._quota))
 
     def _replacement_for_show(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
-        """Return a replacement for pyplot's `show` that sends images and does not wait for windows to be closed."""
+        """Return a replacement for pyplot's `show`, which sends images and does not wait for windows to be closed."""
 
         @functools.wraps(show)
         def showing(*arguments: object, **options: object) -> object:
@@ -197,7 +197,7 @@ class Figures:
 
 
 def _changed() -> list[Any]:
-    """Return the open figures drawn on since they were last displayed, in order of creation."""
+    """Return the open figures that were drawn on since they were last displayed, in order of creation."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
     return [manager.canvas.figure for manager in managers if manager.canvas.figure.stale]

@@ -117,7 +117,7 @@ CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
 class Value:
-    """What is known about a value.
+    """What is known about the value of an expression.
 
     - `live` is the existing object itself, `kind` its class, and `inner` the node of its function, as far as known.
     - `roots` are the ids of the existing objects that the value may be part of.
@@ -179,7 +179,7 @@ class Effects:
 
 
 class Analysis:
-    """An analyzer of statements in modules.
+    """Analyzes which effects statements of modules would have.
 
     `source_of` returns the syntax node of a function in the workspace, or None for other functions.
     """
@@ -188,17 +188,17 @@ class Analysis:
         self._source_of = source_of
 
     def source(self, function: Any) -> ast.AST | None:
-        """Return the syntax node of a workspace function, or another value for a file of the workspace."""
+        """Return the syntax node of a workspace function or the source of a workspace file. Return None if unknown."""
         return self._source_of(function)
 
     def statement_effects(self, node: ast.AST, space: dict[str, Any]) -> Effects:
-        """Return the effects of running a statement of a module, or an expression."""
+        """Return the effects of running a statement or evaluating an expression of a module."""
         found = Effects()
         _Walk(self, space, None, found, ()).statement(node)
         return found
 
     def decorator_effects(self, node: Any, space: dict[str, Any], kind: Any = None) -> Effects:
-        """Return the effects of the decorators of a definition."""
+        """Return the effects of applying the decorators of a definition."""
         found = Effects()
         walk = _Walk(self, space, None if kind is None else _class_names(kind), found, ())
         if isinstance(node, ast.ClassDef):
@@ -220,7 +220,7 @@ class Analysis:
         return found
 
     def reads_signatures(self, node: Any, space: dict[str, Any]) -> bool:
-        """Return whether a decorator of a function is from a library that reads signatures and annotations."""
+        """Return whether a decorator of a function comes from a library that reads signatures and annotations."""
         walk = _Walk(self, space, None, Effects(), ())
         for decorator in node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -230,7 +230,10 @@ class Analysis:
         return False
 
     def library_name(self, node: ast.expr, space: dict[str, Any]) -> str:
-        """Return the top-level package of the object that an expression names, or whose method it names."""
+        """Return the top-level package of the object that an expression names, or "" if it is unknown.
+
+        For an attribute, this is the package of the object that has the attribute.
+        """
         walk = _Walk(self, space, None, Effects(), ())
         value = walk.value(node.value if isinstance(node, ast.Attribute) else node)
         if value.live is UNKNOWN_OBJECT:
@@ -242,7 +245,7 @@ class Analysis:
         return str(home).partition(".")[0]
 
     def annotation_reads(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
-        """Return what the annotations of a function read, including the signatures of classes if requested."""
+        """Return what the annotations of a function read. With `with_signatures`, include the signatures of classes."""
         found = Effects()
         walk = _Walk(self, space, None, found, ())
         walk.with_signatures = with_signatures
@@ -266,27 +269,27 @@ class Analysis:
         return found
 
     def bases(self, kind: Any) -> Effects:
-        """Return what a library reads from the bases of a class when it creates the class."""
+        """Return the attributes that a library reads from the bases of a class when it creates the class."""
         found = Effects()
         for base in order_of(kind)[1:-1]:
             found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.="))
         return found
 
     def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
-        """Return the effects of creating a class, except those of its body and decorators."""
+        """Return the effects of creating a class, without those of its body and decorators."""
         found = Effects()
         _Walk(self, space, None, found, ()).creation(node)
         return found
 
 
 def _class_value(node: ast.ClassDef, space: dict[str, Any]) -> Value:
-    """Return the existing class that a statement has created, if there is one."""
+    """Return what is known about the class that a statement has created."""
     live = space.get(node.name)
     return Value(_roots(live), live) if is_class(live) else Value()
 
 
 def _class_names(kind: Any) -> dict[str, Value]:
-    """Return the names of a class as its body sees them."""
+    """Return the names that are visible in the body of a class, with their values."""
     found: dict[str, Value] = {}
     for name, value in space_of(kind).items() if kind is not None else ():
         found[name] = Value(live=value, roots=_roots(value))
@@ -295,14 +298,17 @@ def _class_names(kind: Any) -> dict[str, Value]:
 
 
 def _roots(value: object) -> Roots:
-    """Return the roots of an object: its id, or none if it is immutable."""
+    """Return the roots of an object: its id, or none if the object is immutable."""
     if type(value) in (int, float, complex, bool, str, bytes, type(None), types.ModuleType, tuple, frozenset):
         return NO_ROOTS
     return frozenset((id(value),))
 
 
 class _Walk:
-    """A visitor of the nodes in a function, class body or module. `names` are its local names, or None for a module."""
+    """A visitor of the syntax nodes in a function, class body or module.
+
+    `names` are the local names with their values, or None in a module.
+    """
 
     def __init__(
         self, analysis: Analysis, space: dict[str, Any], names: Any, found: Effects, stack: tuple[Any, ...]
@@ -394,7 +400,7 @@ class _Walk:
             self._all(ast.iter_child_nodes(node))
 
     def _note_tried_imports(self, node: ast.Try) -> None:
-        """Record the names that a `try` imports, whose absence it may handle."""
+        """Record the names that a `try` imports, because the statement may handle their absence."""
         package = self.space.get("__package__")
         for statement in node.body:
             if isinstance(statement, ast.ImportFrom):
@@ -409,7 +415,7 @@ class _Walk:
             self.statement(node)
 
     def creation(self, node: ast.ClassDef) -> None:
-        """Visit the bases and keywords of a class, and the hooks called when it is created."""
+        """Visit the bases and keywords of a class, and the hooks that are called when it is created."""
         bases = [self.value(base) for base in (*node.bases, *[word.value for word in node.keywords])]
         value = _class_value(node, self.space)
         self._class_hooks(node, value.live if is_class(value.live) else None, bases, value)
@@ -429,7 +435,7 @@ class _Walk:
         self._bind(node.name, made)
 
     def _class_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
-        """Visit what is called when a class is created: hooks of its bases, and methods of its metaclass."""
+        """Visit what is called when a class is created: hooks of its bases and methods of its metaclass."""
         lived = [base.live for base in bases if is_class(base.live)]
         metas = (
             [base for base in lived if issubclass(base, type)]
@@ -453,7 +459,7 @@ class _Walk:
         self.found.created = before
 
     def decorated(self, node: Any, value: Value) -> Value:
-        """Visit the calls of decorators, and return the decorated value."""
+        """Visit the calls of decorators, and return the value of the decorated definition."""
         made = [(self.value(decorator), decorator) for decorator in node.decorator_list]
         for decorator, argument in reversed(made):
             value = self._apply(decorator, argument, [value], argument, is_decorator=True)
@@ -528,7 +534,7 @@ class _Walk:
             self._store(node.target)
 
     def _targets(self, target: ast.AST, value: Value) -> None:
-        """Visit the targets of an assignment, and bind names to their values."""
+        """Visit the targets of an assignment, and bind names to the assigned values."""
         if isinstance(target, ast.Name):
             self._bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -549,7 +555,7 @@ class _Walk:
             self._store(target, value)
 
     def _guess_subclasses(self, kind: Any) -> None:
-        """Record that an object of a class may belong to any of its subclasses."""
+        """Record that an object of this class may be an instance of any of its subclasses."""
         waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
         for subclass in waiting:
             self.found.guesses.update(
@@ -558,13 +564,13 @@ class _Walk:
             waiting += [inner for inner in type.__subclasses__(subclass) if inner not in waiting]
 
     def _bind_in_block(self, target: ast.AST, value: Value) -> None:
-        """Bind the target of a loop, a `with` or an `except` for the statements in it."""
+        """Bind the target of a loop, a `with` or an `except` for the statements in the block."""
         self.is_block_target = True
         self._targets(target, value)
         self.is_block_target = False
 
     def _entered(self, manager: Value, node: ast.AST) -> Value:
-        """Return what the `__enter__` method of a context manager returns."""
+        """Return the value that a context manager's `__enter__` method returns."""
         for name in ("__enter__", "__aenter__"):
             found = _unbound_attribute(manager.kind, name) if manager.kind is not None else UNKNOWN_OBJECT
             if self._is_of_project(found):
@@ -572,7 +578,7 @@ class _Walk:
         return manager
 
     def _bind(self, name: str, value: Value) -> None:
-        """Bind a name of the scope or of a block to a value."""
+        """Bind a name of the current scope or block to a value."""
         if self.names is None:
             if self.is_block_target:
                 self.of_block[name] = value
@@ -582,7 +588,7 @@ class _Walk:
         self.names[name] = value
 
     def _store(self, target: Any, value: Value | None = None) -> None:
-        """Record that a target, which is not a name, is assigned."""
+        """Record an assignment to an attribute or item."""
         owner = self.value(target.value)
         if isinstance(target, ast.Subscript):
             self.value(target.slice)
@@ -595,7 +601,10 @@ class _Walk:
 
     @staticmethod
     def _set_attribute(owner: Value, name: str | None, value: Value | None) -> None:
-        """Set an attribute of a new object. One that is set more than once is unknown, as are all if `name` is None."""
+        """Set an attribute of a new object.
+
+        If an attribute is set more than once, its value is unknown. If `name` is None, all attributes are unknown.
+        """
         if owner.attributes is None:
             return
         if name is None:
@@ -606,7 +615,10 @@ class _Walk:
             owner.attributes[name] = value
 
     def _run_setters(self, owner: Value, name: str | None) -> None:
-        """Visit the `__set__` method of a descriptor that an assignment calls; of any descriptor if `name` is None."""
+        """Visit the `__set__` method of a descriptor that an assignment calls.
+
+        If `name` is None, visit those of all descriptors in the class.
+        """
         for kind in order_of(owner.kind) if is_class(owner.kind) else ():
             for attribute, found in list(space_of(kind).items()):
                 setter = _unbound_attribute(type(found), "__set__") if name in (None, attribute) else UNKNOWN_OBJECT
@@ -693,7 +705,7 @@ class _Walk:
         return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NO_ROOTS)
 
     def _subscript(self, node: ast.Subscript) -> Value:
-        """Visit a subscript. Its value is known if the collection and the key are."""
+        """Visit a subscript. Its value is known if both the collection and the key are known."""
         owner, key = self.value(node.value), self.value(node.slice)
         self._record_special_methods([owner], "__getitem__")
         live = owner.live
@@ -717,7 +729,7 @@ class _Walk:
         return made
 
     def _is_followed(self, value: object) -> bool:
-        """Return whether calls of a value can be followed."""
+        """Return whether the analysis can follow a call of this value into its body."""
         return is_class(value) or self._is_of_project(value) or type(value) is functools.partial
 
     def _yield(self, node: Any) -> Value:
@@ -730,7 +742,7 @@ class _Walk:
         return Value()
 
     def _visit_condition(self, node: ast.expr) -> None:
-        """Visit a condition."""
+        """Visit a condition, whose truth value is determined."""
         self._record_special_methods([self.value(node)], "__bool__", "__len__")
 
     def _display(self, node: Any) -> Value:
@@ -753,7 +765,7 @@ class _Walk:
     def _record_special_methods(self, values: Iterable[Value], *names: str) -> None:
         """Record the special methods that an operation calls on values. An unknown value may be of any class.
 
-        Only what the methods read matters, because operations are assumed to have no external effects.
+        Only reads are recorded, because operations are assumed to have no external effects.
         """
         for value in [
             alternative for value_given in values for alternative in (value_given.alternatives or (value_given,))
@@ -772,7 +784,10 @@ class _Walk:
                     self.found.nodes = inside.nodes
 
     def _name(self, name: str, attribute: str = "") -> Value:
-        """Return the value of a name, and record that it is read, or only an attribute of its object."""
+        """Return the value of a name, and record that it is read.
+
+        With `attribute`, only that attribute of the object is recorded as read.
+        """
         if self.names is not None and name in self.names and name not in self.globals:
             known: Value = self.names[name]
             if known.read is not None:
@@ -791,7 +806,7 @@ class _Walk:
         return Value(_roots(live), live)
 
     def _has_direct_attribute(self, live: Any, name: str) -> bool:
-        """Return whether an attribute of an instance of a workspace class is a value in the instance itself."""
+        """Return whether an attribute of a workspace object is stored in the instance itself."""
         if live is UNKNOWN_OBJECT or is_class(live) or not self._is_workspace_class(type(live)):
             return False
         of_class = _unbound_attribute(type(live), name)
@@ -801,7 +816,7 @@ class _Walk:
         return name in attribute_dict(live) and not is_data_descriptor
 
     def _attribute_of_super(self, owner: Value, name: str) -> Value:
-        """Return an attribute that `super()` finds in the bases of the class of the running method."""
+        """Return an attribute that `super()` finds in the bases of the current method's class."""
         kinds = order_of(owner.kind)
         for kind in kinds[kinds.index(owner.after) + 1 :]:
             found = _function_of(space_of(kind).get(name))
@@ -865,7 +880,7 @@ class _Walk:
         return Value(owner.roots, bound=owner)
 
     def _field(self, owner: Value, name: str, found: Any) -> Value | None:
-        """Return the value of an attribute of an object, or None if its type is not known.
+        """Return the value of an object's attribute, or None if its type is unknown.
 
         `found` is the attribute of its class. The annotation of a dataclass field is trusted if no subclass of it
         exists.
@@ -916,7 +931,7 @@ class _Walk:
     def _read_attribute(self, kind: Any, name: str) -> None:
         """Record that an attribute is read from the class that defines it.
 
-        A descriptor of a library may then call the functions that it contains.
+        If it is a descriptor of a library, the library may call functions that the descriptor contains.
         """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
         self.found.reads.add((str(defining_module_name(owner)), f"{qualified_name(owner)}.{name}"))
@@ -948,7 +963,7 @@ class _Walk:
         return Value(kind=kinds.get(type(node)))
 
     def _generators(self, node: Any, left: list[ast.comprehension]) -> None:
-        """Visit the `for` clauses of a comprehension, and its element for each type that they yield."""
+        """Visit the `for` clauses of a comprehension, and then its element once per type of item."""
         if not left:
             for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
                 self.value(part)
@@ -963,7 +978,7 @@ class _Walk:
             self._generators(node, left[1:])
 
     def _items_of(self, iterated: Value) -> list[Value]:
-        """Return the values that an iteration yields, one for each type of the live elements."""
+        """Return the values that iterating over a value yields, one for each type of existing element."""
         if iterated.alternatives:
             filled = [alternative for alternative in iterated.alternatives if alternative.items != ()]
             return [item for alternative in filled for item in self._items_of(alternative)] or [Value(iterated.roots)]
@@ -979,7 +994,7 @@ class _Walk:
 
     @staticmethod
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
-        """Return one value for each type of some live elements, and one for each class and function among them."""
+        """Return a value for each type of existing element, and a value for each class and function among them."""
         kinds: dict[type, Value] = {}
         named = [item for item in items if is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES]
         for item in items:
@@ -988,13 +1003,13 @@ class _Walk:
         return [*[Value(roots, item) for item in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
-        """Record that all attributes of a class are read, or with `+` only their names."""
+        """Record that all attributes of a class are read. With the word `+`, only their names are read."""
         for base in order_of(kind):
             if base is not object:
                 self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.{word}"))
 
     def _read_overridden(self, kind: Any) -> None:
-        """Record that a library reads the attributes of a class that it defines itself, except methods."""
+        """Record that a library reads those class attributes that override its own, except for methods."""
         bases = order_of(kind)[:-1]
         of_library = [base for base in bases if not self._is_workspace_class(base)]
         names = {name for base in of_library for name in space_of(base) if name[:2] != "__"}
@@ -1050,7 +1065,7 @@ class _Walk:
         *,
         is_decorator: bool = False,
     ) -> Value:
-        """Visit a call, and return its value. `given` and `named` are the arguments."""
+        """Visit a call, and return the value of its result. `given` and `named` are the arguments."""
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
@@ -1160,7 +1175,10 @@ class _Walk:
         return Value(function.roots)
 
     def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
-        """Return the functions that a call of an unknown part of some objects may reach, or () if it may be another."""
+        """Return the functions that a call may reach if the called object is an unknown part of these objects.
+
+        Returns () if it may reach other functions too.
+        """
         named = [self.found.objects[key] for key in roots if key in self.found.objects]
         level = [value for value in named if type(value) is not types.FunctionType]
         seen: set[int] = set()
@@ -1192,7 +1210,7 @@ class _Walk:
     def _apply_each(
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
-        """Visit the calls of all objects that a value may be."""
+        """Visit a call for each object that the called value may be."""
         return _either(
             [self._apply(Value(function.roots, option), call, given, node, named) for option in function.options]
         )
@@ -1200,7 +1218,7 @@ class _Walk:
     def _run_each(
         self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
-        """Visit the bodies of the functions that a call may reach."""
+        """Visit the bodies of all functions that a call may reach."""
         roots: Roots = NO_ROOTS
         for function in functions:
             while not self._is_of_project(function) and attribute_dict(function).get("__wrapped__") is not None:
@@ -1212,7 +1230,7 @@ class _Walk:
         return Value(roots)
 
     def _note_arguments(self, function: Value, call: ast.AST, every: list[Value]) -> None:
-        """Record what a library reads from the functions and classes passed to it."""
+        """Record what a library reads from functions and classes that are passed to it."""
         owner = function.bound
         called = function.live if function.live is not UNKNOWN_OBJECT else None if owner is None else owner.kind
         library = _library_of(called)
@@ -1231,7 +1249,7 @@ class _Walk:
     def _pure_call(  # noqa: C901, PLR0912  # one branch per case
         self, live: Any, every: list[Value], node: ast.AST, *, is_decorator: bool = False
     ) -> Value:
-        """Visit a call of a function without effects of its own, and return its value.
+        """Visit a call of a function that has no effects itself, and return the value of its result.
 
         The function may call functions among its arguments.
         """
@@ -1303,7 +1321,10 @@ class _Walk:
         return Value(kind=live if is_class(live) else None, items=items)
 
     def _arguments_passed_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
-        """Return what a built-in function passes to the function among its arguments: elements of the others."""
+        """Return the values that a built-in function passes to a function among its arguments.
+
+        These are elements of the other arguments.
+        """
         if name not in CALLING_BUILTINS:
             return [Value()]
         others = [argument for argument in every if argument is not function]
@@ -1333,7 +1354,7 @@ class _Walk:
                     self._read_whole(checked, "+")
 
     def _items_returned_by(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
-        """Return what iterating over the result of a built-in function yields, if known."""
+        """Return the values that iterating over a built-in function's result yields, or None if unknown."""
         if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter") and len(every) == 1:
             return tuple(self._items_of(every[0]))
         if name == "filter" and len(every) == 2:
@@ -1352,7 +1373,7 @@ class _Walk:
     def _construct(
         self, kind: Any, every: list[Value], given: list[Value], named: dict[str | None, Value], node: ast.AST
     ) -> Value:
-        """Visit the creation of an object of a class, and return its value."""
+        """Visit the creation of an object, and return what is known about the object."""
         made = Value(kind=kind)
         is_partly_known = None in named or any(
             isinstance(argument, ast.Starred) for argument in getattr(node, "args", ())
@@ -1398,7 +1419,7 @@ class _Walk:
     def _method_call(  # noqa: C901, PLR0912  # one branch for each kind of object
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
-        """Visit a call of a method that is not from the workspace, and return its value."""
+        """Visit a call of a method from outside the workspace, and return the value of its result."""
         for argument in every if name in CALLING_METHODS else ():
             if self._is_of_project(argument.live):
                 self._run(argument.live, [Value(), Value()], node)
@@ -1453,7 +1474,7 @@ class _Walk:
         return Value(owner.roots)
 
     def _guess_code_of_models(self, kind: Any, seen: frozenset[int] = frozenset()) -> None:
-        """Record that the library may call any function of a model and of the models in its fields."""
+        """Record that a library may call any function of a model and of the models in its fields."""
         if id(kind) in seen:
             return
         for base in order_of(kind):
@@ -1470,7 +1491,7 @@ class _Walk:
                     self._guess_code_of_models(annotation, seen | {id(kind)})
 
     def _note_callbacks(self, owner: Value) -> None:
-        """Record the methods of a workspace class that a method inherited from a library may call."""
+        """Record the methods of a workspace class that an inherited library method may call."""
         for kind in order_of(owner.kind)[:-1] if is_class(owner.kind) else ():
             for name, value in list(space_of(kind).items()):
                 if self._is_of_project(_function_of(value)):
@@ -1478,7 +1499,7 @@ class _Walk:
                     self.found.reads.add((str(defining_module_name(kind)), f"{qualified_name(kind)}.+"))
 
     def _parts_of(self, owner: Value, name: str) -> tuple[Value, ...]:
-        """Return what the keys, values or items of a live dictionary yield."""
+        """Return the values that iterating over the keys, values or items of an existing dictionary yields."""
         live: dict[Any, Any] = owner.live
         keys = self._kinds_in(list(live)[:MAX_ITEMS], owner.roots)
         if name == "keys":
@@ -1492,17 +1513,17 @@ class _Walk:
         return type(function) is types.FunctionType and self.analysis.source(function) is not None
 
     def run(self, function: Any) -> None:
-        """Visit a call of a workspace function with unknown arguments."""
+        """Visit the body of a workspace function that is called with unknown arguments."""
         self._run(function, [], ast.Pass())
 
     def run_with(self, function: Any, given: list[Value]) -> None:
-        """Visit a call of a workspace function with some arguments."""
+        """Visit the body of a workspace function that is called with these positional arguments."""
         self._run(function, given, ast.Pass())
 
     def _run(
         self, function: Any, given: list[Value], node: ast.AST, named: dict[str | None, Value] | None = None
     ) -> Value:
-        """Visit the body of a workspace function with its arguments."""
+        """Visit the body of a workspace function, and return the value of the call."""
         self.found.calls.add(id(function))
         self.found.reads.add((str(function.__module__), f"{function.__qualname__}()"))
         source = self.analysis.source(function)
@@ -1524,7 +1545,7 @@ class _Walk:
         node: ast.AST,
         defaults: dict[str, Any] | None = None,
     ) -> Value:
-        """Visit the body of the function with the syntax node `inner`, and return the value of the call.
+        """Visit the body of a function given by its syntax node `inner`, and return the value of the call.
 
         `outer` is the visitor of the scope that contains the function.
         """
@@ -1566,13 +1587,13 @@ class _Walk:
         return _either(walk.returned)
 
     def _record_effect(self, node: ast.AST) -> None:
-        """Record a call that may have external effects, unless one was recorded before."""
+        """Record that a statement may have external effects, unless an earlier statement was recorded."""
         if self.found.effect is None:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
 
 
 def _either(values: list[Value]) -> Value:
-    """Return a value that is one of several."""
+    """Combine several values into one that may be any of them."""
     roots: Roots = frozenset().union(*(value.roots for value in values))
     flat = [alternative for value in values for alternative in (value.alternatives or (value,))]
     options = _distinct(flat)
@@ -1591,7 +1612,7 @@ def _either(values: list[Value]) -> Value:
 
 
 def _distinct(values: list[Value]) -> list[Value]:
-    """Return some values without repetitions: one for each type, object and function that is known."""
+    """Return the values without duplicates: one for each known type, object and function."""
     found: dict[Any, Value] = {}
     for value in values:
         bound = None if value.bound is None else (value.bound.kind, id(value.bound.live))
@@ -1601,12 +1622,12 @@ def _distinct(values: list[Value]) -> list[Value]:
 
 
 def code_position_name(node: Any) -> str:
-    """Return a name for the code of a function or lambda, based on its position."""
+    """Return a name for the code of a function or lambda that is based on its position in the source."""
     return f"<{node.lineno}:{node.col_offset}>()"
 
 
 def _library_of(value: object) -> str:
-    """Return the top-level package of a function, a class, or the class of an object."""
+    """Return the top-level package of a function, of a class, or of an object's class."""
     kind: Any = value if is_class(value) else type(value)
     if type(value) is types.FunctionType:
         return str(value.__globals__.get("__name__")).partition(".")[0]
@@ -1621,14 +1642,14 @@ def _library_of(value: object) -> str:
 
 
 def _defaults_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the default values of a function's parameters."""
+    """Return the default values of a function's parameters, by name."""
     code, given = function.__code__, function.__defaults__ or ()
     plain = code.co_varnames[: code.co_argcount]
     return {**dict(zip(plain[len(plain) - len(given) :], given)), **(function.__kwdefaults__ or {})}
 
 
 def _cell_value(cell: types.CellType) -> Value:
-    """Return the value of a variable in a closure."""
+    """Return what is known about a variable in a closure."""
     try:
         live = cell.cell_contents
     except ValueError:
@@ -1637,7 +1658,7 @@ def _cell_value(cell: types.CellType) -> Value:
 
 
 def _default_factories_of(kind: Any) -> list[Any]:
-    """Return the functions that make the default values of a dataclass, an attrs class or a pydantic model."""
+    """Return the functions that create default values for a dataclass, an attrs class or a pydantic model."""
     found = []
     fields = _unbound_attribute(kind, "__dataclass_fields__")
     if type(fields) is dict:
@@ -1656,7 +1677,7 @@ def _default_factories_of(kind: Any) -> list[Any]:
 
 
 def _fields_given(kind: Any, given: list[Value], named: dict[str | None, Value]) -> dict[str, Value]:
-    """Return the fields that the arguments of a dataclass's own constructor set, by name."""
+    """Return the fields that the arguments of a dataclass's generated constructor set, by name."""
     fields = _unbound_attribute(kind, "__dataclass_fields__")
     init = _unbound_attribute(kind, "__init__")
     if type(fields) is not dict or type(init) is not types.FunctionType or init.__code__.co_filename[:1] != "<":
@@ -1672,7 +1693,7 @@ def _fields_given(kind: Any, given: list[Value], named: dict[str | None, Value])
 
 
 def _slot(value: Any, name: str) -> Any:
-    """Return an attribute in a slot of an object, or None."""
+    """Return an attribute that is stored in a slot of an object, or None."""
     slot = _unbound_attribute(type(value), name)
     if type(slot) is not types.MemberDescriptorType:
         return None
@@ -1687,7 +1708,7 @@ def _has_roots(values: Iterable[Value]) -> bool:
 
 
 def _only_stores(live: Any) -> bool:
-    """Return whether a callable only stores a function, without calling it."""
+    """Return whether a callable only stores a function without calling it."""
     return getattr(live, "__name__", "") in (
         "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
@@ -1697,12 +1718,12 @@ def _only_stores(live: Any) -> bool:
 
 
 def _function_of(value: Any) -> Any:
-    """Return the function in a static method or class method, or the value itself."""
+    """Return the function in a static method or class method. Return other values unchanged."""
     return value.__func__ if type(value) in (staticmethod, classmethod) else value
 
 
 def _unbound_attribute(kind: Any, name: str) -> Any:
-    """Return an attribute of a class or its bases without binding it, or UNKNOWN."""
+    """Return an attribute of a class or its bases without binding it, or UNKNOWN_OBJECT."""
     if not is_class(kind):
         return UNKNOWN_OBJECT
     for base in order_of(kind):

@@ -54,7 +54,7 @@ _FRAME_LINE_PATTERN = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
 
 class Answer:
-    """An answer whose representation is JSON in ASCII, independent of the display settings of the kernel's user."""
+    """A value that is displayed as ASCII JSON, independent of the display settings of the kernel's user."""
 
     def __init__(self, data: object) -> None:
         self._text = json.dumps(data)
@@ -67,7 +67,7 @@ class Answer:
 
 
 class Loaded:
-    """The result of loading a file that has no value. It is displayed as the module."""
+    """The result of loading a file that produces no value. It is displayed as the name of the module."""
 
     def __init__(self, name: str, path: str) -> None:
         self._text = f"<module {name!r} from {path!r}>"
@@ -77,7 +77,7 @@ class Loaded:
 
 
 class KernelAnswers:
-    """The functions that answer requests in a kernel. There is one instance for the lifetime of the kernel."""
+    """The functions that answer requests in a kernel. There is one instance per kernel."""
 
     def __init__(self) -> None:
         self._undo_records = UndoRecords([os.getcwd()])
@@ -108,7 +108,7 @@ class KernelAnswers:
         self._check_after_cells()
 
     def _check_after_cells(self) -> None:
-        """Check for modules that cells or threads have loaded, whenever a cell ends.
+        """Record the modules that a cell or thread has loaded whenever a cell ends.
 
         In IPython, loads are recorded before the kernel reports the end of a cell.
         """
@@ -122,7 +122,7 @@ class KernelAnswers:
         start_thread(self._sources.follow_loads)
 
     def call(self, function: str, /, **fields: Any) -> Answer:
-        """Return the answer as `{"data": ...}`, or `{"failed": ...}` with the type and message of an error.
+        """Call a function and return its result as `{"data": ...}`, or its error as `{"failed": ...}`.
 
         Nothing is raised, because the kernel would treat it as the last error of its user.
         """
@@ -132,7 +132,7 @@ class KernelAnswers:
             return Answer({"failed": error_summary(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
-        """Run a file: the changes of a loaded module in that module, and any other file in the namespace of cells.
+        """Load a file: run the changes of a loaded module in that module, or any other file in the namespace of cells.
 
         With `how` set to `whole`, the whole module is run again. `lines` restricts a module whose previous source is
         unknown to the statements that start there. Changes are recorded under `undo_id`. Returns the value of the last
@@ -170,7 +170,7 @@ class KernelAnswers:
         return Loaded(name or HOME_MODULE, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:
-        """Return the value of code evaluated in a frame of the last error, or None if it ends with a statement.
+        """Evaluate code in a frame of the last error, and return its value, or None if it ends with a statement.
 
         An error of that code does not replace the error that is being examined.
         """
@@ -204,7 +204,7 @@ class KernelAnswers:
             space.write_back()
 
     def _last_error(self) -> BaseException | None:
-        """Return the last error that the user's own code raised."""
+        """Return the last error raised by the user's own code, or None."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if self._examined is not None and error is self._examined[1]:
             return self._examined[0]
@@ -242,7 +242,7 @@ class KernelAnswers:
         return None if position is None else {"text": position[0], "file": cell_name(position[1]), "line": position[2]}
 
     def _syntax_error_in(self, code: str) -> object:
-        """Return the syntax error in code as IPython would read it, or None."""
+        """Return the syntax error in code as IPython would report it, or None."""
         shell = _shell()
         try:
             text = shell.transform_cell(code) if shell is not None else code
@@ -257,7 +257,7 @@ class KernelAnswers:
         return {"rows": [*renewed, *self._drift.find_differences(root, only)]}
 
     def _edited(self, code: str) -> list[str]:
-        """Describe the modules that a cell uses and whose files were edited since they were loaded."""
+        """Describe the modules that a cell uses and whose files were edited after they were loaded."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
         except (SyntaxError, ValueError, RecursionError, AttributeError):
@@ -268,11 +268,11 @@ class KernelAnswers:
         return self._drift.describe_edited_modules(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
-        """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
+        """Undo the changes of a batch of loads. With `keep`, only discard the record of them."""
         return {"left": self._undo_records.close_record(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
-        """Return the tasks that ended with an error, and the stacks of threads except those with only kernel code."""
+        """Return the failed tasks, and the stacks of all threads that run more than kernel code."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = describe_failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
@@ -283,7 +283,7 @@ class KernelAnswers:
         return "\n".join(dumps)
 
     def _error(self, characters: int) -> object:
-        """Return the last error in the same form as a worker, with local variables of at most `characters` each."""
+        """Return the last error as a worker reports it. Each local variable has at most `characters` characters."""
         error = self._last_error()
         if error is None:
             return None
@@ -299,7 +299,10 @@ class KernelAnswers:
         return {"error": parts, "locals": [dict(frame, frame=_renamed(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
-        """Return the plain local variables where a cell failed, or [] if the last error is from another cell."""
+        """Return the plain local variables at the position where a cell failed.
+
+        Returns [] if the last error is from another cell.
+        """
         error = self._last_error()
         if error is None:
             return []
@@ -309,13 +312,13 @@ class KernelAnswers:
         )
 
     def _test(self, code: str, directory: str) -> object:
-        """Return the report of a test run, made in the project's directory and outside any event loop."""
+        """Run tests in the project's directory, outside of any event loop, and return the report."""
         with _in_directory(directory), _outside_loop():
             return json.loads(eval(code, {}))
 
 
 def cell_name(file: str) -> str:
-    """Return the display name of a file. For a cell, it is the number, such as `In[1]`."""
+    """Return the display name of a file. For a cell, this includes its number, as in `In[1]`."""
     compiler = getattr(_shell(), "compile", None)
     with contextlib.suppress(Exception):
         words = compiler.format_code_name(file)  # type: ignore[union-attr]  # other versions of IPython raise an error
@@ -325,7 +328,7 @@ def cell_name(file: str) -> str:
 
 
 def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
-    """Return the frames of an error in the same form as `_error`."""
+    """Return the frames of an error that `_error` reports."""
     calls = set() if error is None else _frames_around_load(error)
 
     def is_left_out(file: str, line: int, name: str) -> bool:
@@ -336,18 +339,18 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
 
 
 def _renamed(text: str) -> str:
-    """Replace the file name in the line of a frame by its display name."""
+    """Replace the file name in a formatted frame by its display name."""
     match = _FRAME_LINE_PATTERN.match(text)
     return match[1] + cell_name(match[2]) + match[3] if match else text
 
 
 def _surrounds_user_code(text: str) -> bool:
-    """Return whether a path or the line of a frame belongs to a package that surrounds user code."""
+    """Return whether a path or a formatted frame belongs to a package that calls user code, such as ipykernel."""
     return any(name in text for name in SURROUNDING_PACKAGE_PATHS)
 
 
 def _frames_around_load(error: BaseException) -> set[str]:
-    """Return the frames around Codriver's `load`, which belong to the cell that calls it."""
+    """Return the formatted frames outside of Codriver's `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = [position for position, one in enumerate(frames) if is_worker_file(one.filename)]
     return {f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames[: inner[-1]]} if inner else set()
@@ -364,7 +367,7 @@ def _shell() -> Any:
 
 
 def _home() -> types.ModuleType:
-    """Return the module of the namespace in which cells run."""
+    """Return the module in whose namespace cells run."""
     return getattr(_shell(), "user_module", None) or sys.modules[HOME_MODULE]
 
 
@@ -373,7 +376,7 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _hidden() -> set[str]:
-    """Return the names that IPython added to the user's namespace and that still have the same values."""
+    """Return the names that IPython has added to the user's namespace and that are still unchanged."""
     hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
@@ -386,7 +389,7 @@ def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | Non
 
 
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Return the frames of user code and of code called by it, or [] for a thread without user code."""
+    """Return the frames of user code and of code that it calls, or [] for a thread without user code."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
     user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker_file(frame.filename)]
     if not any(not is_library_file(frame.filename) for frame in user_frames):
@@ -403,7 +406,7 @@ def _is_kernel(file: str) -> bool:
 
 @contextlib.contextmanager
 def _in_directory(directory: str) -> Iterator[None]:
-    """Change to the project's directory, if it exists on the kernel's machine, while the context is active."""
+    """Change to the project's directory while the context is active, if it exists on the kernel's machine."""
     before = os.getcwd()
     if directory and os.path.isdir(directory):
         os.chdir(directory)

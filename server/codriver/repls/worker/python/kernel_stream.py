@@ -20,7 +20,7 @@ MESSAGE_PREFIX = "\x1e"
 
 
 class KernelStream:
-    """Sends messages with one field to the client of the request that is being handled when it is created.
+    """Sends messages with one field to the client whose request is being handled when the stream is created.
 
     Raises:
         LookupError: the kernel is not an ipykernel.
@@ -42,7 +42,7 @@ class KernelStream:
         return True
 
     def end(self) -> None:
-        """Send the last message."""
+        """Send the final, empty message."""
         self._send("")
 
     def _send(self, text: str) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def clear_url_caches(modules: Iterable[str], has_changed: Callable[[str, str], bool]) -> None:
-    """Let Django resolve URLs again if the patterns of a module have changed."""
+    """Make Django resolve URLs again if the `urlpatterns` of one of these modules have changed."""
     urls: Any = sys.modules.get("django.urls")
     if urls is not None and any(has_changed(name, "urlpatterns") for name in modules):
         urls.clear_url_caches()

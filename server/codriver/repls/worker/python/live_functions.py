@@ -52,18 +52,18 @@ CODE_ATTRIBUTES_AND_WORDS = {
 
 
 class FileCodes:
-    """The code objects in a source file, as compiled by Python."""
+    """The code objects that Python compiles from a source file."""
 
     def __init__(self, text: SourceText, file: str) -> None:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
         self.read_all = list(_within(self.code))
 
     def codes_in_lines(self, first: int, last: int) -> list[types.CodeType]:
-        """Return the code objects that start in these lines, in order."""
+        """Return the code objects that start in a range of lines, in order."""
         return [item for item in self.read_all if first <= item.co_firstlineno <= last]
 
     def code_of_statement(self, node: Any) -> types.CodeType | None:
-        """Return the code object of a function's statement, or None if there is not exactly one."""
+        """Return the code object of a function definition, or None unless there is exactly one."""
         position = line_range(node)[0]
         found = [item for item in self.read_all if item.co_name == node.name and item.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
@@ -87,7 +87,7 @@ UNSEARCHED_TYPES = (
 
 
 def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
-    """Yield the objects that the names of a module refer to, directly or indirectly, without those of other modules.
+    """Yield the objects to which the names of a module refer, directly or indirectly. Other modules are not entered.
 
     At most about `MAX_VISITED_OBJECTS` objects are visited.
     """
@@ -111,9 +111,9 @@ def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
 
 
 def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
-    """Return each code object of the old source with its successor in the new one, by the id of the old one.
+    """Return pairs of an old code object and its successor in the new source, by the id of the old one.
 
-    `same` are pairs of statements that are in both sources, and `changed` pairs of functions that differ.
+    `same` are pairs of statements that are in both sources, and `changed` are pairs of functions that differ.
     """
     found: Codes = {}
     for item, other in same:
@@ -129,7 +129,7 @@ def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: I
 
 
 def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
-    """Match two code objects and, recursively, nested ones with the same name.
+    """Match two code objects and, recursively, their nested code objects with the same name.
 
     Nested code objects without a name, such as lambdas, are only matched if both have the same number of them.
     """
@@ -143,7 +143,7 @@ def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> Non
 
 
 def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
-    """Return the code objects nested directly in another, by name."""
+    """Return the code objects nested directly in another one, by name."""
     found: dict[str, list[types.CodeType]] = {}
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
@@ -152,7 +152,7 @@ def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield all code objects nested in another."""
+    """Yield all code objects nested in another one, at any depth."""
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
             yield constant
@@ -160,7 +160,7 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LiveCode:
-    """The existing functions of a file and other users of its code, at the time of creation.
+    """The existing functions of a file, and other objects that use its code, at the time of creation.
 
     `space` has the names of the module. They are searched as well if the garbage collector does not list all objects.
     """
@@ -182,7 +182,7 @@ class LiveCode:
             self._add(reachable_objects(space))
 
     def _add(self, found: Iterable[Any]) -> None:
-        """Add all functions with code of the file, and all caches."""
+        """Add all functions that have code of the file, and all caches."""
         for item in found:
             kind = type(item)
             if kind is LRU_CACHE_TYPE:
@@ -196,21 +196,21 @@ class LiveCode:
                     self._append(item, self._functions.setdefault(id(loaded), []))
 
     def _append(self, item: object, among: list[Any]) -> None:
-        """Add an object to a list, unless it was added before."""
+        """Add an object to a list, unless it was already added."""
         if id(item) not in self._known:
             self._known.add(id(item))
             among.append(item)
 
     def functions_with_code(self, code: types.CodeType | None) -> list[types.FunctionType]:
-        """Return the existing functions with a code object of the old source."""
+        """Return the existing functions that have this code object of the old source."""
         return self._functions.get(id(code), [])
 
     def running_generators(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
-        """Return the generators and coroutines still running a code object of the old source, each with its kind."""
+        """Return the generators and coroutines that still run a code object of the old source, with their kinds."""
         return self._running.get(id(code), [])
 
     def update_functions(self, codes: Codes, note: Note) -> list[types.FunctionType]:
-        """Update each existing function with its new code, and return the functions for which that is not possible."""
+        """Give each existing function its new code. Return the functions for which that is not possible."""
         left = []
         if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
             self._add(find_referrers(self._space, LRU_CACHE_TYPE))
@@ -224,9 +224,9 @@ class LiveCode:
         return left
 
     def _may_have_missed(self, code: types.CodeType, heir: types.CodeType) -> bool:
-        """Return whether there may be functions with a changed code object that were not found.
+        """Return whether there may be functions with a changed code object that have not been found.
 
-        These are functions that the names of the module do not lead to.
+        Functions that cannot be reached from the names of the module may be missed.
         """
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
@@ -234,7 +234,10 @@ class LiveCode:
         return bool(code.co_flags & NESTED) or not self.functions_with_code(code)
 
     def clear_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
-        """Clear the caches around these functions, and yield the name and number of entries of each that had any."""
+        """Clear the caches of these functions.
+
+        Yield the name and the number of entries of each cache that was not empty.
+        """
         touched = {id(function): function for function in functions}
         for cache in self._caches if touched else ():
             inner = next((touched[id(item)] for item in _wrapped_in(cache) if id(item) in touched), None)
@@ -245,7 +248,7 @@ class LiveCode:
 
 
 def _wrapped_in(cache: Any) -> list[Any]:
-    """Return the functions that a cache calls, following wrappers by `__wrapped__` and by variables in closures."""
+    """Return the functions that a cache calls. Wrappers are followed through `__wrapped__` and closure variables."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for item in found:
         if type(item) is types.FunctionType and len(found) < MAX_CACHED_FUNCTIONS:
@@ -257,14 +260,14 @@ def _wrapped_in(cache: Any) -> list[Any]:
 
 
 def count_instances_with(kind: type, name: str) -> int:
-    """Return the number of instances of a class that have an attribute, such as a cached property."""
+    """Return the number of instances of a class that have this attribute, such as a cached property."""
     return sum(
         1 for candidate in gc.get_objects() if issubclass(type(candidate), kind) and name in attribute_dict(candidate)
     )
 
 
 def replace_code(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
-    """Replace the code of a function, and also its docstring unless that was changed."""
+    """Replace the code of a function. Also replace its docstring, unless other code has changed that."""
     before, doc = function.__code__, function.__doc__
     is_default_doc = doc == _doc_of(before)
     function.__code__ = code
@@ -279,13 +282,13 @@ def replace_code(function: types.FunctionType, code: types.CodeType, note: Note)
 
 
 def annotation_attribute(function: Any) -> tuple[str, Any]:
-    """Return the name and value of the attribute with a function's annotations, which are lazy from Python 3.14 on."""
+    """Return the name and value of the attribute with a function's annotations. From Python 3.14 on, they are lazy."""
     annotate = getattr(function, "__annotate__", None)
     return ("__annotations__", function.__annotations__) if annotate is None else ("__annotate__", annotate)
 
 
 def _doc_of(code: types.CodeType) -> str | None:
-    """Return the docstring that the interpreter assigns to a function with this code."""
+    """Return the docstring that a new function with this code would have."""
     cells = tuple(types.CellType() for _ in code.co_freevars)
     return types.FunctionType(code, {}, closure=cells).__doc__
 
@@ -293,7 +296,7 @@ def _doc_of(code: types.CodeType) -> str | None:
 def _loaded_code_of(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
-    """Return the code object of the loaded source that is equal to one of a live object, or None."""
+    """Return the code object of the loaded source that equals the code of an existing object, or None."""
     if code.co_filename != file:
         return None
     for item in positions.get((code.co_name, code.co_firstlineno), ()):

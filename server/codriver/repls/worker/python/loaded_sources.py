@@ -72,7 +72,7 @@ REWRITING_LOADERS = ("AssertionRewritingHook",)
 
 
 class Load:
-    """A load of a module: the file at that time, and the names after the load.
+    """A load of a module, with the file as it was then and the names in the module after the load.
 
     `stamp` is None if unknown. `gone` are names that the source no longer binds, although an earlier one did.
     """
@@ -105,7 +105,7 @@ class Load:
         self._bound: BoundNames | None = None
 
     def read(self) -> None:
-        """Read the source of the file, which is that of the load if the file still has the stamp."""
+        """Read the source of the file, if it still has the stamp of the load."""
         if self.is_read:
             return
         self.is_read = True
@@ -117,7 +117,7 @@ class Load:
                 self.store(found[1], before)
 
     def store(self, data: bytes, before: Load | None = None) -> None:
-        """Remember the loaded source. `before` is the load that this one replaces."""
+        """Store the loaded source. `before` is the load that this load replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, COMPRESSION_LEVEL), None, True
         self.outline = None
         if before is not None and (before.gone or before.data != data):
@@ -126,7 +126,7 @@ class Load:
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
     def with_present_names(self) -> Load:
-        """Return a load of the same source with the present names of the module."""
+        """Return a load of the same source that has the module's present names."""
         module = self.module()
         if module is None:
             return self
@@ -138,21 +138,21 @@ class Load:
 
     @property
     def data(self) -> bytes | None:
-        """The loaded source as bytes, or None if unknown."""
+        """Return the loaded source as bytes, or None if unknown."""
         return None if self._data is None else zlib.decompress(self._data)
 
     @property
     def compressed_source(self) -> bytes | None:
-        """The loaded source in compressed form, or None if unknown."""
+        """Return the loaded source in compressed form, or None if unknown."""
         return self._data
 
     @property
     def stored_bytes(self) -> int:
-        """The number of bytes used by the compressed source."""
+        """Return the size of the compressed source in bytes."""
         return len(self._data or b"")
 
     def bound_names(self) -> BoundNames | None:
-        """Return the names that the source binds, or None if it is unknown."""
+        """Return the names that the source binds, or None if the source is unknown."""
         data = self.data if self._bound is None else None
         if data is not None and len(data) <= MAX_PARSED_BYTES:
             try:
@@ -171,7 +171,10 @@ MAX_PREVIOUS_BYTES = 2**20
 
 
 class LoadedSources:
-    """The loads of this process's project modules. `reports_main` tells whether `__main__` is one of them."""
+    """The loads of the project's modules in this process.
+
+    `reports_main` is whether `__main__` counts as one of them.
+    """
 
     def __init__(self, *, reports_main: bool = False) -> None:
         self.loads: dict[str, Load] = {}
@@ -190,19 +193,22 @@ class LoadedSources:
         self._checked_ns = process_start_ns()
 
     def start_recording(self) -> None:
-        """Start recording loads. Modules loaded before are included if their file is older than the process."""
+        """Start recording loads. Modules loaded earlier are included if their file is older than the process."""
         self.stamps.install()
         self.record_names()
         self.read_recent_sources()
 
     def stop_recording(self) -> None:
-        """Stop recording loads, and end `follow_loads`."""
+        """Stop recording loads, and make `follow_loads` return."""
         self.stamps.remove()
         self._is_over = True
         self._loaded_event.set()
 
     def follow_loads(self) -> None:
-        """Read sources after each load until `stop_recording`, for programs that load modules outside evaluations."""
+        """Read sources after each load until `stop_recording` is called.
+
+        This is for programs that load modules outside of evaluations.
+        """
         while True:
             self._loaded_event.wait()
             if self._is_over:
@@ -214,19 +220,19 @@ class LoadedSources:
                 self.read_recent_sources()
 
     def _notify(self) -> None:
-        """Wake `follow_loads` after a load."""
+        """Wake the thread that runs `follow_loads`."""
         if not self._loaded_event.is_set():
             self._loaded_event.set()
 
     def record_names(self) -> None:
-        """Remember the present names of recently loaded modules. Do not call this during an import."""
+        """Store the present names of recently loaded modules. Must not be called during an import."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
         self.record_new_loads()
 
     def record_new_loads(self) -> None:
-        """Record all new loads, even if the number of modules has not changed."""
+        """Record all new loads, even if the number of loaded modules has not changed."""
         with self._lock:
             started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
             project_modules = list(self._modules())
@@ -249,7 +255,7 @@ class LoadedSources:
             self._checked_ns = started
 
     def read_recent_sources(self, most: int | None = None) -> None:
-        """Read the sources of recent loads, unless there are more than `most`."""
+        """Read the sources of recent loads. With `most`, do nothing if there are more than that."""
         with self._lock:
             waiting = [load for load in self.loads.values() if not load.is_read]
             if most is None or len(waiting) <= most:
@@ -266,7 +272,7 @@ class LoadedSources:
     ) -> Load:
         """Record that a source was loaded in a module.
 
-        `standing` has the names that the load left alone, with the values to compare them with.
+        `standing` has the names that the load left unchanged, with the values to compare them with.
         """
         with self._lock:
             self.record_new_loads()
@@ -288,7 +294,7 @@ class LoadedSources:
             del self._replaced[0]
 
     def previous_sources(self, when_ms: int) -> dict[str, bytes]:
-        """Return, by file, the source that was loaded at a time in milliseconds, if another one was loaded since."""
+        """Return the sources that were loaded at a time in milliseconds and have been replaced since, by file."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:
@@ -296,7 +302,7 @@ class LoadedSources:
         return found
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the code of a function, in ms, or 0 if unknown."""
+        """Return when a load last changed the code of a function, in milliseconds, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         replaced = replaced[-MAX_COMPARED_SOURCES:]
@@ -310,9 +316,9 @@ class LoadedSources:
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
     def record_rebinding(self, name: str, project_modules: str) -> Callable[[], None] | None:
-        """Record that a load changed the name `project_modules` in another module.
+        """Record that a load has changed the name `project_modules` in another module.
 
-        Return a function to undo the record.
+        Return a function that undoes the record.
         """
         load = self.loads.get(name)
         module = None if load is None else load.module()
@@ -323,9 +329,9 @@ class LoadedSources:
         return lambda: load.left.restore(project_modules, before)
 
     def record_changed_names(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
-        """Remember the names of a module that the load of another one has changed.
+        """Store the present names of a module after the load of another module has changed some.
 
-        `standing` are names that were left alone.
+        `standing` are the names that were left unchanged.
         """
         load = self.loads.get(name)
         if load is not None:
@@ -335,13 +341,13 @@ class LoadedSources:
             self.loads[name] = again
 
     def find_load(self, name: str) -> Load | None:
-        """Return the last load of a module with its source, or None if the module was replaced."""
+        """Return the last load of a module including its source, or None if the module was replaced."""
         with self._lock:
             self.record_new_loads()
             return self.find_known_load(name)
 
     def find_known_load(self, name: str) -> Load | None:
-        """Return the last load of a module as `find_load` does, without searching for new loads first."""
+        """Return the last recorded load of a module like `find_load`, without searching for new loads."""
         with self._lock:
             load = self.loads.get(name)
             if load is None or load.module() is not sys.modules.get(name):
@@ -368,7 +374,7 @@ class LoadedSources:
         self.previous = [one for one in self.previous if one[2]() is not None]
 
     def _stamp_by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
-        """Return the stamp of a file if it is older than the last check, or None. Its load was not observed.
+        """Return the stamp of a file whose load was not observed, if the file is older than the last check, or None.
 
         If the file is only slightly older, the clocks may differ, so the functions of the module must also match the
         file.
@@ -403,7 +409,7 @@ class LoadedSources:
 
 @functools.lru_cache(maxsize=2 * MAX_PREVIOUS_SOURCES)
 def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
-    """Return the marks of the functions in a source, by name."""
+    """Return the marks of the functions in a compressed source, by name."""
     found: dict[str, set[int]] = {}
     try:
         codes = [compile(zlib.decompress(packed), file, "exec", dont_inherit=True)]
@@ -416,7 +422,10 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:
-    """Return whether the functions of a module are those of its file, or there are none yet because it is loading."""
+    """Return whether the functions of a module are those of its file.
+
+    A module that is still loading may not have any functions.
+    """
     found = read_file(file) if file.endswith(".py") else None
     values = list(module_dict(module).values())
     values += [unwrap_descriptor(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
@@ -443,12 +452,12 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
 
 
 def _may_be_defined_in(value: object, module: str) -> bool:
-    """Return whether an object from a previous load may have been defined in the module, instead of imported."""
+    """Return whether an object from a previous load may have been defined in this module, rather than imported."""
     return defining_module_name(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
 def loaded_content(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
-    """Return the content of a loaded file. If it is equal to `text`, store the stamp of the file in the load."""
+    """Return the content of a loaded file. If it equals `text`, also store the stamp of the file in the load."""
     if found is not None:
         try:
             if decode_source(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
@@ -461,7 +470,7 @@ def loaded_content(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> 
 
 
 def read_file(file: str) -> tuple[Stamp, bytes] | None:
-    """Return the stamp and content of a regular file, or None if it cannot be read or is too large."""
+    """Return the stamp and content of a regular file, or None if the file cannot be read or is too large."""
     try:
         found = read_regular_file(file)
     except (OSError, ValueError):
@@ -483,7 +492,7 @@ MAX_SEARCHED_FRAMES = 4
 
 
 class ImportStamps:
-    """The stamps of files when they were last loaded, from `install` on. Installed packages are excluded."""
+    """Records the stamps of files when Python loads them, except for installed packages."""
 
     def __init__(self, notify: Callable[[], object]) -> None:
         self.count = 0
@@ -495,7 +504,7 @@ class ImportStamps:
         self._installed: Any = None
 
     def install(self) -> None:
-        """Start recording stamps."""
+        """Start recording the stamps of loaded files."""
         previous = self._previous = LOADER_CLASS.path_stats
         is_pythons = previous.__code__.co_filename.startswith("<frozen ")
 
@@ -522,7 +531,7 @@ class ImportStamps:
             LOADER_CLASS.path_stats = self._previous
 
     def is_project_file(self, file: object) -> bool:
-        """Return whether a file may belong to a project, because it is not part of Python or an installed package."""
+        """Return whether a file may belong to a project, rather than to Python or an installed package."""
         if type(file) is not str:
             return False
         directory = file.rpartition(os.sep)[0]
@@ -543,9 +552,9 @@ def file_stamp(status: os.stat_result) -> Stamp:
 
 
 def _is_load(frame: types.FrameType | None) -> bool:
-    """Return whether the status of a file is requested for a load.
+    """Return whether the status of a file is requested in order to load the file.
 
-    Other callers only get the code and do not run it.
+    Other callers only get its code without running it.
     """
     for _ in range(MAX_SEARCHED_FRAMES):
         if frame is None:
@@ -557,7 +566,7 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
 
 def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """Return whether bytecode is missing, or so much newer than its source that their times can be trusted."""
+    """Return whether bytecode is missing, or so much newer than its source that the timestamps can be trusted."""
     bytecode_path = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
         compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))

@@ -83,9 +83,9 @@ CLASS_CREATION_NAMES = ("__slots__", "__init_subclass__", "__class_getitem__", "
 
 
 class Step:
-    """An action at the position of a statement. `act` returns its value, or ABSENT if it has none.
+    """An action to take at the position of a statement. `act` returns its value, or ABSENT if it has none.
 
-    If `is_conditional`, the step only has an effect if something that the statement depends on has changed.
+    If `is_conditional` is set, the action only has an effect if something on which the statement depends has changed.
     """
 
     def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
@@ -95,7 +95,7 @@ class Step:
 
 
 class MinimalLoad:
-    """The replacement of one source by another in a loaded module.
+    """Replaces the source of a loaded module by another one, running as little as possible.
 
     `again` are dotted names that were rebound at run time and get the definition from the file again.
     """
@@ -136,7 +136,7 @@ class MinimalLoad:
 
     @property
     def _all(self) -> list[Statement]:
-        """The statements of the new source."""
+        """Return the statements of the new source."""
         if self._statements is None:
             self._statements = self._new.statements()
         return self._statements
@@ -148,15 +148,15 @@ class MinimalLoad:
         return self._bound_names
 
     def close(self) -> None:
-        """Drop the references to updated functions, so that unused ones can be deleted."""
+        """Drop all references to updated functions, so that unused functions can be deleted."""
         self._followers = self._live = None
         for collection in (self.left, self._touched):
             collection.clear()
 
     def report_running(self, before: dict[str, Any]) -> None:
-        """Report the generators and coroutines that still run the previous code, after the load.
+        """After the load, report the generators and coroutines that still run the previous code.
 
-        `before` has the previous values of the names of the module. Those that only such a name referred to no longer
+        `before` has the previous values of the module's names. Generators that only such a name referred to no longer
         exist.
         """
         for name, word, reference in self._running:
@@ -170,7 +170,7 @@ class MinimalLoad:
                 self.stays.append((name, f"a {word} of it still runs the previous code"))
 
     def report_replaced_members(self) -> None:
-        """Report the members of enumerations that were replaced and are still in use, now that the load is done."""
+        """After the load, report the enumeration members that were replaced and are still in use."""
         waiting, self._replaced_members = self._replaced_members, []
         while waiting:
             name, member = waiting.pop(0)
@@ -181,26 +181,26 @@ class MinimalLoad:
 
     @property
     def module(self) -> types.ModuleType:
-        """The module that is loaded."""
+        """Return the module that is loaded."""
         return self._module
 
     @property
     def file(self) -> str:
-        """The file of the module."""
+        """Return the file of the module."""
         return self._file
 
     @property
     def old(self) -> SourceText:
-        """The previous source."""
+        """Return the previous source."""
         return self._old
 
     @property
     def new(self) -> SourceText:
-        """The source to load."""
+        """Return the source to load."""
         return self._new
 
     def for_other_module(self, text: Any) -> MinimalLoad:
-        """Return a load that can run statements of another module, whose source has not changed."""
+        """Return a load that can run statements of another module whose source has not changed."""
         return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
     def compile_node(self, node: Any, mode: str) -> types.CodeType:
@@ -208,12 +208,12 @@ class MinimalLoad:
         return self._compile(node, mode)
 
     def changes_behaviour(self, old: Statement, new: Statement) -> bool:
-        """Return whether calling a function now has a different effect, ignoring nested functions."""
+        """Return whether a function behaves differently now. Nested functions are ignored."""
         before, now = self._codes[0].code_of_statement(old.node), self._codes[1].code_of_statement(new.node)
         return before is None or now is None or not is_same_function_code(before, now)
 
     def changes_kind(self, old: Statement, new: Statement) -> bool:
-        """Return whether a function is now of another kind: plain, a generator, or asynchronous.
+        """Return whether a function has changed between plain, generator and asynchronous.
 
         Decorators and libraries may call each kind in another way.
         """
@@ -222,7 +222,7 @@ class MinimalLoad:
         return len(set(flags)) > 1
 
     def nested_statements(self, node: ast.AST) -> list[Statement]:
-        """Return the statements inside a top-level class of the source."""
+        """Return the statements inside a top-level class of the new source."""
         return [
             statement
             for statement in self._all
@@ -230,11 +230,11 @@ class MinimalLoad:
         ]
 
     def find_class(self, owner: str) -> Any:
-        """Return the class for a scope such as `C.` or `C.Inner.`, or None."""
+        """Return the class for a scope such as `C.` or `C.Inner.`, or None if there is none."""
         return self._class(owner)
 
     def runs_top(self, top: int) -> bool:
-        """Return whether this load runs a whole top-level statement because it was edited."""
+        """Return whether this load runs a whole top-level statement because the statement was edited."""
         return top in self._tops
 
     @staticmethod
@@ -252,7 +252,7 @@ class MinimalLoad:
         return self._can_set_attributes(kind, statement)
 
     def make_definition(self, statement: Statement) -> Callable[[], object]:
-        """Return a function that defines a top-level function or a method, with its decorators."""
+        """Return a function that defines a top-level function or a method, including its decorators."""
         return self._definer_of(statement)
 
     def make_attribute_assignment(self, statement: Statement) -> Callable[[], object]:
@@ -270,19 +270,19 @@ class MinimalLoad:
 
     @property
     def is_possible(self) -> bool:
-        """Whether both sources are compiled with the same `__future__` features."""
+        """Return whether both sources use the same `__future__` features."""
         old, new = self._codes
         return old.code.co_flags & FUTURE_FLAGS == new.code.co_flags & FUTURE_FLAGS
 
     @property
     def names(self) -> set[str]:
-        """The dotted names of the statements that differ between the sources."""
+        """Return the dotted names that are bound by statements which differ between the sources."""
         changed = [change.current_statement for change in self.comparison.changes]
         return {statement.owner + name for statement in changed for name in assigned_names(statement.node)}
 
     @property
     def changes_classes(self) -> bool:
-        """Whether a class is changed, apart from the code of its methods."""
+        """Return whether a class has changed in other ways than the code of its methods."""
         return any(
             (change.current_statement.owner or change.current_statement.kind == CLASS)
             and not (
@@ -296,13 +296,13 @@ class MinimalLoad:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the load has nothing to do."""
+        """Return whether there is nothing to do."""
         return not (self.comparison.changes or self.comparison.moved or self._again)
 
     # Without running user code
 
     def update_functions(self, followers: Any | None = None) -> list[Step]:
-        """Update existing functions with their new code, and return the remaining steps in source order."""
+        """Give existing functions their new code, and return the remaining steps in source order."""
         self._followers = followers
         if followers is not None:
             with self._reporting_all():
@@ -337,22 +337,22 @@ class MinimalLoad:
         return self._steps()
 
     def _reporting(self, statement: Statement) -> Reporting:
-        """Report an error about a statement, and continue."""
+        """Return a context manager that reports an error about a statement and continues."""
         line = line_range(statement.node)[0]
         return Reporting(lambda why: self.stays.append((self.dotted_name(statement), f"line {line}: {why}")))
 
     def _reporting_all(self) -> Reporting:
-        """Report an error about the names that the edit changes, and continue."""
+        """Return a context manager that reports an error about the edited names and continues."""
         return Reporting(lambda why: self.stays.append((self.label, why)))
 
     @property
     def label(self) -> str:
-        """The names that the edit changes, at most three of them."""
+        """Return the names that the edit changes as text, with at most three of them."""
         names = sorted({self.dotted_name(change.current_statement) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 
     def _plan_chains(self, followers: Any) -> None:
-        """Plan to fill objects again that edited statements create, or no longer fill."""
+        """Plan to fill objects again that edited statements create or no longer fill."""
         changes: dict[str, list[Change]] = {}
         for change in self.comparison.changes:
             for name in self._affected_names(change, followers):
@@ -374,7 +374,7 @@ class MinimalLoad:
             self._plan_moved(statement, followers)
 
     def _runs(self, statement: Statement) -> bool:
-        """Return whether a statement of the source runs in this load."""
+        """Return whether this load runs a statement of the new source."""
         return (
             not statement.owner
             and statement.kind not in (IMPORT, DOCSTRING)
@@ -382,7 +382,7 @@ class MinimalLoad:
         )
 
     def _plan_moved(self, statement: Statement, followers: Any) -> None:
-        """Plan to create an object again whose statements have a different order, or report it."""
+        """Plan to create an object again because its statements have a different order. If not possible, report it."""
         kind = self._class(statement.owner) if statement.owner else None
         if statement.kind == VALUE and is_enum(kind):
             self._members.setdefault(statement.owner, set())
@@ -413,7 +413,7 @@ class MinimalLoad:
                 self._plan_whole_chain([], name, chain, followers)
 
     def _watch(self, change: Change, followers: Any) -> None:
-        """Prepare to detect that an edited class, function or statement registers something a second time."""
+        """Prepare to detect whether an edited class, function or statement registers something a second time."""
         old, new = change.old, change.new
         if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS, VALUE, OTHER):
             return
@@ -439,7 +439,7 @@ class MinimalLoad:
             followers.registrations.watch_sizes(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
-        """Report that the effects of a removed function or class were not undone, unless they were."""
+        """Report that the effects of a removed function or class have not been undone, unless they have."""
         old = change.old
         if change.new is None and old is not None and old.kind == VALUE and not old.owner and not old.guard:
             if self._removes(old) and followers.registrations.has_filled(old.node):
@@ -465,7 +465,7 @@ class MinimalLoad:
                 self.stays.append((old.name, why))
 
     def _affected_names(self, change: Change, followers: Any) -> list[str]:
-        """Return the names of the module whose objects an edited statement creates or fills."""
+        """Return the names in the module whose objects an edited statement creates or fills."""
         old, new = change.old, change.new
         if change.current_statement.owner or change.current_statement.kind in (IMPORT, DOCSTRING):
             return []
@@ -493,7 +493,7 @@ class MinimalLoad:
         return [name for name in found if name in self._space]
 
     def _plan_refill(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
-        """Decide whether to create an object again, with all the statements that fill it."""
+        """Decide whether to create an object again by running all statements that fill it."""
         chain = followers.rebuilds.statement_chain(text, name)
         if not chain or chain[0][0] is not text:
             return
@@ -535,7 +535,7 @@ class MinimalLoad:
 
     @staticmethod
     def _has_registered(change: Change, followers: Any) -> bool:
-        """Return whether the previous statement had an effect that the new one does not replace."""
+        """Return whether the previous statement had an effect that the new statement does not replace."""
         old, new = change.old, change.new
         if old is None or new is None:
             return False
@@ -553,7 +553,7 @@ class MinimalLoad:
         )
 
     def _plan_whole_chain(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
-        """Plan to run all statements that create and fill an object, instead of only the edited ones."""
+        """Plan to run all statements that create and fill an object, rather than only the edited ones."""
         text = followers.text
         followers.rebuilds.objects.add(id(self._space.get(name)))
         body = self._new.tree.body
@@ -567,7 +567,7 @@ class MinimalLoad:
         self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE_REASON)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
-        """Plan what to do about a difference between the sources."""
+        """Plan the steps for one difference between the sources."""
         statement, old, new = change.current_statement, change.old, change.new
         is_function = old is not None and new is not None and old.kind == new.kind == FUNCTION
         has_code = is_function and old is not None and self._has_code(old, left)
@@ -602,7 +602,7 @@ class MinimalLoad:
             self._removed += [statement.owner + name for name in _names_bound(statement.node)]
 
     def _had_effect_at_creation(self, kind: Any, statement: Statement) -> bool:
-        """Return whether the removed statement had an effect when the class was created."""
+        """Return whether a removed statement had an effect when its class was created."""
         if _has_no_effect(statement.node):
             return False
         if statement.kind == FUNCTION:
@@ -635,7 +635,7 @@ class MinimalLoad:
             self._report_double_fills(owner, kind)
 
     def _report_double_fills(self, owner: str, kind: Any) -> None:
-        """Report the objects that values in a class body fill a second time, such as a counter of fields."""
+        """Report the objects that values in a class body would fill a second time, such as a counter of fields."""
         followers = self._followers
         if followers is None or kind is None:
             return
@@ -645,7 +645,7 @@ class MinimalLoad:
             self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
 
     def _removes(self, statement: Statement) -> bool:
-        """Return whether removing names undoes all effects of a removed statement."""
+        """Return whether removing its names undoes all effects of a removed statement."""
         names = assigned_names(statement.node)
         dotted = [name for name in names if "." in name]
         for name in dotted if not statement.owner else ():
@@ -658,7 +658,7 @@ class MinimalLoad:
         return bool(names) and not isinstance(statement.node, ast.AugAssign)
 
     def _is_replaced(self, statement: Statement) -> bool:
-        """Return whether a removed statement set something that one other statement sets now."""
+        """Return whether exactly one other statement now sets what a removed statement has set."""
         target = self._setter_target(statement.node)
         added = [self._setter_target(new.node) for new in _added(self.comparison.changes)]
         return (
@@ -668,7 +668,7 @@ class MinimalLoad:
         )
 
     def _setter_target(self, node: Any) -> str:
-        """Return what a statement sets or registers in a dispatcher, as text, or "" for other statements."""
+        """Return a text that identifies what a statement sets or registers, or "" for other statements."""
         call = node.value if isinstance(node, ast.Expr) else None
         function = call.func if isinstance(call, ast.Call) and len(call.args) == 2 and not call.keywords else None
         if isinstance(call, ast.Call) and isinstance(function, ast.Attribute) and function.attr == "register":
@@ -678,11 +678,11 @@ class MinimalLoad:
         return _setter_target(node)
 
     def _binds_once(self, owner: str, name: str) -> bool:
-        """Return whether an attribute of a class is not bound anywhere else, in its body or by another statement."""
+        """Return whether an attribute of a class is not bound anywhere else."""
         return f"{owner}.{name}" not in self._bound.kinds
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
-        """Plan what to do about a difference inside an `if`, `try` or other guard."""
+        """Plan the steps for a difference inside an `if`, `try` or other guard."""
         statement, new = change.current_statement, change.new
         if new is None:
             self._remove(statement)
@@ -694,7 +694,7 @@ class MinimalLoad:
                 self._tops.add(new.top)
 
     def _plan_in_class(self, change: Change, new: Statement, *, has_code: bool) -> None:
-        """Plan what to do about a new or changed statement in the body of a class."""
+        """Plan the steps for a new or changed statement in the body of a class."""
         kind = self._class(new.owner)
         is_made = change.old is None and any(
             candidate.kind == CLASS and candidate.name + "." == new.owner
@@ -720,7 +720,7 @@ class MinimalLoad:
             self._remake(new.owner, new)
 
     def _plan_method(self, change: Change, new: Statement, kind: Any, *, has_code: bool) -> None:
-        """Plan what to do about a new or changed method of a class."""
+        """Plan the steps for a new or changed method of a class."""
         is_done = has_code and self._needs_only_update(change)
         if is_enum(kind) and new.node.name in MEMBER_CREATION_METHODS:
             self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
@@ -733,14 +733,14 @@ class MinimalLoad:
             self._remake(new.owner, new)
 
     def _outer_reader(self, owner: str) -> str:
-        """Return the scope of the outermost class whose creation may have read a nested one like `Meta`, or ""."""
+        """Return the scope of the outermost class whose creation may have read a nested class such as `Meta`, or ""."""
         parts = owner[:-1].split(".")[:-1]
         outer = (".".join(parts[: number + 1]) + "." for number in range(len(parts)))
         kinds = ((scope, self._class(scope)) for scope in outer)
         return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
     def _precedes_other_columns(self, kind: Any, statement: Statement) -> bool:
-        """Return whether a fresh import would create other columns of a class after a new one."""
+        """Return whether a fresh import would create other columns of a class after a new column."""
         value = getattr(statement.node, "value", None)
         if not isinstance(value, ast.Call) or _name_of(value) not in COLUMN_FUNCTIONS:
             return False
@@ -753,7 +753,7 @@ class MinimalLoad:
         )
 
     def _registers_in_class(self, kind: Any, statement: Statement) -> bool:
-        """Return whether a value of a class body adds itself to the class, and report what else it fills again."""
+        """Return whether a value in a class body adds itself to the class. Report what else it fills again."""
         followers = self._followers
         if followers is None or statement.kind != VALUE:
             return False
@@ -774,12 +774,12 @@ class MinimalLoad:
         return is_added
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
-        """Return whether the hooks that created a class have not read these names of its body."""
+        """Return whether the hooks that registered a class did not read these names of its body."""
         followers = self._followers
         return followers is not None and followers.registrations.can_change_in_place(kind, names, followers.text)
 
     def _plan_restored_name(self, name: str) -> None:
-        """Plan to restore the definition from the file of a name that was rebound at run time."""
+        """Plan to restore the file's definition of a name that was rebound at run time."""
         found = [
             statement
             for statement in self._all
@@ -816,7 +816,7 @@ class MinimalLoad:
                 del self._space[name]
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
-        """Return whether functions with the code of a statement exist, and all have been updated."""
+        """Return whether functions with the code of a statement exist and have all been updated."""
         live = self._live
         code = self._codes[0].code_of_statement(old.node)
         if live is None or code is None:
@@ -834,9 +834,9 @@ class MinimalLoad:
         return bool(functions) and not any(function in stale for function in functions)
 
     def _needs_only_update(self, change: Change) -> bool:
-        """Return whether a function only needs its new code, docstring and default values, and plan the latter two.
+        """Return whether a function only needs new code, a new docstring and new default values.
 
-        The new default values are evaluated in a later step.
+        If so, plan to update the docstring and the default values, which are evaluated in a later step.
         """
         new = change.new
         if new is None or DECORATORS in change.parts or self._is_decorated_otherwise(change):
@@ -858,7 +858,7 @@ class MinimalLoad:
         return True
 
     def _is_decorated_otherwise(self, change: Change) -> bool:
-        """Return whether decorators may treat a function in another way, because it is now of another kind."""
+        """Return whether decorators may treat a function differently, because its kind has changed."""
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == FUNCTION:
             return False
@@ -866,7 +866,7 @@ class MinimalLoad:
         return is_opaque and self.changes_kind(old, new)
 
     def _has_read_signature(self, change: Change) -> bool:
-        """Return whether the decorators of a function may have read what has changed in its signature."""
+        """Return whether the decorators of a function may have read the changed part of its signature."""
         old, new, followers = change.old, change.new, self._followers
         opaque = (
             [decorator for decorator in new.node.decorator_list if _name_of(decorator) not in TRANSPARENT_DECORATORS]
@@ -887,7 +887,7 @@ class MinimalLoad:
         return any(followers.reads_signature(decorator, only_defaults=only_defaults) for decorator in opaque)
 
     def _document_wrappers(self, change: Change) -> None:
-        """Update the copied docstring of wrappers and properties of a function."""
+        """Update the docstring of wrappers and properties that have copied it from a function."""
         old, new = change.old, change.new
         if old is None or new is None:
             return
@@ -896,7 +896,7 @@ class MinimalLoad:
             self._set_doc_if_copied(value, before, now)
 
     def _set_doc_if_copied(self, value: Any, before: str | None, now: str | None) -> None:
-        """Set the docstring of an object to `now` if it is `before`, which it then has copied."""
+        """Set the docstring of an object to `now` if it is equal to `before`, so that it was probably copied."""
         found = value.__doc__ if type(value) is property else attribute_dict(value).get("__doc__", value.__doc__)
         if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
             try:
@@ -906,7 +906,7 @@ class MinimalLoad:
             self._undo.record_change("", lambda: True, lambda: setattr(value, "__doc__", found))
 
     def _report_cached(self, new: Statement) -> None:
-        """Report the instances with a value that a changed cached property has computed."""
+        """Report the number of instances with a value that a changed cached property has computed."""
         kind = self._class(new.owner) if new.owner else None
         bindings = new.name.rpartition(".")[2]
         value = space_of(kind).get(bindings) if kind is not None else None
@@ -916,7 +916,7 @@ class MinimalLoad:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
     def _follow_decorators(self) -> None:
-        """Plan to define functions again whose decorators use a redefined function, such as a property's setter."""
+        """Plan to redefine functions whose decorators use a redefined function, such as the setter of a property."""
         names = {statement.name for statement in self._defined.values()}
         for statement in self._all if names else ():
             if statement.kind == FUNCTION and not statement.guard and statement.name in names:
@@ -925,7 +925,7 @@ class MinimalLoad:
                     self._defined[id(statement.node)] = statement
 
     def _plan_dispatchers(self) -> None:
-        """Plan to define a `singledispatchmethod` again, with all its types, if its types change."""
+        """Plan to define a `singledispatchmethod` and all its implementations again if their types have changed."""
         found: dict[tuple[str, str], None] = {}
         for change in self.comparison.changes:
             if change.old is None or change.new is None or {DECORATORS, SIGNATURE} & set(change.parts):
@@ -947,7 +947,7 @@ class MinimalLoad:
                 self._followers.changes.record_update(self._module.__name__, owner + name)
 
     def _dispatcher_of(self, statement: Statement) -> str:
-        """Return the name of the `singledispatchmethod` in which a method is registered, or ""."""
+        """Return the name of the `singledispatchmethod` with which a method is registered, or ""."""
         kind = self._class(statement.owner) if statement.kind == FUNCTION and statement.owner else None
         for decorator in _decorators(statement) if kind is not None else ():
             inner = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -969,7 +969,7 @@ class MinimalLoad:
         return is_plain or self._is_unread(kind, names)
 
     def _class(self, owner: str) -> Any:
-        """Return the class of the module for a scope such as `C.` or `C.Inner.`, or None."""
+        """Return the module's class for a scope such as `C.` or `C.Inner.`, or None if there is none."""
         found: Any = self._value(owner[:-1])
         is_of_module = is_class(found) and (defining_module_name(found), qualified_name(found)) == (
             self._module.__name__,
@@ -978,7 +978,7 @@ class MinimalLoad:
         return found if is_of_module else None
 
     def _value(self, name: str) -> Any:
-        """Return the value of a dotted name, or ABSENT."""
+        """Return the value of a dotted name, or ABSENT if there is none."""
         space: Any = self._space
         value: Any = ABSENT
         for part in name.split("."):
@@ -987,7 +987,7 @@ class MinimalLoad:
         return value
 
     def _document(self, space: dict[str, Any], kind: Any, node: Any) -> None:
-        """Set the docstring of the module, or of the class `kind`, to that in a syntax node."""
+        """Set the docstring of the module, or of the class `kind`, to the one in a syntax node."""
         text = node.value.value if node is not None else None
         if kind is None:
             self._undo.record_key("", space, "__doc__", space.get("__doc__"))
@@ -1024,7 +1024,7 @@ class MinimalLoad:
         return [self._guarded(step) for step in steps]
 
     def _guarded(self, step: Step) -> Step:
-        """Return a step that reports errors of the worker, and any error if it only follows a change."""
+        """Wrap a step to report errors of the worker. If the step only follows a change, report all errors."""
         act = step.act
 
         def guarded_act() -> object:
@@ -1042,7 +1042,7 @@ class MinimalLoad:
         return step
 
     def _conditional_steps(self, followers: Any) -> Iterator[Step]:
-        """Yield steps for statements that may depend on something that changes."""
+        """Yield steps for statements that may depend on something that has changed."""
         text, body = followers.text, self._new.tree.body
         forced = {top for owner, top in followers.rebuilds.forced if owner == followers.name}
         for top in sorted({*followers.affected_statements(text, followers.seeds), *forced} - self._tops):
@@ -1050,7 +1050,7 @@ class MinimalLoad:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
     def remove_names(self) -> Iterator[str]:
-        """Remove names that the source no longer binds, and yield them with the removed attributes of classes."""
+        """Remove the names that the source no longer binds. Yield these and the removed attributes of classes."""
         yield from self._detached
         for name in self._names_to_remove():
             if "." not in name and name in self._space:
@@ -1058,7 +1058,10 @@ class MinimalLoad:
                 yield name
 
     def _remove_attributes(self) -> Iterator[str]:
-        """Remove attributes of classes before anything runs, because a fresh import would not create them."""
+        """Remove and yield attributes of classes that a fresh import would not create.
+
+        This happens before any statement runs.
+        """
         removed = set(self._removed)
         for name in self._names_to_remove():
             owner, _, last = name.rpartition(".")
@@ -1072,7 +1075,7 @@ class MinimalLoad:
             yield name
 
     def _names_to_remove(self) -> Iterator[str]:
-        """Yield the names that the source no longer binds, except those rebound at run time."""
+        """Yield the names that the source no longer binds, except for those rebound at run time."""
         for name in self._removed:
             if name not in self._bound.kinds and name.rpartition(".")[2] not in self._bound.rebound:
                 yield name
@@ -1110,9 +1113,9 @@ class MinimalLoad:
         return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
 
     def _report_conflict(self, node: ast.Expr, error: Exception) -> bool:
-        """Report a statement that fails because what its previous version added to a parser is not undone.
+        """Report that a statement fails because its previous version has already added something to a parser.
 
-        Return False for other errors.
+        Returns False for other errors.
         """
         kind = getattr(sys.modules.get("argparse"), "ArgumentError", None)
         call = node.value
@@ -1131,7 +1134,10 @@ class MinimalLoad:
         return True
 
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
-        """Return a function that assigns a new collection, but only replaces the contents of the existing one."""
+        """Wrap a function that assigns a new collection.
+
+        The existing collection gets the contents of the new one instead.
+        """
         followers = self._followers
         names = [name for name in assigned_names(node) if name.isidentifier()]
         olds = [change.old for change in self.comparison.changes if change.new is not None and change.new.node is node]
@@ -1155,7 +1161,7 @@ class MinimalLoad:
         return assign
 
     def _definer_of(self, statement: Statement) -> Callable[[], object]:
-        """Return a function that defines a top-level function or a method, with its decorators."""
+        """Return a function that defines a top-level function or a method, including its decorators."""
         code = self._codes[1].code_of_statement(statement.node)
         if not statement.owner:
             return self._runner_of_top(statement.node)
@@ -1183,7 +1189,7 @@ class MinimalLoad:
         return define
 
     def _function(self, node: Any, code: types.CodeType, kind: Any, space: dict[str, Any]) -> types.FunctionType:
-        """Return the function for a method definition, which may use `super()`."""
+        """Create the function for a method definition, which may use `super()`."""
         closure = tuple(types.CellType(kind) for _ in code.co_freevars)
         made = types.FunctionType(code, self._space, node.name, None, closure)
         made.__qualname__ = qualified_name(kind) + "." + node.name
@@ -1224,7 +1230,7 @@ class MinimalLoad:
         return assign
 
     def _annotate_class(self, kind: Any, owner: str) -> None:
-        """Update the annotations of a class from the source. They are evaluated lazily, from Python 3.14 on."""
+        """Update the annotations of a class from the source. From Python 3.14 on, they are evaluated lazily."""
         node: Any = next(
             statement.node for statement in self._all if statement.kind == CLASS and statement.name + "." == owner
         )
@@ -1249,7 +1255,7 @@ class MinimalLoad:
     def _set_signature(
         self, functions: list[types.FunctionType], node: Any, space: dict[str, Any], value: Any = ABSENT
     ) -> None:
-        """Update the defaults and annotations of functions. Defaults whose source is unchanged keep their value."""
+        """Update the default values and annotations of functions. Defaults with unchanged source keep their value."""
         stub = self.copy_without_body(node)
         locals_ = dict(space)
         exec(self._compile(ast.Module([stub], []), "exec"), self._space, locals_)
@@ -1282,7 +1288,7 @@ class MinimalLoad:
 
     @staticmethod
     def copy_without_body(node: Any) -> Any:
-        """Return a copy of a function's syntax node without decorators and body."""
+        """Return a copy of a function's syntax node without its decorators and body."""
         stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
         stub.decorator_list, stub.body = [], [ast.Pass()]
         ast.copy_location(stub, node)
@@ -1291,7 +1297,7 @@ class MinimalLoad:
         return stub
 
     def _note_signature(self, function: types.FunctionType) -> None:
-        """Record how to restore the defaults and annotations of a function."""
+        """Record how to restore the default values and annotations of a function."""
         before, annotations = (function.__defaults__, function.__kwdefaults__), annotation_attribute(function)
 
         def undo() -> None:
@@ -1343,7 +1349,7 @@ def _make_follow_step(followers: Any, text: Any, top: int) -> Callable[[], objec
 
 
 def _wrappers_in(value: Any) -> Iterator[Any]:
-    """Yield a decorated function, property or method, and what it wraps."""
+    """Yield a decorated function, property or method, and everything that it wraps."""
     value = value.__func__ if type(value) in (staticmethod, classmethod) else value
     for _ in range(MAX_UPDATED_WRAPPERS):
         if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
@@ -1354,17 +1360,17 @@ def _wrappers_in(value: Any) -> Iterator[Any]:
 
 
 def _is_documented(value: Any) -> bool:
-    """Return whether a value is a function or class, or has a copy of a function's docstring."""
+    """Return whether a value has a docstring of its own: a function, a class, or a wrapper with a copied one."""
     return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
 def _cleaned(text: str | None) -> str | None:
-    """Return a docstring without differences in white space, because Python 3.13 removes indentation."""
+    """Normalize the white space in a docstring, because Python 3.13 removes indentation."""
     return None if text is None else " ".join(text.split())
 
 
 def _setter_target(node: Any) -> str:
-    """Return the attribute or item that a statement sets, or the setter it calls, as text, or "" for others."""
+    """Return a text for the attribute or item that a statement sets, or for the setter that it calls, or ""."""
     if isinstance(node, ast.Assign) and all(
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets
     ):
@@ -1377,24 +1383,24 @@ def _setter_target(node: Any) -> str:
 
 
 def _is_set_again(old: ast.Assign, new: ast.Assign) -> bool:
-    """Return whether two assignments call the same setter, and bind its result to the same names."""
+    """Return whether two assignments call the same setter and bind its result to the same names."""
     target = _setter_target(ast.Expr(old.value))
     return bool(target) and target == _setter_target(ast.Expr(new.value)) and assigned_names(old) == assigned_names(new)
 
 
 def _top_names(node: Any) -> list[str]:
-    """Return the plain names that a top-level statement binds."""
+    """Return the undotted names that a top-level statement binds."""
     return [name for name in assigned_names(node) if name.isidentifier()]
 
 
 def _without_annotation(node: Any) -> ast.stmt:
-    """Return the assignment without its annotation, or `pass` if there is no value."""
+    """Convert an annotated assignment to a plain one, or to `pass` if it has no value."""
     made: ast.stmt = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 def _added(changes: Iterable[Change]) -> Iterator[Statement]:
-    """Return the statements that only the new source has."""
+    """Return the statements that only exist in the new source."""
     return (change.new for change in changes if change.old is None and change.new is not None)
 
 
@@ -1410,7 +1416,7 @@ def _has_no_effect(node: Any) -> bool:
 
 
 def _names_bound(node: Any) -> list[str]:
-    """Return the plain names that a statement binds in its scope."""
+    """Return the undotted names that a statement binds in its scope."""
     if isinstance(node, ast.Import):
         return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     return [name for name in assigned_names(node) if "." not in name]
@@ -1442,7 +1448,7 @@ def _overrides_setattr(kind: type) -> bool:
 
 
 def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """Return the names whose values differ from those before."""
+    """Return the names whose values differ from the previous ones."""
     found = [
         name for name, value in space.items() if name != "__annotations__" and before.get(name, ABSENT) is not value
     ]
@@ -1450,7 +1456,7 @@ def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 
 def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
-    """Return the source and value of each parameter's default, by name."""
+    """Return the source and value of each parameter's default value, by the name of the parameter."""
     plain = [parameter.arg for parameter in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
     sources = [comparable_dump(default) for default in arguments.defaults]

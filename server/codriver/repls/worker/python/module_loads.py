@@ -62,13 +62,13 @@ def module_name(path: str, roots: list[str]) -> str | None:
 
 
 def is_loaded(name: str | None, path: str) -> bool:
-    """Return whether the module with this name is loaded from this file."""
+    """Return whether a module with this name has been loaded from this file."""
     module = sys.modules.get(name) if name else None
     return module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path
 
 
 class ModuleLoad:
-    """A load of a file. `module` is its module, or None if the file runs in the module `home`.
+    """A load of a file into its module. If `module` is None, the file runs in the module `home`.
 
     A new module that fails to load is removed. After a successful load, references to objects of the previous load are
     updated, and reported in `renewed`. All changes are recorded in `undo`, even if the load fails.
@@ -94,7 +94,7 @@ class ModuleLoad:
         self._snapshot: Snapshot | None = None
 
     def prepare(self) -> None:
-        """Find the loaded module, or create a new one."""
+        """Find the loaded module, or create a new module."""
         name = self._name
         self._undo.begin_load()
         if name is None:
@@ -110,7 +110,7 @@ class ModuleLoad:
                 self.module = self._new(name)
 
     def _new(self, name: str) -> types.ModuleType:
-        """Create a module, and register it in `sys.modules`."""
+        """Create a module and register it in `sys.modules`."""
         spec = importlib.util.spec_from_file_location(name, self._path)
         if spec is None:
             raise ImportError("no loader is known for " + self._path)
@@ -118,9 +118,9 @@ class ModuleLoad:
         return module
 
     def plan_steps(self) -> list[Step] | None:
-        """Return the steps to run if the previous source of the module is known, or None to run the whole module.
+        """Plan the steps of the load, and update existing functions with their new code.
 
-        Existing functions are updated with their new code by this call.
+        Returns None if the whole module must run, because its previous source is unknown.
         """
         module, name = self.module, self._name
         load = self._sources.find_load(name) if name is not None and module is self._before else None
@@ -160,7 +160,7 @@ class ModuleLoad:
         return [*steps, Step(last, self._follow, is_conditional=True)]
 
     def _follow(self) -> object:
-        """Update other modules and references, after the module itself has changed."""
+        """Update other modules and references after the module itself has changed."""
         module, name, followers = self.module, self._name, self._followers
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
@@ -197,7 +197,10 @@ class ModuleLoad:
         return ABSENT
 
     def report_failure(self, why: str, text: Text | None = None) -> None:
-        """Report that what depends on the edit was not updated, in this module or in that of `text`."""
+        """Report that dependents of the edit were not updated. `why` is the reason.
+
+        They are in this module, or in that of `text`.
+        """
         name = text.name if text is not None else self._name or self._home.__name__
         label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
         self.renewed.append(_stays_row(name, label, why))
@@ -225,7 +228,7 @@ class ModuleLoad:
         self.renewed += self._renew_importers(module, name, names)
 
     def finish(self, *, has_failed: bool) -> None:
-        """Update other modules after the load, and record its changes."""
+        """Finish the load: update other modules and record the changes."""
         module, name = self.module, self._name
         self._undo.end_load(name or self._home.__name__)
         if module is None or name is None:
@@ -252,7 +255,7 @@ class ModuleLoad:
             self._undo.record_key("", loads, name, ABSENT if before is None else before)
 
     def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
-        """Record the changes of the load, and update what depends on it."""
+        """Record the changes that the load has made, and update what depends on them."""
         if module is not self._before:
             self._end_new_module(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
@@ -276,7 +279,7 @@ class ModuleLoad:
         )
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Update names in other modules that were imported from this one and still have the previous object.
+        """Update names that other modules have imported from this one and that still refer to the previous object.
 
         Functions and classes are also updated elsewhere, but this updates all kinds of objects. Modules that import a
         name indirectly, from an updated module, are included.
@@ -312,7 +315,7 @@ class ModuleLoad:
             waiting += others.items()
 
     def _report_rows(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield rows for caches that the load emptied, and for names that were left unchanged or replaced."""
+        """Yield rows for caches that the load has emptied, and for names that were left unchanged or replaced."""
         minimal = self._minimal
         if minimal is None:
             yield from self._replaced_rows(module, name, before)
@@ -336,7 +339,7 @@ class ModuleLoad:
 
     @staticmethod
     def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield rows for objects that running the whole module has replaced, and that are still in use elsewhere."""
+        """Yield rows for objects that were replaced by running the whole module and that are still in use elsewhere."""
         space = module.__dict__
         for attribute in sorted(
             attribute for attribute, old in before.items() if attribute in space and space[attribute] is not old
@@ -370,13 +373,13 @@ class ModuleLoad:
 
 
 def _is_import(path: str, name: str) -> bool:
-    """Return whether a path is just the same name in another module, which must have imported it."""
+    """Return whether a path is the same name in another module, which must have imported it."""
     module, _, last = path.rpartition(".")
     return last == name and module in sys.modules and module != "__main__"
 
 
 def _is_shared(value: object) -> bool:
-    """Return whether a value is a mutable collection or an object with attributes, which other code may share."""
+    """Return whether a value is a mutable collection or an object with attributes, so that other code may share it."""
     kind = type(value)
     if is_class(value) or kind in (types.FunctionType, types.ModuleType):
         return False
@@ -384,5 +387,5 @@ def _is_shared(value: object) -> bool:
 
 
 def _stays_row(module: str, name: str, why: str) -> dict[str, str]:
-    """Return the row for a part that was not updated."""
+    """Create the row for a part that was not updated."""
     return {"module": module, "name": name, "kind": "stays", "of": why}

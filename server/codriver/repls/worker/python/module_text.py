@@ -23,7 +23,7 @@ ANY_WORD: frozenset[str] = frozenset(("*",))
 
 
 class Text:
-    """The source of a loaded module, with analyses that are computed when first needed."""
+    """The source of a loaded module. Analyses of it are computed on first use."""
 
     def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
         self.name, self.module, self.file, self.source = name, module, file, source
@@ -36,7 +36,7 @@ class Text:
 
     @property
     def statement_words(self) -> list[frozenset[str]]:
-        """The words in each top-level statement."""
+        """Return the words in each top-level statement."""
         if self._words is None:
             lines = self.source.lines
             spans = [line_range(node) for node in self.body]
@@ -45,7 +45,7 @@ class Text:
 
     @property
     def imported_names(self) -> frozenset[str]:
-        """The names of modules that the source may import, and of names in packages that may be modules."""
+        """Return the names of modules that the source may import, and of names in packages that may be modules."""
         if self._imports is None:
             found: set[str] = set()
             for source, name, _ in imported_names(self.source.tree, self.name, is_package=self.is_package):
@@ -68,7 +68,7 @@ class Text:
         return self._imports
 
     def _absolute(self, name: str) -> str:
-        """Return the absolute name of a module that an import in this module names."""
+        """Return the absolute name of a module that this module may import relatively."""
         plain = name.lstrip(".")
         level = len(name) - len(plain)
         parts = self.name.split(".")
@@ -77,11 +77,11 @@ class Text:
 
     @property
     def is_package(self) -> bool:
-        """Whether the module is a package."""
+        """Return whether the module is a package."""
         return self.file.endswith("__init__.py")
 
     def function(self, code: types.CodeType) -> Any:
-        """Return the syntax node of the function or lambda that a code object was compiled from, or None."""
+        """Return the syntax node of the function or lambda from which a code object was compiled, or None."""
         if self._functions is None:
             self._functions = {}
             for node in ast.walk(self.source.tree):
@@ -114,7 +114,7 @@ class Text:
         return sorted(found)
 
     def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # one branch per kind
-        """Yield the names that a statement binds or whose objects it may change, as far as it depends on `names`."""
+        """Yield the names that a statement binds, or whose objects it may change, based on `names`."""
         inner: Any
         if isinstance(node, FUNCTION_NODES):
             yield node.name
@@ -154,7 +154,10 @@ class Text:
 
 
 def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
-    """Return the lambda of a line that has the columns of a code object, which are known from Python 3.11 on."""
+    """Return the lambda at the columns of a code object, out of those on the same line, or None.
+
+    Code objects have columns from Python 3.11 on.
+    """
     positions: Any = getattr(code, "co_positions", tuple)()
     columns = [(start, end) for line, _, start, end in positions if line == code.co_firstlineno and start != end]
     if not columns or any(start is None for start, _ in columns):
@@ -165,7 +168,7 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 
 
 class Outline:
-    """A summary of the words in a module's statements, without the syntax tree. It exists as long as the load.
+    """A summary of the words in a module's statements that does not keep the syntax tree. It lives as long as the load.
 
     `imported_names` is that of `Text`. A statement is quiet if it is an import, or a function without decorators,
     default values and annotations.
@@ -210,7 +213,7 @@ class Outline:
 
 
 def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozenset[str], str]]]:
-    """Return whether a statement is quiet, and each name that it binds with the words that lead to it."""
+    """Return whether a statement is quiet, and each name that it binds with the words that lead to the name."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return True, list(_names_imported_by(node))
     if not isinstance(node, FUNCTION_NODES):
@@ -225,7 +228,7 @@ def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozens
 
 
 def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
-    """Yield each name that an import binds, with the words in the module and the imported name."""
+    """Yield each name that an import binds, with the words in the names of the module and of the imported name."""
     source = (getattr(node, "module", None) or "").split(".")
     for alias in node.names:
         yield frozenset((*source, *alias.name.split("."))), alias.asname or alias.name.partition(".")[0]

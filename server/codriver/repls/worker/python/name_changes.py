@@ -57,7 +57,7 @@ class NameChanges:
         self._classes.clear()
 
     def remember_classes(self, module: types.ModuleType) -> None:
-        """Remember the attributes of a module's classes before they change."""
+        """Store the attributes of a module's classes before they change."""
         waiting = [
             value
             for value in module.__dict__.values()
@@ -78,7 +78,7 @@ class NameChanges:
                     space["_member_names_"] = list(space["_member_names_"])
 
     def remember_module(self, name: str) -> None:
-        """Remember the names of another module before they change."""
+        """Store the names of another module before they change."""
         if name not in self.before:
             module = sys.modules[name]
             self.before[name] = dict(module_dict(module))
@@ -86,7 +86,7 @@ class NameChanges:
             self.remember_classes(module)
 
     def record_filled(self, fills: set[int]) -> None:
-        """Record that some objects were filled again, and treat the names of these objects as changed."""
+        """Record that objects have been filled again. The names of these objects count as changed."""
         for name in [*self._drift.sources.loads] if fills else ():
             module = sys.modules.get(name)
             for attribute, value in list(module_dict(module).items()) if module is not None else ():
@@ -108,14 +108,14 @@ class NameChanges:
         self.refilled[id(value)] = None if known is None else known | changed
 
     def record_update(self, module: str, name: str) -> None:
-        """Record that the object of a name was changed in place."""
+        """Record that the object to which a name refers was changed in place."""
         self.updated.add((module, name))
 
     def is_affected(self, effects: Effects) -> bool:
-        """Return whether something that was read or called has changed.
+        """Return whether anything that a statement reads or calls has changed.
 
-        If running it is not harmless, only guesses about attributes of any class count, so that a
-        difference is reported.
+        This includes names that the statement may read because an object is unknown. If running the statement may have
+        external effects, only guesses about attributes of any class are included.
         """
         if any(self.has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
             return True
@@ -131,7 +131,7 @@ class NameChanges:
         return any(self._may_have_changed(*guess) for guess in guesses)
 
     def _is_filled(self, module: str, name: str) -> bool:
-        """Return whether the object of a name, or of the instance whose attribute is read, was filled again."""
+        """Return whether the object of a name was filled again, or the instance whose attribute is read."""
         if (module, name) in self._filled:
             return True
         owner = name.partition(".")[0]
@@ -139,12 +139,12 @@ class NameChanges:
 
     @staticmethod
     def _is_instance(module: str, name: str) -> bool:
-        """Return whether a name of a module is bound to an object that is not a class."""
+        """Return whether a name of a module refers to an object that is not a class."""
         space = module_dict(sys.modules[module]) if module in sys.modules else {}
         return name in space and not is_class(space[name])
 
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
-        """Return whether an attribute of a class is read only to be changed, such as a counter of instances."""
+        """Return whether an attribute of a class is read only in order to change it, such as a counter of instances."""
         module, name = read
         owner, _, _ = name.rpartition(".")
         if not owner or name in self._edited or name[-1] in ")*+=":
@@ -153,7 +153,7 @@ class NameChanges:
         return is_class(space.get(owner)) and id(space[owner]) in effects.fills
 
     def _may_have_changed(self, module: str, name: str) -> bool:
-        """Return whether a name, an attribute of any class, or any code in a class has changed."""
+        """Return whether a guessed name has changed: a name, an attribute of any class, or any code in a class."""
         if module == "*":
             changed = (code_name for _, code_name in self.codes)
             return any(code_name.endswith(name + "()") for code_name in changed) or any(
@@ -174,7 +174,7 @@ class NameChanges:
         return any(home == module and code_name.startswith(start) for home, code_name in self.codes)
 
     def has_changed(self, module: str, name: str) -> bool:
-        """Return whether a name of a module, which may have one of the forms that `Effects` describes, has changed."""
+        """Return whether a name of a module has changed. The name may have any form that `Effects` describes."""
         if (module, name) in self.codes or (module, name) in self.updated:
             return True
         if name.endswith(".__subclasses__()"):
@@ -198,7 +198,7 @@ class NameChanges:
         return id(now) in self.refilled
 
     def _has_instance_changed(self, module: str, name: str, attribute: str) -> bool:
-        """Return whether an attribute of an object has changed, which was bound again or filled again."""
+        """Return whether an attribute of an object has changed because the object was replaced or filled again."""
         now, old = module_dict(sys.modules[module])[name], self.before[module].get(name, ABSENT)
         if now is not old:
             values = [attribute_dict(value).get(attribute, ABSENT) for value in (now, old)]
@@ -209,14 +209,14 @@ class NameChanges:
         return (module, name) in self.updated
 
     def _has_subclasses(self, module: str, name: str) -> bool:
-        """Return whether the direct subclasses of a class have changed."""
+        """Return whether the set of direct subclasses of a class has changed."""
         for kind, _ in list(self._classes.values()):
             if defining_module_name(kind) == module and qualified_name(kind) == name:
                 return {id(subclass) for subclass in type.__subclasses__(kind)} != self._subclasses[id(kind)]
         return False
 
     def _has_class_changed(self, module: str, name: str, word: str) -> bool:
-        """Return whether attributes of a class were added, removed or changed, ignoring the code of functions.
+        """Return whether attributes of a class were added, removed or changed. The code of functions is ignored.
 
         `word` is `*` for all attributes, `+` for their names only, or `=` for those that are not methods.
         """
@@ -257,7 +257,7 @@ class NameChanges:
         return False
 
     def cause(self, effects: Effects) -> str:
-        """Return a changed name that a statement reads, or "what" if none is known."""
+        """Return the name of something changed that a statement reads, or "what" if none is known."""
         reads = effects.reads
         found = sorted(
             name for module, name in reads if self.has_changed(module, name) or (module, name) in self._filled
@@ -268,7 +268,7 @@ class NameChanges:
 
 
 def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
-    """Return whether an attribute of a class that was created again is equal data."""
+    """Return whether both objects are classes in which an attribute is equal plain data."""
     if not is_class(old) or not is_class(now):
         return False
     values = [space_of(kind).get(name, ABSENT) for kind in (old, now)]
@@ -276,11 +276,11 @@ def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
 
 
 def _is_data(value: object) -> bool:
-    """Return whether a value is plain data or a collection, which may be replaced by one with equal contents."""
+    """Return whether a value is plain data or a collection, so that it may be replaced by equal contents."""
     return is_plain_value(value) or type(value) in CONTENT_COMPARED_TYPES
 
 
 def copy_all_names(space: dict[str, Any]) -> object:
-    """Return a copy of the `__all__` of a module, whose list may be changed in place, or None."""
+    """Return a copy of a module's `__all__`, which may be changed in place, or None if there is none."""
     names = space.get("__all__")
     return list(names) if isinstance(names, (list, tuple)) else None

@@ -157,7 +157,7 @@ COLLECTION_TYPES = (list, dict, set, bytearray)
 
 
 def is_filling_method(name: str) -> bool:
-    """Return whether a method of this name registers or adds something in its object."""
+    """Return whether a method with this name registers something in its object or adds something to the object."""
     return not name.startswith(ACTING_PREFIXES) and (name in FILLING_METHODS or name.startswith(FILLING_PREFIXES))
 
 
@@ -172,12 +172,12 @@ def is_pure_callable(value: object) -> bool:
 
 
 def is_wrapping_decorator(value: object) -> bool:
-    """Return whether a decorator of a library only wraps or marks the decorated object."""
+    """Return whether a library's decorator only wraps or marks the decorated object."""
     return _origin(value)[0].partition(".")[0] in LIBRARY_DECORATORS
 
 
 def is_immutable_kind(kind: Any) -> bool:
-    """Return whether a type belongs to the interpreter or a pure module, and its methods do not change the object."""
+    """Return whether a type belongs to the interpreter or a pure module and has no methods that change the object."""
     if kind in COLLECTION_TYPES or kind in (types.FunctionType, types.ModuleType):
         return False
     origin = _origin(kind)
@@ -187,7 +187,7 @@ def is_immutable_kind(kind: Any) -> bool:
 
 
 def is_standard_mapping(kind: Any) -> bool:
-    """Return whether a type is a mapping of the standard library such as the type of `os.environ`."""
+    """Return whether a type is a mapping of the standard library, such as the type of `os.environ`."""
     return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
 
 

@@ -68,9 +68,9 @@ COROUTINE_FLAG = 128
 
 
 class Python(Dialect):
-    """The dialect of a worker for Python. `roots` are the directories of the project's modules.
+    """The dialect of a worker that evaluates Python. `roots` are the directories of the project's modules.
 
-    `home` is the first module, if it exists already.
+    `home` is the first module, if it already exists.
     """
 
     has_hooks = True
@@ -200,7 +200,7 @@ class Python(Dialect):
                 self.stored_values.send_value(job, value, displayed[0], self.display_name(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code, on the event loop of the session if the code awaits or needs one."""
+        """Run code. If it awaits or needs an event loop, use that of the session."""
         return _finish(code, space, job.session, wants_loop=wants_loop)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
@@ -216,9 +216,9 @@ class Python(Dialect):
         return ast.parse(text, file).body
 
     def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
-        """Compile each statement of `source`.
+        """Compile each statement of a source.
 
-        Return the code objects, each with whether it is an expression and whether it needs an event loop.
+        Returns the code objects, each with whether it is an expression and whether it needs an event loop.
         """
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
@@ -243,13 +243,13 @@ class Python(Dialect):
         return found
 
     def module_of(self, path: str) -> str | None:
-        """Return the name of a file's module according to the import path, or None if it is not a module."""
+        """Return the name under which a file can be imported as a module, or None."""
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
-        """Run a file in its module so that its definitions take effect, or in the module of the session if it has none.
+        """Load a file into its module so that its definitions take effect.
 
-        Changes are recorded if the request names an undo record.
+        A file without a module runs in the session's module. Changes are recorded if the request names an undo record.
         """
         message = job.message
         path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
@@ -294,7 +294,7 @@ class Python(Dialect):
         self.stored_values.send_value(job, value, displayed[0], self.display_name(job.session.namespace), displayed[1])
 
     def should_run(self, _node: ast.AST, _file: str) -> bool:
-        """Return whether a load runs a statement of a file."""
+        """Return whether a load runs this statement of a file."""
         return True
 
     def _compile_file(
@@ -302,7 +302,7 @@ class Python(Dialect):
     ) -> tuple[types.CodeType, types.CodeType | None]:
         """Compile a file.
 
-        Return its code, and separately that of the last statement if it is an expression with a value.
+        Returns its code, and separately the code of the last statement if that is an expression with a value.
 
         A string on its own, such as commented-out code, is not a value. With `lines`, only the statements that start
         there are compiled. A very long file is compiled as a whole.
@@ -328,7 +328,7 @@ class Python(Dialect):
             raise
 
     def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
-        """Return a value as text, and show it with the user's display hook if there is one."""
+        """Return a value as text, after passing it to the user's display hook if there is one."""
         try:
             if sys.displayhook is not ORIGINAL_DISPLAYHOOK:
                 sys.displayhook(value)
@@ -383,7 +383,7 @@ class Python(Dialect):
         return {**self._drift.sources_of_rebound_modules(evaluated), **self._loaded.previous_sources(since_ms)}
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if no load did."""
+        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if no load has."""
         return self._loaded.last_changed_ms(code, mark)
 
     def create_load_comparison(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
@@ -391,7 +391,7 @@ class Python(Dialect):
         return self._comparison
 
     def capture_streams(self) -> None:
-        """Start to observe loads, because the process is ready for user code."""
+        """Start recording loads, because the process is now ready for user code."""
         self._loaded.start_recording()
 
     def before_answer(self) -> None:
@@ -432,12 +432,12 @@ class Python(Dialect):
 
 
 def _is_partial(job: Job) -> bool:
-    """Return whether more requests of the same evaluation follow, so that figures must wait for it."""
+    """Return whether more requests of the same evaluation follow, so that figures must wait."""
     return bool(job.message.get("codriver/partial"))
 
 
 def _frame_of(job: Job) -> FrameSpace | None:
-    """Return the namespace of the requested frame in the session's last error, or None for other requests."""
+    """Return the namespace for the frame that a request names, or None for requests that name none."""
     if job.message["op"] != FRAME_OP:
         return None
     session, number = job.session, job.message.get("frame")
@@ -465,7 +465,7 @@ LOOP_RUNNING_NAMES = {"run", "run_until_complete", "run_forever"}
 
 
 def _needs_loop(node: ast.AST) -> bool:
-    """Return whether a statement calls something that needs a running event loop, outside of nested functions."""
+    """Return whether a statement itself, ignoring nested functions, calls something that needs a running event loop."""
     called = set()
     nodes = [node]
     while nodes:
@@ -478,12 +478,12 @@ def _needs_loop(node: ast.AST) -> bool:
 
 
 async def evaluate_on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
-    """Run code without `await` from a running event loop."""
+    """Run code without `await` while an event loop is running."""
     return eval(code, space)
 
 
 def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
-    """Run code, on the event loop of the session if the code awaits or needs one.
+    """Run code. If it awaits or needs an event loop, use that of the session.
 
     Tasks started on the loop only make progress while a later statement awaits.
     """
@@ -509,17 +509,20 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
 
 
 def _is_future(node: ast.stmt) -> bool:
-    """Return whether a statement is a `__future__` import, which affects how the others are compiled."""
+    """Return whether a statement is a `__future__` import, which affects how other statements are compiled."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:
-    """Return the decorators of a statement, which are above its reported first line."""
+    """Return the decorators of a statement. They are above its reported first line."""
     found: list[ast.expr] = getattr(node, "decorator_list", [])
     return found
 
 
 def _form_at(line: int, lines: list[int]) -> int | None:
-    """Return the number of the statement on a line, given the first lines of all, or None if two share the line."""
+    """Return the number of the statement on a line, or None if several statements share the line.
+
+    `lines` are the first lines of all statements.
+    """
     number = bisect.bisect_right(lines, line)
     return number if number and lines.count(lines[number - 1]) == 1 else None

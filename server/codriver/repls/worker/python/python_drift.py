@@ -47,7 +47,10 @@ and an imported name that its module no longer has.
 
 
 class Drift:
-    """The drift of the project's modules. Results are cached until the file or module changes."""
+    """Finds differences between loaded modules of the project and their files.
+
+    Results are cached until the file or module changes.
+    """
 
     def __init__(self, sources: LoadedSources | None = None) -> None:
         self.sources = sources or LoadedSources()
@@ -84,7 +87,7 @@ class Drift:
         return [*found, *self._old_instances(modules)]
 
     def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, Load]]:
-        """Return the loaded modules with files below a directory, except installed packages in it."""
+        """Return the loaded modules whose files are below a directory, except for installed packages in it."""
         found = {}
         seen: set[int] = set()
         for name, load in sorted(self.sources.loads.items(), key=_is_alias):
@@ -99,7 +102,7 @@ class Drift:
         return found
 
     def _of_file(self, name: str, load: Load) -> list[Differing]:
-        """Return the name, kind and part of each difference between a module's loaded source and its file."""
+        """Return the name, kind and part of each difference between the loaded source of a module and its file."""
         try:
             stamp = file_stamp(os.stat(load.file))
         except OSError:
@@ -116,7 +119,7 @@ class Drift:
         return found
 
     def _compare(self, load: Load) -> list[Differing]:
-        """Compare the loaded source of a module with its file."""
+        """Compare the loaded source of a module with its file, and return the differences."""
         file_name = os.path.basename(load.file)
         found, loaded = read_file(load.file), load.data
         if found is None or loaded is None:
@@ -141,7 +144,10 @@ class Drift:
     def _rebound_rows(
         self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """Yield rows for names rebound since the load, and add their previous functions and classes to `replaced`."""
+        """Yield rows for names that were rebound since the load.
+
+        Their previous functions and classes are added to `replaced`.
+        """
         if load.is_rewritten:
             return
         different = changed_names(module_dict(module), load.left)
@@ -166,7 +172,7 @@ class Drift:
             yield _row(name, attribute, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
     def _is_rebound_by_project(self, name: str, value: object, compared: Any, bound: Any) -> bool:
-        """Return whether the project's own functions may have rebound a name that is not bound to a definition."""
+        """Return whether the project's own functions may have rebound a name that does not refer to a definition."""
         if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
             return False
         attribute = name.rpartition(".")[2]
@@ -183,7 +189,10 @@ class Drift:
     def _old_names(
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """Yield rows for names bound to an object from a previous load of another module, if a newer version exists."""
+        """Yield rows for names that refer to an object of a previous load of another module.
+
+        Objects without a newer version are ignored.
+        """
         previous = [(home, attribute, one()) for home, attribute, one in self.sources.previous]
         known = {id(value): (home, attribute) for home, attribute, value in (*previous, *replaced) if value is not None}
         if not known:
@@ -201,7 +210,7 @@ class Drift:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
 
     def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """Yield rows for classes that were replaced and still have instances."""
+        """Yield rows for replaced classes that still have instances."""
         previous: dict[int, tuple[str, str]] = {}
         live = []
         for home, name, reference in self.sources.previous:
@@ -229,7 +238,7 @@ class Drift:
                 }
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
-        """Return the names and files of modules that import the module of a file, directly or indirectly.
+        """Return the names and files of modules that import a file's module, directly or indirectly.
 
         Imported modules come before those that import them.
         """
@@ -268,9 +277,9 @@ class Drift:
         return [(name, sources[name].file) for name in ordered if name != first]
 
     def describe_edited_modules(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
-        """Describe the modules used by code with these names whose files were edited since they were loaded.
+        """Describe the modules that code with these names uses and whose files were edited since they were loaded.
 
-        Only the files of these modules are checked. No user code is run.
+        Only the files of these modules are checked. No user code runs.
         """
         homes: dict[str, None] = {}
         for name in names:
@@ -294,9 +303,9 @@ class Drift:
         return found
 
     def rebound_names(self, name: str) -> dict[str, Remembered | None]:
-        """Return the names of a module that were rebound since its load, with their previous values.
+        """Return the names in a module that were rebound since its load, with their previous values.
 
-        Some are dotted.
+        Names in classes are dotted.
         """
         load = self.sources.find_load(name)
         module = load.module() if load is not None else None
@@ -322,7 +331,7 @@ class Drift:
         return found
 
     def find_importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield the modules that import one of the names from a module, with the local name and the original one."""
+        """Yield the modules that import one of these names from a module, with the local and the original name."""
         last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
         for name, load in list(self.sources.loads.items()):
             data = load.data or b""
@@ -336,7 +345,7 @@ class Drift:
                         yield name, attribute, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """Yield rows for imports of names that a module no longer defines. A new process would fail at them."""
+        """Yield rows for imports of names that a module no longer defines, so that they would fail in a new process."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {
@@ -358,7 +367,7 @@ class Drift:
 
 
 def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the names that a source imports, like `imported`, or nothing if it cannot be parsed."""
+    """Yield the names that a source imports, like `imported_names`, or nothing if it cannot be parsed."""
     try:
         tree = ast.parse(data, file)
     except PARSE_ERRORS:
@@ -367,7 +376,7 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
 
 
 def _is_in_archive(file: str) -> bool:
-    """Return whether a path is inside a file, such as that of a module in a zip archive."""
+    """Return whether a path is inside a file, like that of a module in a zip archive."""
     parent = os.path.dirname(file)
     while parent != os.path.dirname(parent) and not os.path.exists(parent):
         parent = os.path.dirname(parent)
@@ -375,7 +384,7 @@ def _is_in_archive(file: str) -> bool:
 
 
 def _is_module_value(value: object, name: str, load: Load) -> bool:
-    """Return whether a value is a function with the code of the loaded source for its name, as after a mock."""
+    """Return whether a value is the function that the loaded source defines under its name, as after a mock ends."""
     if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
         return False
     data = load.data
@@ -388,7 +397,7 @@ def _is_module_value(value: object, name: str, load: Load) -> bool:
 
 
 def _is_still_named(value: object) -> bool:
-    """Return whether a class or function is still bound to its own name, so that the other name is just an alias."""
+    """Return whether a class or function is still bound to its own name. Other names for it are then just aliases."""
     if not (is_class(value) or type(value) is types.FunctionType):
         return False
     home = sys.modules.get(str(defining_module_name(value)))
@@ -396,13 +405,13 @@ def _is_still_named(value: object) -> bool:
 
 
 def _is_alias(item: tuple[str, Load]) -> bool:
-    """Return whether a module was imported under another name than its own."""
+    """Return whether a module was imported under a name other than its own."""
     module = item[1].module()
     return module is not None and module_dict(module).get("__name__") != item[0]
 
 
 def _names_in(file: str, names: set[str]) -> set[str]:
-    """Return those of the names that a file binds, or all of them if that is unknown."""
+    """Return those of the names that a file binds. If that is unknown, return all of them."""
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)

@@ -46,7 +46,7 @@ DEFINITION_TYPES = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
 def complete_name(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
-    """Return the names that start with `prefix`. For `a.b`, these are attributes of the value of `a`."""
+    """Return the names that start with a prefix. For `a.b`, these are attributes of the value of `a`."""
     holder, dot, start = prefix.rpartition(".")
     names: dict[str, Any]
     if dot:
@@ -65,7 +65,7 @@ def complete_name(prefix: str, module: types.ModuleType) -> list[dict[str, str]]
 
 
 def describe_name(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
-    """Return the description of a dotted name, or None if it cannot be resolved. `home` is the name of the module."""
+    """Return a description of a dotted name, or None if it cannot be resolved. `home` is the module's display name."""
     value = _resolve(symbol, module)
     if value is MISSING:
         return describe_unimported(symbol)
@@ -95,7 +95,7 @@ def describe_name(symbol: str, module: types.ModuleType, home: str) -> dict[str,
 
 
 def _doc_of(value: object) -> str | None:
-    """Return the docstring of the value itself. Docstrings of base classes are ignored."""
+    """Return the docstring of a value itself, ignoring those of base classes."""
     import inspect
 
     if type(value) is types.FunctionType:
@@ -105,7 +105,7 @@ def _doc_of(value: object) -> str | None:
 
 
 def resolve_name(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
-    """Return the value of a dotted name, the module that defines it, and its name there.
+    """Return the value of a dotted name, the module that defines the value, and its name in that module.
 
     The module is None if the name cannot be resolved.
     """
@@ -127,7 +127,7 @@ def resolve_name(symbol: str, module: types.ModuleType) -> tuple[object, types.M
 
 
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
-    """Return the value of a dotted name, or MISSING."""
+    """Return the value of a dotted name, or MISSING if it cannot be resolved."""
     first, *rest = dotted.split(".")
     value: Any = usable_names(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
@@ -174,7 +174,7 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
 
 
 def _limited(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
-    """Return at most `MAX_LISTED_NAMES` rows, with the numbers of other names."""
+    """Return at most `MAX_LISTED_NAMES` rows, and the numbers of the names that are not included."""
     listed = {"rows": rows[:MAX_LISTED_NAMES], "omitted": omitted + max(0, len(rows) - MAX_LISTED_NAMES)}
     return {**listed, "private": private} if private else listed
 
@@ -184,7 +184,7 @@ def _is_private(name: str) -> bool:
 
 
 def _members_of(owner: str, module: types.ModuleType) -> list[dict[str, str]] | None:
-    """Return the members of a class, or of a module that was not imported, or None for anything else."""
+    """Return the members of a class, or of a module that was not imported. Return None for anything else."""
     value = _resolve(owner, module)
     return _members(value) if is_class(value) else unimported_members(owner)
 
@@ -192,7 +192,7 @@ def _members_of(owner: str, module: types.ModuleType) -> list[dict[str, str]] | 
 def _members(kind: type) -> list[dict[str, str]]:
     """Return the members that a class itself defines, in source order, with their lines.
 
-    Special ones that no source defines are left out, except `__init__`.
+    Special methods that no source defines are omitted, except `__init__`.
     """
     rows = []
     for name, stored in list(space_of(kind).items()):
@@ -216,7 +216,7 @@ def _members(kind: type) -> list[dict[str, str]]:
 
 
 def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
-    """Yield each matching module, and each matching name in its defining module, with the user's code first."""
+    """Yield each matching module, and each matching name in its defining module. The user's code comes first."""
     first, dot, rest = pattern.partition(".")
     if dot and "*" not in first and is_module(known_as := _resolve(first, current)):
         pattern = str(module_dict(known_as).get("__name__")) + dot + rest
@@ -243,7 +243,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
 
 
 def _not_loaded(pattern: str) -> list[dict[str, str]]:
-    """Return rows for the matching functions and classes in files of the working directory that were not imported."""
+    """Return rows for matching functions and classes in files of the working directory that were not imported."""
     is_match, is_qualified = name_matcher(pattern), "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     fragment = max(pattern.rpartition(".")[2].split("*"), key=len)
@@ -258,7 +258,7 @@ def _not_loaded(pattern: str) -> list[dict[str, str]]:
 
 
 def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
-    """Return the loaded modules by name: those of evaluations first, then the project's, then installed ones."""
+    """Return the loaded modules by name: modules of evaluations first, then the project's, then installed ones."""
     first = [(entry.__name__, entry) for entry in (module, home)]
     rest = [
         (name, entry)
@@ -273,7 +273,7 @@ def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str
 
 
 def _sort_rank(module: types.ModuleType) -> int:
-    """Return the sort rank of a module, which is higher for installed ones."""
+    """Return the rank of a module for sorting. Installed modules have a higher rank."""
     file = module_dict(module).get("__file__")
     if not isinstance(file, str):
         return INSTALLED_RANK
@@ -282,7 +282,7 @@ def _sort_rank(module: types.ModuleType) -> int:
 
 
 def _public_names(module: types.ModuleType) -> dict[str, object]:
-    """Return the names that a module defines, and its submodules, but not what it imports."""
+    """Return the names that a module defines, and its submodules, without names that it imports."""
     space = module_dict(module)
     space_name = str(space.get("__name__"))
     found = {}
@@ -316,7 +316,7 @@ def _is_public(name: str, module: types.ModuleType) -> bool:
 
 
 def _row(name: str, value: object) -> dict[str, str]:
-    """Return a row for a name: its parameters or the class of its value, and the first line of its docstring."""
+    """Return a row for a name with its parameters or the class of its value, and a summary of its docstring."""
     kind = value_kind(value, "")
     row = {"name": name, "type": kind}
     if issubclass(type(value), DEFINITION_TYPES):
@@ -329,7 +329,7 @@ def _row(name: str, value: object) -> dict[str, str]:
 
 
 def _parameters(value: Any) -> str:
-    """Return the parameters of a function or class, without annotations and without running user code."""
+    """Format the parameters of a function or class without annotations. No user code runs."""
     import inspect
 
     try:
@@ -346,7 +346,7 @@ def _parameters(value: Any) -> str:
 
 
 class _Dots:
-    """A placeholder for a default value that is displayed as dots."""
+    """A placeholder for a default value that is displayed as `...`."""
 
     def __repr__(self) -> str:
         return "..."
@@ -360,7 +360,7 @@ MAX_SEARCHED_CHARACTERS = 2**20
 def find_definition(
     value: object, dotted: str, module: types.ModuleType, sources: Iterable[str]
 ) -> tuple[str, str, int] | None:
-    """Return the source that defines a value, with its file and first line, or None if unknown.
+    """Return the source that defines a value, with its file and first line, or None if it is unknown.
 
     `dotted` is the name of the value in the module. If the value has no position of its own, the module's file and the
     evaluated `sources`, by name, are searched in order.
@@ -381,7 +381,7 @@ def find_definition(
 
 
 def source_file(value: object) -> str | None:
-    """Return the source file of a module, class or function, or the name of its evaluated source, or None."""
+    """Return the source file of a module, class or function, or None. For evaluated code, this is a display name."""
     function = unwrap_function(value)
     module = sys.modules.get(str(defining_module_name(value))) if is_class(value) else value
     if function is not None:
@@ -394,13 +394,13 @@ def source_file(value: object) -> str | None:
 
 
 def unwrap_function(value: object) -> types.FunctionType | None:
-    """Return the function inside a value, following methods and decorators with `__wrapped__`."""
+    """Return the innermost function in a method or a decorated function with `__wrapped__`, or None."""
     functions = list(unwrap_functions(value.__func__ if type(value) is types.MethodType else value))
     return functions[-1] if functions else None
 
 
 def lines_that_define(value: object) -> tuple[list[str], int]:
-    """Return the lines that define a module, class or function in its file, and the number of the first."""
+    """Return the lines that define a module, class or function in its file, and the number of the first line."""
     file, function = source_file(value), unwrap_function(value)
     lines = source_lines(file) if file else []
     if is_module(value):
@@ -412,7 +412,7 @@ def lines_that_define(value: object) -> tuple[list[str], int]:
 
 
 def _block(lines: list[str], first: int) -> tuple[list[str], int]:
-    """Return the lines of the definition that starts at the line `first`, and that number."""
+    """Return the lines of the definition that starts at the line `first`, and `first` itself."""
     import inspect
     import tokenize
 
@@ -423,7 +423,7 @@ def _block(lines: list[str], first: int) -> tuple[list[str], int]:
 
 
 def _within(text: str, dotted: str) -> tuple[int, int] | None:
-    """Return the first and last line of the last statement that defines the name, which may be inside a class."""
+    """Return the first and last line of the last statement that defines a name. The name may be in a class."""
     if len(text) > MAX_SEARCHED_CHARACTERS:
         return None
     try:
@@ -443,7 +443,7 @@ def _within(text: str, dotted: str) -> tuple[int, int] | None:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements and the statements nested in them, except those inside functions and classes."""
+    """Yield statements and the statements nested in them, but do not enter functions and classes."""
     for node in body:
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -478,13 +478,13 @@ def class_and_bases(kind: Any) -> tuple[type, ...]:
 
 
 def attribute_dict(value: object) -> dict[str, Any]:
-    """Return a copy of the instance attributes of an object, or {} if its class overrides `__dict__`."""
+    """Return a copy of an object's instance attributes, or {} if its class overrides `__dict__`."""
     space = instance_dict_of(value)
     return {} if space is None else dict.copy(space)
 
 
 def instance_dict_of(value: object) -> dict[str, Any] | None:
-    """Return the instance dictionary of an object, or None if it has none or its class overrides `__dict__`."""
+    """Return an object's instance dictionary, or None if it has none or its class overrides `__dict__`."""
     for kind in class_and_bases(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
@@ -494,7 +494,7 @@ def instance_dict_of(value: object) -> dict[str, Any] | None:
 
 
 def attribute_names(value: object) -> list[str]:
-    """Return the names of attributes of a value and its classes."""
+    """Return the names of all attributes of a value and its classes."""
     if is_module(value):
         found: list[Any] = list(module_dict(value))
     else:
@@ -505,7 +505,7 @@ def attribute_names(value: object) -> list[str]:
 
 
 def stored_attribute(value: object, name: str) -> Any:
-    """Return an attribute as stored in the object or one of its classes, or MISSING. Methods are not bound."""
+    """Return an attribute as stored in an object or its classes, or MISSING. Methods are not bound."""
     spaces = map(space_of, class_and_bases(value)) if is_class(value) else iter((attribute_dict(value),))
     for space in (*spaces, *map(space_of, class_and_bases(type(value)))):
         if name in space:
@@ -514,7 +514,7 @@ def stored_attribute(value: object, name: str) -> Any:
 
 
 def string_attribute(value: object, name: str) -> str | None:
-    """Return an attribute that is a string, such as `__doc__`, or None for other values."""
+    """Return the value of an attribute if it is a string, such as `__doc__`, or None."""
     found = stored_attribute(value, name)
     if type(found) in C_DESCRIPTOR_TYPES:
         try:
@@ -532,7 +532,7 @@ Reading the attribute `__dict__` could run code of a user-defined module class.
 
 
 class SharedNames(Names):
-    """The `__builtins__` of a module, through which code can also read the names of another module, `home`.
+    """The `__builtins__` of a module that let its code also read the names of another module, `home`.
 
     Python looks up each name that is neither local nor global in the builtins, at module level as well as in functions,
     classes and comprehensions. Because this is not a plain dict, Python uses `__missing__`. Assignments, `global`
@@ -549,7 +549,7 @@ class SharedNames(Names):
         self.refresh()
 
     def refresh(self) -> None:
-        """Copy Python's builtins, some of which are read directly, except those that `home` redefines."""
+        """Copy Python's builtins, except those that `home` redefines, because some are read without `__missing__`."""
         shared = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
         for name in set(self).difference(shared):
             del self[name]
@@ -575,7 +575,7 @@ class SharedNames(Names):
 
 
 def module_dict(module: Any) -> dict[str, Any]:
-    """Return the names of a module, without loading a lazy one."""
+    """Return the dictionary of a module, without triggering the load of a lazy module."""
     # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
     made_in = type.__dict__["__module__"].__get__(type(module))
     is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
@@ -584,7 +584,7 @@ def module_dict(module: Any) -> dict[str, Any]:
 
 
 def usable_names(module: types.ModuleType) -> dict[str, Any]:
-    """Return every name that code in a module can use, with its value."""
+    """Return all names that code in a module can use, with their values."""
     space_name = module_dict(module)
     names = space_name.get("__builtins__")
     shared = names.shared_names() if type(names) is SharedNames else {}

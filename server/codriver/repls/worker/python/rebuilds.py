@@ -39,7 +39,7 @@ class Rebuilds:
         self.objects: set[int] = set()
 
     def statement_chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
-        """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
+        """Return the statements that bind a name of a module or fill its object, in the order in which they run."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in(text, {name}, {id(value)}, {name})
         for other in [importer for importer in self._followers.find_importers() if importer is not text]:
@@ -47,7 +47,7 @@ class Rebuilds:
         return found
 
     def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
-        """Return the statements of one module that bind, delete or fill the objects."""
+        """Return the statements in one module that bind or delete the names, or fill the objects."""
         found = []
         is_plain_object = not objects or all(key in CONSTANT_IDS for key in objects)
         for top in text.statements_mentioning(set(words)):
@@ -74,7 +74,7 @@ class Rebuilds:
         return found
 
     def other_filled_ids(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
-        """Return the other named objects that a statement fills, or None if it may have external effects."""
+        """Return the ids of other named objects that a statement fills. Return None if it may have external effects."""
         node = text.body[top]
         effects = self._followers.effects(node, text)
         bound_name = {
@@ -129,11 +129,11 @@ class Rebuilds:
 
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:
-        """Return whether no earlier statement binds a name."""
+        """Return whether no earlier statement binds the name."""
         return not any(name in names_bound_by(node) for node in text.body[:top])
 
     def rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
-        """Evaluate again the names whose objects a statement fills, or report them."""
+        """Create the objects again that a statement fills. If that is not possible, report their names."""
         names = [
             (owner, name)
             for owner in (text, *self.edited_modules(text))
@@ -152,7 +152,7 @@ class Rebuilds:
             )
 
     def edited_modules(self, text: Text) -> list[Text]:
-        """Return the edited module in a list, or [] if `text` is itself the edited one."""
+        """Return a list with the edited module, or [] if `text` is itself the edited module."""
         return [self._followers.text] if text.name != self._followers.name else []
 
     @staticmethod
@@ -163,7 +163,7 @@ class Rebuilds:
         )
 
     def rebuild_name(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
-        """Evaluate a name and all statements that fill its object again, or report the name.
+        """Run the statements that bind a name and fill its object again. If that is not possible, report the name.
 
         `at` and `top` are the module and position of the statement that requires this.
         """
@@ -180,7 +180,7 @@ class Rebuilds:
     def rebuild_obstacle(
         self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
     ) -> str:
-        """Return why a name and all statements that fill its object cannot be evaluated again, or ""."""
+        """Return the reason why the statements that bind a name and fill its object cannot run again, or ""."""
         objects = {id(text.space.get(name, ABSENT))}
         for number, (owner, top) in enumerate(chain):
             node = owner.body[top]
@@ -218,7 +218,7 @@ class Rebuilds:
     def _include_others(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
         """Add the statements that create or fill other objects of a module to a chain.
 
-        Return False if the module does not create one of these objects.
+        Returns False if the module does not create one of these objects.
         """
         for key in others:
             name = next(
@@ -264,7 +264,7 @@ class Rebuilds:
             is_first = False
 
     def preserve_identity(self, text: Text, name: str, old: Any) -> None:
-        """Restore the identity of a collection that was recreated, with the new contents."""
+        """Restore the previous collection object of a name that was created again, with the new contents."""
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
             self._followers.replace_contents(old, new)
@@ -274,7 +274,7 @@ class Rebuilds:
             self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
     def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
-        """Remove the names that a statement has added to the module by `globals()`, before the statement runs again."""
+        """Remove the names that a statement has added to the module through `globals()`, before it runs again."""
         if (
             not isinstance(node, (*BLOCK_STATEMENTS, ast.Expr))
             or id(text.space) not in self._followers.effects(node, text).fills
@@ -312,7 +312,7 @@ def deleted_names(node: Any) -> list[str]:
 
 
 def refers_to_function(value: Any, function: Any) -> bool:
-    """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
+    """Return whether a decorated object refers to a function, directly or through attributes or closures."""
     seen: set[int] = set()
     level = [value]
     for _ in range(MAX_REFERENCE_STEPS):

@@ -74,7 +74,7 @@ class Function:
 
 
 class Selection:
-    """The functions to record: those of the project in `roots`, or those matching `names`.
+    """The functions to record: those of the project in `roots`, or those that match `names`.
 
     A name matches a module, class or function, and can start at any level within a module. Names of libraries must
     start with the module.
@@ -87,7 +87,7 @@ class Selection:
         self._is_project: dict[str, bool] = {}
 
     def includes(self, code: types.CodeType, module: str, name: str) -> bool:
-        """Return whether to record calls of a function."""
+        """Return whether calls of a function are recorded."""
         # The body of a class has no local variables.
         if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker_file(code.co_filename):
             return False
@@ -100,7 +100,7 @@ class Selection:
         )
 
     def is_project_file(self, file: str) -> bool:
-        """Return whether the file of a code object belongs to the project, or the code was evaluated."""
+        """Return whether a code object's file belongs to the project, or the code was evaluated."""
         known = self._is_project.get(file)
         if known is None:
             known = file.startswith(EVALUATED_PREFIXES) or CELL_PATH_PART in file or self._is_in_project(file)
@@ -117,7 +117,7 @@ class Selection:
 
 
 class Recording:
-    """The recorded calls of one run. Only recorders change it.
+    """The calls recorded during one run. Only recorders modify it.
 
     `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, given its
     code and mark, like `Dialect.last_changed_ms`.
@@ -141,7 +141,7 @@ class Recording:
         self.notes: list[str] = []
 
     def register_function(self, code: types.CodeType, frame: types.FrameType) -> Function:
-        """Register a function that is called for the first time."""
+        """Register a function when it is called for the first time."""
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
@@ -154,7 +154,7 @@ class Recording:
         return found
 
     def format_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
-        """Return the texts of the arguments when a call starts."""
+        """Format the arguments of a call that starts."""
         values, short, names = frame.f_locals, self.printer.short_text, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
@@ -171,7 +171,7 @@ class Recording:
         return [short(values[name]) for name in names if name in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
-        """Return the text of the result of a call, or of the new object for a call of `__init__`."""
+        """Format the result of a call. For a call of `__init__`, this is the new object."""
         return self.printer.short_text(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
@@ -215,7 +215,10 @@ class Recording:
         return {**summary, "lisp": True} if self._is_lisp else summary
 
     def _parameters(self, function: Function) -> list[Any]:
-        """Return the names of a function's parameters, in Lisp as a list for this arity with `&` before the rest."""
+        """Return the names of a function's parameters.
+
+        In Lisp, this is a list with one vector for this arity, with `&` before the rest parameter.
+        """
         if not self._is_lisp or self._dialect is None:
             return list(function.arguments)
         names = [self._dialect.source_name(argument) or argument for argument in function.arguments]
@@ -233,12 +236,12 @@ def code_mark(code: types.CodeType) -> int:
 
 
 def _plain(constant: object) -> object:
-    """Return a constant in a form that is the same after each load."""
+    """Convert a constant to a form that is the same after each load."""
     return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[Any]], list[Record]]:
-    """Return functions and calls, merging the arities of a Lisp function, which are separate code objects."""
+    """Merge the arities of each Lisp function, which are separate code objects, in the lists of functions and calls."""
     found: dict[tuple[str, str], int] = {}
     merged: list[list[Any]] = []
     indexes = []
@@ -294,7 +297,7 @@ space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 class CallPrinter:
-    """A converter of values to short texts, for one recording. `printer` is that of a Lisp dialect."""
+    """Converts values to short texts for one recording. `printer` is that of a Lisp dialect."""
 
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer
@@ -324,7 +327,7 @@ class CallPrinter:
             return f"<{class_name(kind)}>"
 
     def _printed(self, value: Any, printer: PlainPrinter) -> str:
-        """Return the text of a value as printed in Lisp."""
+        """Format a value as in Lisp."""
         if type(value) is str and len(value) > MAX_TEXT_CHARACTERS:
             if any(secret in value for secret in self._secrets):
                 return HIDDEN_TEXT
@@ -333,13 +336,13 @@ class CallPrinter:
         return printer.text(value, MAX_TEXT_CHARACTERS)
 
     def error(self, error: BaseException) -> str:
-        """Return the class of an error with its arguments."""
+        """Format an error as its class with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
         parts = [self._within(argument, 1) for argument in arguments[:MAX_PARTS]] if type(arguments) is tuple else []
         return _bounded(f"{class_name(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
-        """Return whether a name looks like that of a secret."""
+        """Return whether a name suggests that its value is a secret."""
         known = self._is_secret.get(name)
         if known is None:
             known = self._is_secret[name] = SECRET_NAME_PATTERN.search(name) is not None
@@ -354,7 +357,7 @@ class CallPrinter:
         return f"{value[:short]!r}+{len(value) - short}"
 
     def _within(self, value: Any, level: int) -> str:
-        """Return the text of a value inside another one."""
+        """Format a value that is part of another value."""
         kind = type(value)
         if kind is str or kind is bytes:
             return self._text(value, MAX_NESTED_CHARACTERS, MAX_NESTED_CHARACTERS // 2)
@@ -365,7 +368,7 @@ class CallPrinter:
         return self._object(value, kind, level)
 
     def _collection(self, value: Any, base: Any, level: int) -> str:
-        """Return a collection by its elements or their number.
+        """Format a collection with its elements. If there are too many, give their number instead.
 
         It may be an instance of a subclass of a built-in class.
         """
@@ -384,11 +387,11 @@ class CallPrinter:
         return text if len(text) <= MAX_TEXT_CHARACTERS else f"{class_name(base)} of {size}"
 
     def _named(self, name: object, value: object, level: int) -> str:
-        """Return the text of a named value, or a replacement if it may be a secret."""
+        """Format a named value, unless the name suggests a secret."""
         return HIDDEN_TEXT if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
 
     def _object(self, value: Any, kind: type, level: int) -> str:
-        """Return an instance by its class, with its built-in value or first attributes."""
+        """Format an instance as its class with its built-in value or its first attributes."""
         _, base, fields, name = self._kinds.get(id(kind)) or self._reader_of(kind)
         if base is not None:
             if base in BUILTIN_CONVERTERS:
@@ -404,9 +407,9 @@ class CallPrinter:
         return text if len(text) <= MAX_TEXT_CHARACTERS else f"<{name}>"
 
     def _reader_of(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
-        """Return and cache how objects of a class are printed.
+        """Determine how instances of a class are formatted, and cache the result.
 
-        This is the class, its built-in base, the reader of its attributes, and its name.
+        The result has the class, its built-in base, a function that reads its attributes, and its name.
         """
         bases = mro_of(kind)
         base = next((one for one in PRINTED_BASE_CLASSES if any(one is other for other in bases)), None)
@@ -424,5 +427,5 @@ class CallPrinter:
 
 
 def _bounded(text: str) -> str:
-    """Limit a text to twice the maximum length."""
+    """Truncate a text to twice the maximum length."""
     return text if len(text) <= 2 * MAX_TEXT_CHARACTERS else text[: 2 * MAX_TEXT_CHARACTERS] + "…"

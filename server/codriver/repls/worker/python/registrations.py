@@ -31,7 +31,7 @@ Source: `Group.add_command` of click stores commands in a dictionary by name. Ty
 
 
 class Registrations:
-    """The objects in which an edited module registers something, and whether that would happen a second time.
+    """Finds the objects in which an edited module registers something, and whether that would happen a second time.
 
     `rebuilt` are the ids of objects that the load creates and fills again.
     """
@@ -42,14 +42,17 @@ class Registrations:
         self._watched: list[tuple[str, Any, Any, int]] = []
 
     def registers_again(self, kind: Any, text: Text) -> bool:
-        """Return whether a hook of the workspace would register a class a second time if it is created again."""
+        """Return whether creating a class again would make a hook of the workspace register it a second time."""
         effects = self._creation_effects(kind, text)
         return effects is not None and (
             effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
         )
 
     def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
-        """Return the effects of the hooks that create a class, or None if it has no hooks of the workspace."""
+        """Return the effects of the hooks that run when a class is created.
+
+        Returns None if none of these hooks belong to the workspace.
+        """
         hooked = [base for base in order_of(kind)[1:-1] if "__init_subclass__" in space_of(base)]
         metas = [base for base in order_of(type(kind)) if base is not type]
         if not any(self.is_of_project(owner) for owner in (*hooked, *metas)):
@@ -65,7 +68,7 @@ class Registrations:
         return None if node is None else self._analysis.class_creation_effects(node, text.space)
 
     def is_listed_by_base(self, kind: Any) -> bool:
-        """Return whether a module asks a base of a class for its subclasses, which still include a removed class."""
+        """Return whether a module lists the subclasses of a base, so that a removed class is still included."""
         if not is_class(kind) or not any(self.is_of_project(base) for base in order_of(kind)[1:]):
             return False
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
@@ -79,7 +82,7 @@ class Registrations:
         return not effects.fills.isdisjoint(self._registries())
 
     def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
-        """Return whether hooks of the workspace registered a class of the previous source, and no longer do."""
+        """Return whether hooks of the workspace registered the previous class but do not register the new one."""
         before = (
             self._analysis.class_creation_effects(old.node, self._changes.before[self._text.name]).fills
             & self._registries().keys()
@@ -101,7 +104,7 @@ class Registrations:
         return found
 
     def watch_sizes(self, name: str, old: Any, new: Any) -> None:
-        """Remember the sizes of the collections in which an edited definition is registered."""
+        """Store the sizes of the collections in which an edited definition is registered."""
         space = self._changes.before[self._text.name]
         fills = self._registered_by(old, space)
         if not fills:
@@ -112,7 +115,7 @@ class Registrations:
         self._watched += [(name, new, registry, size) for registry, size in sizes if id(registry) not in self._rebuilt]
 
     def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
-        """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
+        """Return the ids of objects that a statement of the previous source has filled but not bound."""
         if isinstance(node, FUNCTION_NODES):
             return set(self._analysis.decorator_effects(node, space).fills)
         if isinstance(node, ast.ClassDef):
@@ -130,7 +133,7 @@ class Registrations:
         return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
 
     def names_filled_in_class(self, node: Any, kind: Any) -> list[str]:
-        """Return the names of other objects that a statement in a class body fills."""
+        """Return the names of objects outside a class that a statement in the class body fills."""
         fills = self._analysis.body_effects([node], self._text.space, kind).fills - {id(kind)}
         found = self._targets_of_registrations()
         return sorted(
@@ -138,7 +141,7 @@ class Registrations:
         )  # fmt: skip
 
     def fills_class_collection(self, node: Any, kind: Any) -> bool:
-        """Return whether a value in a class body adds something to a collection of the class."""
+        """Return whether a statement in a class body adds something to a collection of the class."""
         within = {id(value) for value in space_of(kind).values() if issubclass(type(value), REGISTRY_TYPES)} | {
             id(kind)
         }
@@ -158,12 +161,12 @@ class Registrations:
         return type(value).__module__ in self._drift.sources.loads or _is_replacing_registry(value)
 
     def was_named_by_hook(self, kind: Any, name: str) -> bool:
-        """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
+        """Return whether a `__set_name__` method of the workspace was called for an attribute of a class."""
         hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
         return type(hook) is types.FunctionType and self._analysis.source(hook) is not None
 
     def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
-        """Return whether hooks of the workspace that registered a class have not read some of its names."""
+        """Return whether the workspace's hooks that registered a class did not read these names of the class."""
         if type(kind).__module__ not in ("builtins", "abc") or not self.registers_again(kind, text):
             return False
         space = space_of(kind)
@@ -195,13 +198,16 @@ class Registrations:
         return self.named_objects() | set(self._registries())
 
     def are_watched(self, keys: set[int]) -> bool:
-        """Return whether some ids belong to collections, or all to objects that replace entries of the same name."""
+        """Return whether any of these ids belong to collections.
+
+        Also return True if all of them belong to objects in which a name replaces an earlier one.
+        """
         found = self._targets_of_registrations()
         known = [found[key] for key in keys if key in found]
         return not keys.isdisjoint(self._registries()) or bool(known and all(map(_is_replacing_registry, known)))
 
     def named_objects(self) -> set[int]:
-        """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
+        """Return the ids of objects that have names in modules of the workspace, and 0 for unknown objects."""
         found = {0}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
@@ -211,7 +217,7 @@ class Registrations:
         return found
 
     def is_of_project(self, kind: Any) -> bool:
-        """Return whether a class is from a module of the workspace."""
+        """Return whether a class is defined in a module of the workspace."""
         return defining_module_name(kind) in self._drift.sources.loads
 
     def registered_twice(self) -> Iterator[tuple[str, Any]]:
@@ -223,7 +229,10 @@ class Registrations:
 
 
 def _size(value: Any) -> int:
-    """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
+    """Return the number of entries in a collection, including those of collections in it.
+
+    For an object, this is the number of its attributes.
+    """
     if is_class(value):
         return len(space_of(value))
     if not issubclass(type(value), REGISTRY_TYPES):
@@ -233,7 +242,7 @@ def _size(value: Any) -> int:
 
 
 def _is_replacing_registry(value: object) -> bool:
-    """Return whether registering a name in an object a second time replaces the first registration."""
+    """Return whether registering a name a second time in this object replaces the first registration."""
     return any(
         str(defining_module_name(base)).partition(".")[0] in REPLACING_LIBRARIES for base in order_of(type(value))
     )

@@ -43,7 +43,7 @@ def update_remaining_objects(
     undo: UndoRecord | None = None,
     closures: PreviousClosures | None = None,
 ) -> list[dict[str, str]]:
-    """Update the objects that remain from the previous load of a module. `before` has the previous names.
+    """Update objects that remain from the previous load of a module. `before` has the module's previous names.
 
     Return rows of the kind `renewed` in the form of `Drift.find_differences`: one for each name in another module, each
     class with updated instances, and each function with updated closures. No user code runs. Changes are recorded in
@@ -72,9 +72,9 @@ def update_remaining_objects(
 def remove_previous_definitions(
     module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]
 ) -> list[str]:
-    """Remove functions and classes of the previous load if they are not among the names `written` in the file.
+    """Remove functions and classes of the previous load whose names are not in `written`, and return their names.
 
-    Return their names. Evaluated definitions are not removed.
+    Evaluated definitions are not removed.
     """
     rows = []
     for name, value in before.items():
@@ -89,7 +89,7 @@ def remove_previous_definitions(
 
 
 def _is_new_version(new: object, old: object, home: str) -> bool:
-    """Return whether both are functions, or classes with equal metaclasses, with the same name in the module."""
+    """Return whether `new` replaces `old`, because both are functions or classes with the same name in the module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     identities = [(defining_module_name(one), qualified_name(one)) for one in (old, new)]
@@ -97,14 +97,14 @@ def _is_new_version(new: object, old: object, home: str) -> bool:
 
 
 def _is_other_statement(old: Any, new: Any) -> bool:
-    """Return whether two functions come from different statements of one file that use the same name."""
+    """Return whether two functions come from different statements in one file that define the same name."""
     if type(old) is not types.FunctionType or old.__code__.co_filename != new.__code__.co_filename:
         return False
     return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
 
 
 def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord) -> Iterator[dict[str, str]]:
-    """Replace previous objects in other modules, and yield a row for each name."""
+    """Replace previous objects in the names of other modules, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
         if other is module or not issubclass(type(other), types.ModuleType):
             continue
@@ -122,7 +122,7 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: Un
 def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
-    """Update closures that previous functions created, and yield a row for each of these functions."""
+    """Update the closures that previous functions have created, and yield a row for each of these functions."""
     renewed, left = update_closures(module.__name__, _functions(pairs), undo.record_change)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
@@ -132,7 +132,7 @@ def _renew_closures(
 
 
 def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
-    """Yield the name, the previous and the new object of each function and method."""
+    """Yield the name, the previous object and the new object of each function and method."""
     for old, new in pairs.values():
         if not is_class(old):
             yield from ((qualified_name(old), *both) for both in zip(unwrap_functions(old), unwrap_functions(new)))
@@ -144,7 +144,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
 
 
 def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
-    """Update a function with the code, defaults and docstring of another one, and also the functions they wrap."""
+    """Update a function with the code, defaults and docstring of another. Also update the functions that it wraps."""
     for _ in range(MAX_UNWRAPPED_DECORATORS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
@@ -171,7 +171,7 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, record: Und
 
 
 def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRecord) -> None:
-    """Let a wrapper call the function of the new wrapper. The other variables of its closure are not changed."""
+    """Make a wrapper call the function of the new wrapper. Other closure variables are not changed."""
     with contextlib.suppress(ValueError):  # the cell is empty
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
@@ -180,7 +180,7 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
 
 
 def _methods(old: type, new: type, undone: UndoRecord) -> None:
-    """Update the methods of a previous class with the code of the new ones, because other objects may refer to them."""
+    """Give methods of a previous class the code of the new ones, because other objects may refer to the methods."""
     for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):
@@ -200,7 +200,7 @@ def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
 
 
 def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
-    """Record how to restore the bases of a class, before they change."""
+    """Record how to restore the bases of a class before they are changed."""
     before = kind.__bases__
     undo.record_change("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
 
@@ -237,19 +237,19 @@ def _instances(
 
 
 class PreviousClosures:
-    """Closures from previous loads that could not be updated, as weak references."""
+    """Weak references to closures from previous loads that could not be updated."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, str, weakref.ref[types.FunctionType]]] = []
 
     def add(self, module: str, name: str, closure: types.FunctionType) -> None:
-        """Add a closure that was created by the function `name`, which is dotted for methods."""
+        """Add a closure that the function `name` has created. The name is dotted for methods."""
         self._known.append((module, name, weakref.ref(closure)))
 
     def count_outdated(
         self, modules: dict[str, tuple[types.ModuleType, str]]
     ) -> Iterator[tuple[types.ModuleType, str, int]]:
-        """Yield each module and function whose closures would differ if created now, with the number of closures."""
+        """Yield each module and function with the number of its closures that would differ if created now."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:
@@ -263,7 +263,7 @@ class PreviousClosures:
 def update_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
-    """Update closures that the old functions created with the code of closures in the new functions.
+    """Give closures that the old functions have created the code of the corresponding closures in the new functions.
 
     Return the number of updated closures by function, and the closures that cannot be updated because they have other
     free variables or their name no longer exists. Each change is passed to `note`. Call this before the old functions
@@ -298,14 +298,17 @@ def update_closures(
 
 
 def _set_code(closure: types.FunctionType, code: types.CodeType, note: Note) -> None:
-    """Replace the code of a closure, and record how to restore it."""
+    """Replace the code of a closure and record how to restore it."""
     before = closure.__code__
     closure.__code__ = code
     note("", lambda: closure.__code__ is code, lambda: setattr(closure, "__code__", before))
 
 
 def _nested_with_paths(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
-    """Yield the code objects nested in another, each with a path of names and numbers that tell apart equal names."""
+    """Yield the code objects nested in another one, each with a path.
+
+    The path consists of names and numbers. The numbers distinguish equal names.
+    """
     seen: dict[str, int] = {}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -316,7 +319,7 @@ def _nested_with_paths(code: types.CodeType, path: Path = ()) -> Iterator[tuple[
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
-    """Return whether the present function of that name would create this closure."""
+    """Return whether the present function with this name would create the same closure."""
     maker: Any = module.__dict__.get(name.partition(".")[0])
     if "." in name:
         maker = type.__dict__["__dict__"].__get__(maker).get(name.rpartition(".")[2]) if type(maker) is type else None
@@ -328,18 +331,19 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
 
 
 def are_all_objects(objects: list[Any]) -> bool:
-    """Return whether a list from the garbage collector has all objects, because none are frozen.
+    """Return whether the list of objects from the garbage collector is complete, because no objects are frozen.
 
-    It does if it includes a very old dictionary. Counting the frozen objects would take as long as checking all of
-    them.
+    It is complete if it includes a very old dictionary. Counting the frozen objects would take as long as checking all
+    of them.
     """
     return any(one is sys.__dict__ for one in objects)
 
 
 def find_referrers(*objects: object) -> list[Any]:
-    """Return the objects that refer to any of the given ones, including frozen objects, as in the fork for a trial run.
+    """Return the objects that refer to any of these objects.
 
-    The objects are only read, because listing all of them would copy the worker's memory pages.
+    Frozen objects, as in the fork for a trial run, are included. They are only read, because listing all of them would
+    copy the worker's memory pages.
     """
     return gc.get_referrers(*objects) if are_all_objects(gc.get_objects()) else _referrers_among_frozen(*objects)
 
@@ -357,7 +361,7 @@ def _referrers_among_frozen(*objects: object) -> list[Any]:
 
 
 def is_same_code(first: types.CodeType, other: types.CodeType) -> bool:
-    """Return whether two code objects have the same behaviour."""
+    """Return whether two code objects behave in the same way."""
     if first is other:
         return True
     if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
@@ -370,7 +374,7 @@ NEW_LOCALS_FLAG = 0x2
 
 
 def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
-    """Return whether calling two code objects has the same effect, ignoring changes inside nested functions."""
+    """Return whether two code objects behave in the same way when called, ignoring changes inside nested functions."""
     if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
         return False
     pairs = list(zip(first.co_consts, other.co_consts))
@@ -387,7 +391,7 @@ def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _shape(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the parts of a code object that determine its behaviour, except constants."""
+    """Return the parts of a code object, except its constants, that determine its behaviour."""
     return (
         code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
         code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,

@@ -44,10 +44,11 @@ PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class Statement:
-    """A statement in a source. `parts` has the text of each part that is compared, or of the whole under an empty name.
+    """A statement in a source, divided into the parts that are compared.
 
-    `name` is dotted for methods and nested definitions. For statements without a name it is the first line. `top` is
-    the index of the top-level statement that contains it.
+    `parts` has the text of each part, or of the whole statement under an empty name. `name` is dotted for methods and
+    nested definitions. For statements without a name, it is the first line. `top` is the index of the top-level
+    statement that contains it.
     """
 
     __slots__ = ("guard", "kind", "name", "node", "owner", "parts", "top")
@@ -58,12 +59,12 @@ class Statement:
 
     @property
     def key(self) -> Key:
-        """The key that equal statements share."""
+        """Return a key that is the same for equal statements."""
         return self.guard, self.owner, self.kind, tuple(sorted(self.parts.items()))
 
 
 class Change:
-    """A statement that differs between two sources. `old` or `new` is None if only the other source has it.
+    """A statement that differs between two sources. `old` or `new` is None if only the other source has the statement.
 
     `parts` are the names of the parts that differ.
     """
@@ -76,7 +77,7 @@ class Change:
 
     @property
     def current_statement(self) -> Statement:
-        """The statement in the new source, or in the old one if it was removed."""
+        """Return the statement in the new source, or the statement in the old source if it was removed."""
         found = self.new or self.old
         assert found is not None  # noqa: S101  # a change always has a statement
         return found
@@ -90,19 +91,19 @@ class SourceText:
     """
 
     def __init__(self, data: bytes | str, file: str) -> None:
-        """Parse `data`. It need not be the present content of `file`, which is only used in error messages."""
+        """Parse a source. `file` is only used in error messages, and need not have this content now."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
         self.lines = io.StringIO(data if isinstance(data, str) else decode_source(data), newline=None).readlines()
 
     def summary(self, node: ast.AST) -> str:
-        """Return the first line of a statement, shortened."""
+        """Return the first line of a statement, shortened if it is long."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
         return words if len(words) <= MAX_LINE_CHARACTERS else words[:MAX_LINE_CHARACTERS] + "…"
 
     def statement_sources(self) -> list[str]:
-        """Return the text of each top-level statement, or "" for a statement that shares a line with another."""
+        """Return the text of each top-level statement, or "" for a statement that shares a line with another one."""
         spans = [line_range(node) for node in self.tree.body]
         found = []
         for number, (first, last) in enumerate(spans):
@@ -115,7 +116,8 @@ class SourceText:
     def statements(self, shared: Iterable[str] = ()) -> list[Statement]:
         """Return all statements, outermost first.
 
-        A top-level statement whose lines are in `shared` is not split into parts, because the other source has it too.
+        A top-level statement whose lines are in `shared` is not divided into parts, because the other source has it
+        too.
         """
         known = frozenset(shared)
         segments = self.statement_sources() if known else itertools.repeat("")
@@ -131,7 +133,7 @@ class SourceText:
     def _expand(
         self, body: list[ast.stmt], scope: str, guard: Guard, top: int, *, has_doc: bool = False
     ) -> Iterator[Statement]:
-        """Yield the statements of a body, with those nested in them. `scope` is the dotted prefix of their names."""
+        """Yield the statements in a body and those nested in them. `scope` is the dotted prefix of their names."""
         for number, node in enumerate(body):
             if number == 0 and has_doc:
                 yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: comparable_dump(node)}, top)
@@ -237,7 +239,7 @@ def difference_rows(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
 
 
 def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
-    """Return the changes between removed and added statements, pairing those with equal names."""
+    """Create changes from removed and added statements. Statements with equal names are paired."""
     by_name: dict[str, list[Statement]] = {}
     for statement in gone:
         by_name.setdefault(statement.name, []).append(statement)
@@ -286,7 +288,7 @@ def _parts_of_class(node: ast.ClassDef) -> Parts:
 
 
 def comparable_dump(node: Any) -> str:
-    """Return a text for syntax nodes that is equal if and only if the code is equal, ignoring positions."""
+    """Convert syntax nodes to a text that is equal for equal code, ignoring positions."""
     if isinstance(node, list):
         return "[" + ", ".join(map(comparable_dump, node)) + "]"
     if not isinstance(node, ast.AST):
@@ -325,7 +327,7 @@ def _kind_of(node: ast.stmt) -> str:
 
 
 def assigned_names(node: ast.AST) -> list[str]:
-    """Return the names, possibly dotted, that a statement itself binds, or [] if one of its targets is not a name."""
+    """Return the names, possibly dotted, that a statement itself binds. Return [] if a target is not a name."""
     if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -339,7 +341,7 @@ def assigned_names(node: ast.AST) -> list[str]:
 
 
 def names_bound_by(node: Any) -> list[str]:
-    """Return the names that a statement binds in its module, including those in its blocks and expressions."""
+    """Return the names that a statement binds in its module, including those bound in its blocks and expressions."""
     if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -375,7 +377,7 @@ def makes_new_object(node: Any) -> bool:
 
 
 def _flat(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the targets in a target, which may be a tuple or list."""
+    """Yield the single targets in an assignment target, which may be a tuple or list."""
     if isinstance(node, (ast.Tuple, ast.List)):
         for elt in node.elts:
             yield from _flat(elt)
@@ -395,7 +397,10 @@ def _dotted(node: ast.AST) -> str:
 
 
 def imported_names(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the names that a module's statements import: the module, the name there, and the local name."""
+    """Yield the names that a module's statements import.
+
+    Each item has the source module, the name in that module, and the local name.
+    """
     waiting: list[Any] = list(tree.body)
     while waiting:
         node = waiting.pop(0)
@@ -409,7 +414,7 @@ def imported_names(tree: ast.Module, module: str, *, is_package: bool) -> Iterat
 
 
 def line_range(node: Any) -> tuple[int, int]:
-    """Return the first line of a statement, including decorators, and its last line."""
+    """Return the numbers of the first and last line of a statement. Decorators are included."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 

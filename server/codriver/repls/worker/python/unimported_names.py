@@ -23,7 +23,7 @@ NOT_IMPORTED_NOTE = "not imported here: this is from its file"
 
 
 def describe_unimported(dotted: str) -> dict[str, Any] | None:
-    """Return the description of a name in a module that was not imported, or None if no source file defines it."""
+    """Return a description of a name in a module that was not imported, or None if no source file defines the name."""
     found = _located(dotted, MAX_REEXPORTS)
     return None if found is None else _described(found)
 
@@ -39,9 +39,9 @@ def unimported_source(dotted: str) -> tuple[str, str, int] | None:
 
 
 def unimported_members(dotted: str) -> list[dict[str, str]] | None:
-    """Return the functions and classes in a module or class, in order, or None if it was imported or has no source.
+    """Return the functions and classes in a module or class, in source order.
 
-    Private ones are included.
+    Private ones are included. Returns None if the module was imported or has no source.
     """
     found = _located(dotted, MAX_REEXPORTS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
@@ -56,21 +56,24 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
 
 
 def row_of(node: Definition) -> dict[str, str]:
-    """Return a definition as a row in a list of names, with its type, parameters, line and summary."""
+    """Return a definition as a row with its type, parameters, line and summary."""
     row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
     doc = (ast.get_docstring(node) or "").partition("\n")[0]
     return {key: text for key, text in {**row, "doc": doc}.items() if text}
 
 
 class _Located:
-    """A definition in the source file of a module, or the module itself if `node` is None."""
+    """A definition in the source file of a module. If `node` is None, it is the module itself."""
 
     def __init__(self, module: str, file: str, lines: Sequence[str], tree: ast.Module, node: Definition | None) -> None:
         self.module, self.file, self.lines, self.tree, self.node = module, file, lines, tree, node
 
 
 def _located(dotted: str, hops: int) -> _Located | None:
-    """Find the definition of a dotted name in a module that was not imported. `hops` limits re-exports."""
+    """Find the definition of a dotted name in a module that was not imported.
+
+    `hops` limits how many re-exports are followed.
+    """
     parts = dotted.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -94,7 +97,7 @@ def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpe
 
 
 def _find_in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> _Located | None:
-    """Find the definition of a name in the file of a module, or of a nested name in a class."""
+    """Find the definition of a name, or of nested names in a class, in the file of a module."""
     lines = read_lines(spec.origin)
     tree = parse_lines(lines)
     if tree is None or spec.origin is None:
@@ -110,7 +113,7 @@ def _find_in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], 
 
 
 def _described(found: _Located) -> dict[str, Any]:
-    """Return the description of a definition, with a note that its module was not imported."""
+    """Return a description of a definition, with a note that its module was not imported."""
     about: dict[str, Any] = {"file": found.file, "ns": found.module, "imported": "no", "note": NOT_IMPORTED_NOTE}
     node = found.node
     if node is None:
@@ -166,7 +169,7 @@ def _find_in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str],
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the parts of an expression that is a dotted name, or an empty list for others."""
+    """Return the parts of an expression that is a dotted name. Return [] for other expressions."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
@@ -175,7 +178,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def read_lines(file: str | None) -> list[str]:
-    """Return the lines of a source file, or an empty list if it cannot be read or is too large."""
+    """Return the lines of a source file, or [] if it cannot be read or is too large."""
     if file is None or not file.endswith(".py"):
         return []
     try:
@@ -188,7 +191,7 @@ def read_lines(file: str | None) -> list[str]:
 
 
 def parse_lines(lines: Sequence[str]) -> ast.Module | None:
-    """Return the syntax tree of source lines, or None if there are none or they cannot be parsed."""
+    """Parse source lines to a syntax tree. Return None if there are none or they cannot be parsed."""
     try:
         return ast.parse("".join(lines)) if lines else None
     except (SyntaxError, ValueError, RecursionError):
@@ -196,7 +199,7 @@ def parse_lines(lines: Sequence[str]) -> ast.Module | None:
 
 
 def _definition(body: Sequence[ast.stmt], name: str) -> Definition | None:
-    """Return the last function or class with this name, including those in conditional statements."""
+    """Return the last function or class with this name, including definitions in conditional statements."""
     found = None
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -211,7 +214,7 @@ def _definition(body: Sequence[ast.stmt], name: str) -> Definition | None:
 
 
 def _parameters(node: Definition) -> str:
-    """Return the parameters of a function, or of `__init__` for a class, in parentheses.
+    """Format the parameters of a function, or of a class's `__init__`, in parentheses.
 
     The text is empty before Python 3.9.
     """

@@ -27,7 +27,7 @@ SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "site-packages"}
 
 
 def workspace_definitions(fragment: str, is_match: Callable[[str], object]) -> list[dict[str, str]]:
-    """Return a row for each matching function and class at the top level of a module, sorted by qualified name.
+    """Return a row for each matching top-level function and class of a module, sorted by qualified name.
 
     `is_match` receives names qualified by their module. Only files that contain `fragment`, a part of each possible
     match in any case, are parsed.
@@ -48,7 +48,7 @@ def workspace_definitions(fragment: str, is_match: Callable[[str], object]) -> l
 
 
 def _source_files() -> Iterator[tuple[str, str]]:
-    """Yield the module name and path of each source file below the working directory that could be imported."""
+    """Yield the module name and path of each source file below the working directory that code could import."""
     seen = set()
     try:
         workspace = os.path.realpath(os.getcwd())

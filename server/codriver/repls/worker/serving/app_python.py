@@ -31,14 +31,14 @@ CANCEL_GRACE_S = 0.5
 
 
 class AppFigures(Figures):
-    """Figures in a program, which displays them itself and may be drawing on them at the same time."""
+    """Figures of a running program, which displays them itself and may be drawing on them at the same time."""
 
     def __init__(self) -> None:
         self._send = None
         self._displayed = []
 
     def send_all(self, value: object = None) -> None:
-        """Do nothing."""
+        """Do nothing, because the program displays its figures itself."""
 
     def send_later(self, _value: object) -> bool:
         """Return False, because the image of every value is sent immediately."""
@@ -46,7 +46,10 @@ class AppFigures(Figures):
 
 
 class AppPython(Python):
-    """Evaluates Python in the modules of a program. `loop` is the program's event loop, if it has one."""
+    """The Python dialect for evaluating in the modules of a running program.
+
+    `loop` is the program's event loop, if it has one.
+    """
 
     has_hooks = False
 
@@ -57,11 +60,11 @@ class AppPython(Python):
         start_thread(self._loaded.follow_loads)
 
     def end(self) -> None:
-        """End the thread that tracks the program's imports."""
+        """Stop the thread that tracks the program's imports."""
         self._loaded.stop_recording()
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code. If it awaits or needs an event loop, run it on the program's loop, if that is running."""
+        """Run code. If it awaits or needs an event loop, use the program's loop if that is running."""
         is_async = bool(code.co_flags & COROUTINE_FLAG)
         if not (is_async or (wants_loop and "asyncio" in sys.modules)):
             return super().run(code, space, job, wants_loop=wants_loop)
@@ -95,12 +98,15 @@ class AppPython(Python):
             super()._store(value, module)
 
     def module_of(self, path: str) -> str | None:
-        """Return the name of a file's module. The program's file is `__main__`, unless it was also imported by name."""
+        """Return the name of the module that a file defines.
+
+        For the file of the program, this is `__main__`, unless the file was also imported under its own name.
+        """
         name = super().module_of(path)
         return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name
 
     def should_run(self, node: ast.AST, file: str) -> bool:
-        """Return whether loading runs a statement, which excludes the one that starts the program."""
+        """Return whether loading a file runs a statement. The statement that starts the program is skipped."""
         return not (is_loaded("__main__", file) and isinstance(node, ast.stmt) and _starts_program(node))
 
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
@@ -111,7 +117,7 @@ class AppPython(Python):
 def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
     """Return the event loop that runs on the main thread, or None.
 
-    It is found by its frames, because servers such as uvicorn import the application before their loop runs.
+    It is found by its stack frames, because servers such as uvicorn import the application before their loop runs.
     """
     if "asyncio" not in sys.modules:
         return None
@@ -128,7 +134,7 @@ def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
 
 
 def _starts_program(node: ast.stmt) -> bool:
-    """Return whether a statement is `if __name__ == "__main__": …`, which ran when the program started."""
+    """Return whether a statement has the form `if __name__ == "__main__": …`."""
     if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
         return False
     sides = [node.test.left, *node.test.comparators]
@@ -137,7 +143,7 @@ def _starts_program(node: ast.stmt) -> bool:
 
 
 def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
-    """Run a coroutine on a loop of another thread, and return its result. An interrupt cancels it there."""
+    """Run a coroutine on an event loop of another thread, and return its result. An interrupt cancels the coroutine."""
     import asyncio
 
     task: list[tuple[int, Any]] = []
@@ -171,7 +177,7 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
 
 
 def _cancel_blocking_task(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
-    """Cancel a task that blocks its loop by raising an exception in the loop's thread."""
+    """Cancel a task that blocks its event loop by raising an exception in the loop's thread."""
     import asyncio
 
     if asyncio.current_task(loop) is task:

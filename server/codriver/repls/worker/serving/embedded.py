@@ -44,7 +44,7 @@ EVALUATION_THREAD_NAME = "codriver evaluations"
 class EmbeddedRepl(Server):
     """A REPL in this process.
 
-    `directory` is the directory of the project, and `loop` the program's event loop, on which `await` runs.
+    `directory` is the directory of the project. `loop` is the program's event loop, on which `await` runs.
     """
 
     _output: RoutedOutput
@@ -66,18 +66,18 @@ class EmbeddedRepl(Server):
 
     @property
     def is_open(self) -> bool:
-        """Return whether the REPL accepts clients. In a forked child, it does not."""
+        """Return whether the REPL accepts clients. In a forked child process, it does not."""
         return self.port != 0 and self.process_id == os.getpid()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run `await` in evaluated code on this loop from now on."""
+        """Use this event loop to run `await` in evaluated code."""
         self._python.loop = loop
 
     def start(self) -> None:
-        """Start to listen and evaluate, and write the port file.
+        """Start listening and evaluating, and write the port file.
 
         Raises:
-            FileExistsError: this process is a helper of one whose REPL serves it too. Nothing was started.
+            FileExistsError: the REPL of another process already serves this helper process. Nothing was started.
             OSError: listening failed, or the directory is not writable. In the latter case, the REPL is running.
         """
         listener = socket.create_server((LISTENING_HOST, 0))
@@ -96,7 +96,7 @@ class EmbeddedRepl(Server):
         _leave_at_helper_exit(self._release)
 
     def serve_stream(self, sock: socket.socket) -> None:
-        """Serve one client over a connected socket until it disconnects, then stop.
+        """Serve one client over a connected socket until it disconnects, then stop the REPL.
 
         The calling thread reads the requests. All other threads of the REPL end.
         """
@@ -112,7 +112,7 @@ class EmbeddedRepl(Server):
             unregister_fork_handler(self._after_fork)
 
     def serve_stalling_stream(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., object]) -> None:
-        """Serve one client like `serve_stream`, on a thread on which evaluations run too. See `StalledReader`."""
+        """Serve one client like `serve_stream`, but on a thread that also runs evaluations. See `StalledReader`."""
         reader = StalledReader(sock, thread, start_new_thread)
         reader.begin()
         try:
@@ -121,7 +121,7 @@ class EmbeddedRepl(Server):
             reader.end()
 
     def stop(self) -> None:
-        """Close all connections, restore the streams, and remove the port file. Harmless if repeated."""
+        """Close all connections, restore the streams, and remove the port file. Repeated calls have no effect."""
         self._stop_accepting()
         for connection in self._connections:
             connection.close()
@@ -131,7 +131,7 @@ class EmbeddedRepl(Server):
         self._python.end()
 
     def _client_left(self, connection: Connection) -> None:
-        """End the evaluations of a client that has disconnected. Nobody else could interrupt them."""
+        """Interrupt the evaluations of a client that has disconnected, because nobody else can interrupt them."""
         with self._lock:
             left = [job for job in self._open if job.connection is connection]
             for job in left:
@@ -152,12 +152,12 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _release(self) -> None:
-        """Remove the port file, except in a forked child."""
+        """Remove the port file, unless this is a forked child process."""
         if self.port_file is not None and self.process_id == os.getpid():
             remove_port_file(self.port_file, self.port)
 
     def _after_fork(self) -> None:
-        """Disable the REPL in a forked child, whose output and port file belong to the program."""
+        """Disable the REPL in a forked child process, whose output and port file belong to the program."""
         self._output.is_child = True
         if self._comparison is not None:
             self._comparison.stop()
@@ -167,7 +167,7 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Handle the op with which a process that replaces this one asks it to stop."""
+        """Handle the op that a process sends before it replaces this one: stop the REPL."""
         self._stop_accepting()
         connection.reply(message, {"status": ["done"]})
         self.stop()
@@ -178,7 +178,7 @@ class EmbeddedRepl(Server):
         start_thread(self.run, EVALUATION_THREAD_NAME)
 
     def run(self) -> None:
-        """Evaluate jobs until the REPL is stopped, or the running job was abandoned."""
+        """Evaluate jobs until the REPL is stopped or the running job is abandoned."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             with self._lock:
@@ -193,7 +193,7 @@ class EmbeddedRepl(Server):
                 return
 
     def _replace(self, job: Job) -> None:
-        """Report that a job was abandoned, and continue with the next one on a new thread."""
+        """Report that a job was abandoned, and continue with the next job on a new thread."""
         job.send({"err": f"codriver: {ABANDONED_MESSAGE}\n"})
         self._end(job, ["done", "interrupted"])
         self._start_evaluating()
@@ -206,7 +206,7 @@ _registered: list[bool] = []
 
 
 def register_fork_handler(leave: Callable[[], None]) -> None:
-    """Call `leave` in each child that is forked from now on."""
+    """Call `leave` in each child process that is forked from now on."""
     _in_children.append(leave)
     if not _registered and hasattr(os, "register_at_fork"):
         _registered.append(True)
@@ -214,7 +214,7 @@ def register_fork_handler(leave: Callable[[], None]) -> None:
 
 
 def unregister_fork_handler(leave: Callable[[], None]) -> None:
-    """Do not call `leave` in children any longer. Harmless if repeated."""
+    """Stop calling `leave` in forked child processes. Repeated calls have no effect."""
     with contextlib.suppress(ValueError):
         _in_children.remove(leave)
 
@@ -226,7 +226,7 @@ def _run_fork_handlers() -> None:
 
 
 def program_name() -> str:
-    """Return the file name of the program, or the name of a package that is run as a program."""
+    """Return the file name of the running program, or the name of the package that was run."""
     path = sys.argv[0] if sys.argv else ""
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
@@ -244,8 +244,8 @@ APPLICATION_OPTIONS = ("--app", "-A")
 def application_name(arguments: list[str]) -> str:
     """Return a short name for the application that a program with these arguments runs.
 
-    It is the module that a server serves (`gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`), otherwise
-    the script or package that was started, without its suffix.
+    This is the module that a server program serves: `gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`.
+    Otherwise, it is the name of the script or package that was started, without a suffix.
     """
     path = arguments[0] if arguments else ""
     if os.path.basename(path) == "__main__.py":
@@ -271,7 +271,7 @@ def application_name(arguments: list[str]) -> str:
 
 
 def _leave_at_helper_exit(leave: Callable[[], object]) -> None:
-    """Call `leave` when a `multiprocessing` process ends, because a forked one skips `atexit` functions."""
+    """Call `leave` when a `multiprocessing` process exits, because a forked one skips `atexit` functions."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and processes.parent_process() is not None:
         from multiprocessing.util import Finalize
@@ -309,7 +309,10 @@ NAME_SURROGATE_BIT = 0x20000000
 
 
 def find_conflicting_process() -> tuple[int, bool]:
-    """Return the process whose REPL conflicts with this one, or 0, and whether this one replaces it."""
+    """Return the id of the process whose REPL conflicts with this one, and whether this process replaces it.
+
+    The id is 0 if there is none.
+    """
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
         return os.getppid(), False  # the process is still importing the program, and its purpose is unknown
@@ -323,12 +326,12 @@ def find_conflicting_process() -> tuple[int, bool]:
 
 
 def claim_port_file(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
-    """Write the port to a free port file and return its path, or return None if all port files are used.
+    """Write the port to an unused port file and return its path, or return None if all port files are in use.
 
     If this REPL replaces that of the process `parent`, that REPL is asked to withdraw first.
 
     Raises:
-        FileExistsError: the REPL of `parent` serves, and this process is its helper.
+        FileExistsError: the REPL of `parent` is active, and this process is its helper.
         OSError: no file can be written.
     """
     with _alone(directory):
@@ -364,7 +367,10 @@ def remove_port_file(path: str, port: int) -> None:
 
 
 def send_request(port: int, op: str) -> dict[str, Any] | None:
-    """Send a request to the REPL at a local port. Return {} without a reply, and None if nothing listens."""
+    """Send a request to the REPL at a local port and return the reply.
+
+    Returns {} if there is no reply, and None if nothing listens at the port.
+    """
     try:
         with socket.create_connection((LISTENING_HOST, port), timeout=REQUEST_TIMEOUT_S) as sock:
             sock.sendall(encode({"op": op, "id": "1"}))
@@ -379,7 +385,10 @@ def send_request(port: int, op: str) -> dict[str, Any] | None:
 
 
 def _read(path: str) -> int | None:
-    """Return the port in a file, 0 if it has none or is not a regular file, or None if it does not exist."""
+    """Return the port in a port file.
+
+    Returns 0 if the file has no port or is not a regular file, and None if it does not exist.
+    """
     try:
         with _directory_of(path) as (name, within):
             # Check this before opening the file, because some devices act when they are opened.
@@ -427,7 +436,7 @@ def _write(path: str, port: int) -> None:
 
 @contextlib.contextmanager
 def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
-    """Open the directory of a port file, and yield the file's name and the directory's descriptor.
+    """Open the directory of a port file. Yield the file's name and the directory's descriptor.
 
     On systems without such descriptors, yield the path and None. The project's directory may be a link, but not
     Codriver's directory in it.
@@ -458,7 +467,7 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
 
 @contextlib.contextmanager
 def _alone(directory: str) -> Iterator[None]:
-    """Lock a directory against other processes that claim a port file in it, if directories can be locked."""
+    """Lock a directory while a port file in it is claimed, if this system can lock directories."""
     descriptor = os.open(directory, os.O_RDONLY) if HAS_OPEN_DIRECTORIES else None
     try:
         if descriptor is not None:

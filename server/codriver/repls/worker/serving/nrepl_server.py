@@ -53,10 +53,10 @@ END_OF_INPUT_ERRORS = ("EOFError", "BdbQuit", "SystemExit")
 
 
 class Server:
-    """The server of the worker, with its sessions, clients and jobs.
+    """The nREPL server of the worker, with its sessions, clients and jobs.
 
-    `about` returns additional fields for `describe`. With `compares`, each load is compared with a fresh import,
-    without a request.
+    `about` returns additional fields for `describe`. With `compares`, each load is compared with a fresh import
+    automatically.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Server:
         sensitive_texts.make_seam_importable()
 
     def _after_fork(self) -> None:
-        """Leave the sockets to the parent. The output of the child reaches the parent through the pipes."""
+        """Disable the server in a forked child process, whose output reaches the parent through the pipes."""
         self._output.is_child, self._output.last_job = True, None
         if self._comparison is not None:
             self._comparison.stop()
@@ -155,7 +155,7 @@ class Server:
     # On network threads
 
     def accept_connections(self, listener: socket.socket) -> None:
-        """Start to accept connections on new threads."""
+        """Start accepting connections in a new thread."""
         self._listener = listener
         start_thread(lambda: self._accept(listener))
         start_thread(self._output.flush_repeatedly)
@@ -177,7 +177,7 @@ class Server:
             start_thread(self._add_connection(sock).serve)
 
     def _add_connection(self, sock: socket.socket) -> Connection:
-        """Create the connection of a client over a connected socket."""
+        """Create a connection for a client that is connected through this socket."""
         connection = Connection(sock, self._handle)
         self._connections[:] = [one for one in self._connections if one.is_open]
         self._connections.append(connection)
@@ -185,10 +185,10 @@ class Server:
         return connection
 
     def _client_left(self, connection: Connection) -> None:
-        """Do nothing, because this process ends with the server that started it."""
+        """Do nothing, because this process ends together with the server that started it."""
 
     def _handle(self, message: Message, connection: Connection) -> None:
-        """Handle a request, or add it to the queue."""
+        """Handle a request immediately, or queue it for the main thread."""
         name, identity = message.get("op"), message.get("session")
         op = self._ops.get(name) if isinstance(name, str) else None
         session = self._default if not identity else self._sessions.get(identity) if isinstance(identity, str) else None
@@ -308,7 +308,10 @@ class Server:
         connection.reply(message, {"rows": rows, "status": ["done"]})
 
     def _fresh(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Compare loaded modules with a fresh import, or wait `wait` milliseconds for a finding about recent loads."""
+        """Compare loaded modules with a fresh import and send the differences.
+
+        With `wait`, only wait that many milliseconds for a finding about recent loads.
+        """
         comparison, wait_ms = self._comparison, message.get("wait")
 
         def compare() -> None:
@@ -329,7 +332,7 @@ class Server:
         start_thread(compare)
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
+        """Undo the changes of a batch of loads. With `keep`, only discard the record of them."""
         left = self._dialect.undo_records.close_record(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.reply(message, {"left": left, "status": ["done"]})
 
@@ -342,7 +345,7 @@ class Server:
         connection.reply(message, {"stacks": format_stacks(made), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
-        """Return the local variables of the session's last error. This runs no user code."""
+        """Send the local variables of the session's last error. No user code runs."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else DEFAULT_LOCAL_CHARACTERS
         fields = [] if session.error is None else self._dialect.error_locals(session.error, most)
@@ -351,7 +354,7 @@ class Server:
     # On the main thread
 
     def run(self) -> None:
-        """Evaluate jobs forever. While no job runs, Ctrl-C in a terminal ends this."""
+        """Evaluate queued jobs forever. Ctrl-C in a terminal ends this while no job is running."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             while self.at_first:
@@ -363,7 +366,7 @@ class Server:
                     self._run_one(job)
 
     def _run_one(self, job: Job) -> None:
-        """Evaluate one job, and report its end."""
+        """Evaluate a job and report its end."""
         with self._comparison or contextlib.nullcontext():
             self._output.set_job(job)
             self._interrupts.install()
@@ -377,7 +380,7 @@ class Server:
             self._dialect.after_answer()
 
     def _run_with_features(self, job: Job) -> None:
-        """Evaluate a job within the contexts of the features that its request uses."""
+        """Evaluate a job inside the context managers of the features that its request uses."""
         job.connection.wait_for_space()
         job.directory, job.declined = working_directory(), WORKER_PACKAGE.declined
         with sensitive_texts.checking():
@@ -391,14 +394,14 @@ class Server:
                 self._evaluate(job)
 
     def _evaluate(self, job: Job) -> None:
-        """Evaluate a job, depending on its op."""
+        """Run the operation of a job, which depends on its op."""
         if job.message["op"] == "codriver/value":
             self._dialect.send_part(job)
         else:
             self._dialect.evaluate(job)
 
     def _run_concurrently(self, job: Job) -> None:
-        """Run a job on its own thread."""
+        """Evaluate a job on its own thread."""
         with self._lock:
             job.is_started = not job.is_interrupted
         if not job.is_started:
@@ -413,13 +416,13 @@ class Server:
         return job.interrupts or self._interrupts
 
     def _abandon(self, job: Job, words: str) -> None:
-        """Report that a job on its own thread was abandoned because it may never end."""
+        """Report that a concurrent job was abandoned because it may never end."""
         job.abandoned = words
         job.send({"err": "codriver: " + words + "\n"})
         self._end(job, ["done", "interrupted"])
 
     def _conclude(self, job: Job, error: BaseException | None) -> None:
-        """Report the end of an evaluation."""
+        """Report the end of an evaluation. `error` is the exception that ended it, or None."""
         if job.is_cut_off and (error is None or type(error).__name__ in END_OF_INPUT_ERRORS):
             status = ["done", "interrupted"]
         else:
@@ -436,14 +439,14 @@ class Server:
         self._end(job, status, fields)
 
     def _finding(self, job: Job) -> dict[str, str]:
-        """Return the field with the findings of comparisons since the last reply, if any."""
+        """Return a field with the findings of comparisons since the last reply, or {} if there are none."""
         if self._comparison is None or job.message["op"] not in ("eval", "load-file"):
             return {}
         finding = self._comparison.pop_finding()
         return {} if finding is None else {"codriver/fresh": json.dumps(finding)}
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
-        """Send the last reply to a job, unless the job was already reported as abandoned."""
+        """Send the last reply to a job, unless the job has been abandoned."""
         with self._lock:
             if job not in self._open:
                 return  # the job was abandoned, which was reported
@@ -455,7 +458,7 @@ class Server:
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:
-        """Report the failure of an evaluation, and return its final status."""
+        """Report that an evaluation failed, and return its final status."""
         if isinstance(error, KeyboardInterrupt) and job.is_interrupted:
             return ["done", "interrupted"]
         if isinstance(error, NamespaceMissingError):
@@ -485,7 +488,7 @@ class Server:
         return ["done"]
 
     def _show(self, job: Job, error: BaseException, text: str) -> None:
-        """Print a failure with the user's excepthook, or print `text`."""
+        """Print a failure by calling the user's excepthook. If there is none, print `text`."""
         if sys.excepthook is ORIGINAL_EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
@@ -499,7 +502,7 @@ class Server:
 
 
 def working_directory() -> str:
-    """Return the working directory of the process, or "" if it was deleted."""
+    """Return the working directory of the process, or "" if the directory was deleted."""
     try:
         return os.getcwd()
     except OSError:

@@ -34,7 +34,7 @@ MAX_BUSY_THREADS = 64
 
 
 class RequestThreads:
-    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_BUSY_THREADS`."""
+    """A pool of threads for lookups. A thread is added if all are busy, up to `MAX_BUSY_THREADS`."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
@@ -44,7 +44,7 @@ class RequestThreads:
         """The number of idle threads minus the number of waiting requests."""
 
     def handle(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
-        """Handle a request, on one of the threads if it is a lookup."""
+        """Handle a request. Lookups run on a thread of the pool."""
         if message["op"] in LOOKUP_OPS:
             self._run(lambda: _answer(op, message, connection, session))
         else:
@@ -62,7 +62,7 @@ class RequestThreads:
             start_thread(self._serve)
 
     def end(self) -> None:
-        """End all threads, each when it has handled its request. No further request may follow."""
+        """End all threads after they have handled their current request. No request may follow."""
         with self._lock:
             count, self._count = self._count, 0
         for _ in range(count):
@@ -76,7 +76,7 @@ class RequestThreads:
 
 
 def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
-    """Handle a request, or report the error if that fails."""
+    """Handle a request. If that fails, reply with the error."""
     try:
         if message["op"] in DISPLAYING_OPS:
             sensitive_texts.check_sensitive_values_with_timeout()

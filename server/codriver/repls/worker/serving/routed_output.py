@@ -24,7 +24,7 @@ CURRENT_JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriv
 
 
 class DiscardingStream(io.TextIOBase):
-    """A stream that discards output, for a program without streams, such as one run by `pythonw`."""
+    """A stream that discards all output. It is used if the program has no streams, as under `pythonw`."""
 
     def write(self, text: str) -> int:
         """Discard the text."""
@@ -32,7 +32,7 @@ class DiscardingStream(io.TextIOBase):
 
 
 class Bytes(io.RawIOBase):
-    """`sys.stdout.buffer` during an evaluation."""
+    """The binary buffer of standard output or error during an evaluation."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -48,7 +48,7 @@ class Bytes(io.RawIOBase):
 
 
 class CapturedOut(Out):
-    """Standard output or error during an evaluation."""
+    """Standard output or standard error during an evaluation."""
 
     def __init__(self, stream: str, printed: Callable[[str, str], None], flush: Callable[[], None]) -> None:
         self._stream = stream
@@ -63,7 +63,7 @@ class CapturedOut(Out):
 
 
 class WokenIn(In):
-    """Standard input during an evaluation, which can be interrupted while it waits."""
+    """Standard input during an evaluation. Waiting for input can be interrupted."""
 
     def _request_input(self) -> str:
         job = self._current_job()
@@ -79,7 +79,7 @@ class WokenIn(In):
 class Router:
     """A replacement for `sys.stdout`, `sys.stderr` or `sys.stdin`.
 
-    Code of an evaluation uses the stream `captured`, and all other code the previous stream.
+    Evaluated code uses the stream `captured`, and all other code uses the previous stream.
     """
 
     def __init__(self, before: Any, captured: Any, current_job: Callable[[], Job | None]) -> None:
@@ -107,7 +107,7 @@ class Router:
 
 
 class RoutedOutput(Output):
-    """The standard streams of a program with a REPL in it. They are not replaced before the first evaluation."""
+    """The standard streams of a program with an embedded REPL. They are not replaced before the first evaluation."""
 
     def __init__(self, shield: Shield) -> None:
         super().__init__(shield, CapturedOut)
@@ -117,23 +117,23 @@ class RoutedOutput(Output):
         """Do nothing, because the process belongs to the program."""
 
     def set_job(self, job: Job) -> None:
-        """Set the job of the current context, and route its output."""
+        """Set the job of the current context and capture its output."""
         CURRENT_JOB.set(job)
         self.capture_streams()
 
     def set_concurrent_job(self, job: Job) -> None:
-        """Set the job of the current context, and route its output."""
+        """Set the job of the current context and capture its output."""
         self.set_job(job)
 
     def capture_streams(self) -> None:
-        """Wrap the program's current streams in routers."""
+        """Wrap the current streams of the program in routers."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if not isinstance(now, Router) or now.captured is not captured:
                 setattr(sys, name, Router(now, captured, self.current_job))
 
     def restore_streams(self) -> None:
-        """Restore the program's streams, unless other code has wrapped them since."""
+        """Restore the streams of the program, unless other code has wrapped them since."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if isinstance(now, Router) and now.captured is captured:

@@ -30,10 +30,10 @@ INTERRUPT_FIELD = encode({"op": "interrupt"})[1:-1]
 
 
 class StalledReader:
-    """Watches a socket, from `begin` to `end`, and interrupts the thread that should read from it.
+    """Watches a socket, and interrupts the thread that should be reading from it.
 
-    `thread` is its identifier, and `start_new_thread` starts a thread. The library has replaced the functions of
-    `_thread` that return and do that. It has also made the socket non-blocking, as this class does.
+    `thread` is the identifier of that thread, and `start_new_thread` starts a native thread. Both are passed in because
+    the greenlet library has replaced the functions of `_thread`. It has also made the socket non-blocking.
     """
 
     def __init__(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., Any]) -> None:
@@ -44,7 +44,7 @@ class StalledReader:
         self._finished: SimpleQueue[None] = SimpleQueue()
 
     def begin(self) -> None:
-        """Start to watch."""
+        """Start watching."""
         self._start_new_thread(self._watch, ())
 
     def end(self) -> None:
@@ -63,7 +63,7 @@ class StalledReader:
             self._socket.close()
 
     def _is_finished_after(self, seconds: float) -> bool:
-        """Wait until `end` is called, and return whether it was."""
+        """Wait up to `seconds`, and return whether `end` was called."""
         try:
             self._finished.get(timeout=seconds)
         except Empty:
@@ -71,7 +71,10 @@ class StalledReader:
         return True
 
     def _unread(self) -> bytes | None:
-        """Return the bytes that have not been read; None if there are none, and nothing if the client has left."""
+        """Return the unread bytes without consuming them.
+
+        Returns None if there are none, and b"" if the client has disconnected.
+        """
         try:
             return self._socket.recv(MAX_PEEKED_BYTES, MSG_PEEK)
         except OSError:

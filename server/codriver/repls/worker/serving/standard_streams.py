@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Out(io.TextIOBase):
-    """A replacement for `sys.stdout` or `sys.stderr`, which passes text to the evaluation that printed it."""
+    """A replacement for `sys.stdout` or `sys.stderr` that passes text to the evaluation that printed it."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
@@ -46,28 +46,28 @@ class Out(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Print text for the current evaluation."""
+        """Print text on behalf of the current evaluation."""
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not " + type(text).__name__)
         self._printed(self._stream, text)
         return len(text)
 
     def flush(self) -> None:
-        """Send the buffered text."""
+        """Send buffered text to the client."""
         self._flush()
 
     def fileno(self) -> int:
-        """Return the descriptor for child processes and C code."""
+        """Return the descriptor that child processes and C code use."""
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
-        """Do nothing, because the REPL still needs the stream after user code has closed it."""
+        """Do nothing, because the REPL needs the stream even after user code has closed it."""
 
 
 class In(io.TextIOBase):
-    """A replacement for `sys.stdin`, which requests input from the client.
+    """A replacement for `sys.stdin` that requests input from the client.
 
-    Empty input means the end of the file, for one read.
+    An empty reply means the end of the file for one read.
     """
 
     encoding = "utf-8"
@@ -84,26 +84,26 @@ class In(io.TextIOBase):
         return True
 
     def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # files accept None too
-        """Read a line, requesting input if needed."""
+        """Read a line, requesting input from the client if needed."""
         if not self._rest:
             self._rest = self._request_input()
         end = self._rest.find("\n") + 1 or len(self._rest)
         return self._consume(end if size is None or size < 0 else min(end, size))
 
     def read(self, size: int | None = -1) -> str:
-        """Read up to `size` characters, or until the end of the input."""
+        """Read up to `size` characters, or everything up to the end of the input."""
         most = sys.maxsize if size is None or size < 0 else size
         while len(self._rest) < most and (more := self._request_input()):
             self._rest += more
         return self._consume(most)
 
     def _consume(self, count: int) -> str:
-        """Remove characters from the unread input, and return them."""
+        """Remove and return the first `count` characters of the unread input."""
         text, self._rest = self._rest[:count], self._rest[count:]
         return text
 
     def _request_input(self) -> str:
-        """Request input from the client and wait for it. Return "" after an interrupt, and if no job runs."""
+        """Request input from the client and wait for it. Return "" after an interrupt or if no job is running."""
         job = self._current_job()
         if job is None:
             return ""
@@ -127,7 +127,7 @@ class In(io.TextIOBase):
 
 
 class Pipes:
-    """Pipes that replace the file descriptors 1 and 2. `printed` is called with the stream and the text.
+    """Pipes that replace the file descriptors 1 and 2. `printed` is called with the stream's name and the text.
 
     `faulthandler` uses the original standard error, because its output would be lost in a crash.
     """
@@ -150,7 +150,7 @@ class Pipes:
         start_thread(self._watch)
 
     def drain(self) -> None:
-        """Pass on the output received so far."""
+        """Pass on the output that has been received so far."""
         # Another thread may be draining and waiting for a client, and a finalizer may call this in the meantime.
         if not self._lock.acquire(timeout=0.2):
             return
@@ -170,7 +170,7 @@ class Pipes:
             self._lock.release()
 
     def finish(self) -> None:
-        """Pass on all output of an evaluation, including buffered output."""
+        """Pass on all output of an evaluation, including output that Python or C still buffers."""
         for stream in (sys.__stdout__, sys.__stderr__):
             with contextlib.suppress(Exception):
                 stream.flush()  # type: ignore[union-attr]  # user code may have replaced them
@@ -184,7 +184,7 @@ class Pipes:
 
 
 def _line_buffer_c_stdout() -> Callable[[], object]:
-    """Make C's stdout line-buffered, and return a function that flushes an incomplete line."""
+    """Make C's stdout line-buffered. Return a function that flushes an incomplete line."""
     with contextlib.suppress(Exception):
         import ctypes
 
@@ -202,7 +202,7 @@ JOB_ATTRIBUTE = "codriver_job"
 
 
 class Output:
-    """The standard streams of user code, and output that is buffered for a moment."""
+    """The standard streams of user code. Output is buffered briefly."""
 
     def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
         self._shield = shield
@@ -230,38 +230,38 @@ class Output:
         threading.Thread.start = start  # type: ignore[method-assign,assignment]  # threads must know their evaluation
 
     def set_job(self, job: Job) -> None:
-        """Capture output for `job` from now on."""
+        """Assign output to `job` from now on."""
         self.last_job = job
         self.capture_streams()
 
     def set_concurrent_job(self, job: Job) -> None:
-        """Capture output of this thread, and of threads that it starts, for `job`."""
+        """Assign output of the current thread, and of threads that it starts, to `job`."""
         setattr(threading.current_thread(), JOB_ATTRIBUTE, job)
         self.capture_streams()
 
     def capture_streams(self) -> None:
-        """Replace the standard streams, even if user code has replaced them."""
+        """Replace the standard streams, even if user code has already replaced them."""
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
             setattr(sys, name, stream)
 
     def handle_output(self, stream: str, text: str) -> None:
-        """Process `text` that user code printed."""
+        """Process text that user code printed."""
         self._seam_checks.check()
         self._pass_on(stream, text, self.current_job())
 
     def _process_c_output(self, stream: str, text: str) -> None:
-        """Process `text` that a child process or C code printed, for the running job."""
+        """Process text that a child process or C code printed. It is assigned to the running job."""
         self._pass_on(stream, text, self.last_job or self.current_job())
 
     def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
-        """Add text to the output of a job. In a forked child, write it to the descriptor instead."""
+        """Add text to the output of a job. In a forked child process, write the text to the descriptor instead."""
         if job is not None and text:
             job.write(stream, text)
         elif self.is_child:
             os.write(1 if stream == "out" else 2, text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
-        """Send printed text immediately, because the next code may never release the interpreter lock."""
+        """Send printed text immediately, because the code that follows may never release the interpreter lock."""
         job = self.current_job()
         if job is None:
             return
@@ -274,20 +274,20 @@ class Output:
             job.flush()
 
     def finish(self, job: Job) -> None:
-        """Pass on the output of a finished evaluation, and discard its unread input."""
+        """Pass on the remaining output of a finished evaluation, and discard its unread input."""
         if self._pipes is not None:
             self._pipes.finish()
         self._in.forget(job.session)
 
     def current_job(self) -> Job | None:
-        """Return the job that runs on this thread or started it, or the last job on the main thread."""
+        """Return the job that runs on this thread or started it, or else the last job of the main thread."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job
         job: Job | None = getattr(threading.current_thread(), JOB_ATTRIBUTE, None)
         return job or self.last_job
 
     def flush_repeatedly(self) -> None:
-        """Send printed text after a short delay, until `stop` is called."""
+        """Send printed text after a short delay. Run this in a thread. It ends when `stop` is called."""
         # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}
@@ -301,5 +301,5 @@ class Output:
                 return
 
     def stop(self) -> None:
-        """End the thread that runs `flush_repeatedly`."""
+        """Stop the thread that runs `flush_repeatedly`."""
         self.dirty.put(None)

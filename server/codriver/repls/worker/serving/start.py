@@ -41,7 +41,7 @@ NO_BASILISP_EXIT_STATUS = 3
 
 
 def main() -> None:
-    """Serve until the parent process ends, or until Ctrl-C in a terminal."""
+    """Run the worker until its parent process ends, or until Ctrl-C in a terminal."""
     options = _parse()
     if options.supervised:
         _end_with_parent()
@@ -79,9 +79,9 @@ def main() -> None:
 
 
 def extend_search_path(roots: list[str]) -> None:
-    """Add the project and the client's PYTHONPATH to the search path.
+    """Add the project's directories and the client's PYTHONPATH to the search path.
 
-    The worker was started without the latter.
+    The worker itself was started without that PYTHONPATH.
     """
     given = os.environ.get(CLIENT_PATH_VARIABLE, "")
     named = pop_client_pythonpath()
@@ -92,15 +92,15 @@ def extend_search_path(roots: list[str]) -> None:
 
 
 def pop_client_pythonpath() -> list[str]:
-    """Return the directories of the client's PYTHONPATH, and remove the variable that contains them."""
+    """Return the directories of the client's PYTHONPATH, and remove the environment variable that contains them."""
     given = os.environ.pop(CLIENT_PATH_VARIABLE, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
 
 
 class AppendedSearchPath:
-    """A context manager that appends directories to the search path, after all others.
+    """A context manager that appends directories to the search path.
 
-    Modules in them therefore cannot replace those of the standard library.
+    Because they come last, modules in them cannot replace those of the standard library.
     """
 
     def __init__(self, directories: list[str]) -> None:
@@ -132,7 +132,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _dialect_factory(name: str) -> Callable[[list[str]], Dialect]:
-    """Return a function that creates the requested dialect.
+    """Return a function that creates the dialect with this name.
 
     Only that dialect is imported. Like the whole worker, it is imported before the modules of the project can be found,
     because those may have any name.
@@ -154,7 +154,7 @@ def _exit_without_basilisp() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent does, which closes the pipe to stdin. On Linux the kernel kills it too."""
+    """End this process when its parent closes the pipe to stdin or, on Linux, when its parent ends."""
     with contextlib.suppress(Exception):
         if sys.platform == "linux":
             import ctypes
@@ -173,7 +173,7 @@ def _end_with_parent() -> None:
 
 
 def find_roots(workspace: str) -> list[str]:
-    """Return the directories of the project's modules: the workspace, and its `src` unless that is a package."""
+    """Return the directories of the project's modules: the workspace, and its `src` unless `src` is a package."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         return [workspace, source]
@@ -208,7 +208,7 @@ def _is_within(path: str, directory: str) -> bool:
 
 
 def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
-    """Yield the packages in directories of the checkout that are on the search path."""
+    """Yield the names of packages in directories of the checkout that are on the search path."""
     import pkgutil  # the import takes a tenth of the start, and few worktrees need it
 
     for directory in sys.path:
@@ -223,7 +223,7 @@ def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
 
 
 def _packages_of_importers(checkout: str) -> Iterator[str]:
-    """Yield the packages that importers of editable installs map to directories, such as those of setuptools."""
+    """Yield the names of packages that importers of editable installs map to directories of the checkout."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
         for mapping in list(getattr(holder, "__dict__", {}).values()):
@@ -233,7 +233,10 @@ def _packages_of_importers(checkout: str) -> Iterator[str]:
 
 
 def _packages_of_distributions(checkout: str) -> Iterator[str]:
-    """Yield the packages installed from a directory of the checkout. Source: PEP 610, `direct_url.json`."""
+    """Yield the names of packages that were installed from a directory of the checkout.
+
+    Source: PEP 610, `direct_url.json`.
+    """
     import json
     from importlib import metadata
     from urllib.parse import urlsplit
@@ -248,7 +251,7 @@ def _packages_of_distributions(checkout: str) -> Iterator[str]:
 
 
 def _names_of(distribution: Any) -> Iterator[str]:
-    """Return the names of the top-level packages and modules of a distribution."""
+    """Return the names of the top-level packages and modules in a distribution."""
     top_level = (distribution.read_text("top_level.txt") or "").split()
     firsts = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     files = {first[:-3] if first.endswith(".py") else first for first in firsts}
@@ -258,7 +261,7 @@ def _names_of(distribution: Any) -> Iterator[str]:
 
 
 def _locations_of(name: str, roots: list[str]) -> list[str]:
-    """Return the directories of a package, or the file of a module, or [] if it does not exist."""
+    """Return the directories of a package or the file of a module. Return [] if it does not exist."""
     spec = _spec_of(name, roots)
     if spec is None:
         return []
@@ -268,7 +271,7 @@ def _locations_of(name: str, roots: list[str]) -> list[str]:
 
 
 def _spec_of(name: str, roots: list[str]) -> ModuleSpec | None:
-    """Return the spec of a package as if `roots` were in front of `sys.path`."""
+    """Return the import spec of a package, searching `roots` before `sys.path`. Return None if it is not found."""
     if name in sys.modules:
         return sys.modules[name].__spec__
     for finder in sys.meta_path:

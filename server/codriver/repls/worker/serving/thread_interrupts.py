@@ -33,7 +33,10 @@ except ImportError:  # without it, every interrupt abandons the evaluation
 
 
 def raise_in_thread(thread: int, kind: type[BaseException] | None) -> bool:
-    """Raise an exception in another thread, or with None cancel one that is pending. Return whether it succeeded."""
+    """Raise an exception in another thread, and return whether that succeeded.
+
+    If `kind` is None, cancel a pending exception instead.
+    """
     api = getattr(ctypes, "pythonapi", None)
     if api is None:
         return False
@@ -53,11 +56,14 @@ def raise_in_thread(thread: int, kind: type[BaseException] | None) -> bool:
 
 
 class _SignalReceived(BaseException):
-    """Raised and caught in the thread that raises an exception in another one. See `raise_in_thread`."""
+    """An internal exception that is raised and caught in the thread that interrupts another. See `raise_in_thread`."""
 
 
 class ThreadShield(Shield):
-    """A shield for a thread that other threads interrupt. `main` is its id, or 0 while no thread evaluates."""
+    """A shield for a thread that other threads interrupt.
+
+    `main` is the thread's id, or 0 while no thread evaluates.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,9 +83,9 @@ class ThreadShield(Shield):
 
 
 class ThreadInterrupts(Interrupts):
-    """Interrupts the evaluation on the evaluating thread of a server.
+    """Interrupts the evaluation on a server's evaluating thread, which need not be the main thread.
 
-    `replace` is called with an abandoned job, so that another thread evaluates from then on.
+    `replace` is called with an abandoned job, so that another thread continues to evaluate.
     """
 
     shield: ThreadShield
@@ -90,13 +96,13 @@ class ThreadInterrupts(Interrupts):
         self._replace = replace
 
     def install(self) -> None:
-        """Make the current thread the evaluating one."""
+        """Make the current thread the evaluating thread."""
         self.shield.main = threading.get_ident()
 
     def run_interruptibly(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Run `act`, which may be interrupted, and return its exception. Call this on the evaluating thread.
+        """Call `act`, which may be interrupted, and return its exception. Must be called on the evaluating thread.
 
-        No interrupt takes effect after this returns.
+        No interrupt takes effect after this method returns.
         """
         error: BaseException | None = None
         is_started = False
@@ -114,7 +120,7 @@ class ThreadInterrupts(Interrupts):
                 return error
 
     def _begin(self, job: Job) -> None:
-        """Allow interrupts of a job that is about to run."""
+        """Allow a job that is about to run to be interrupted."""
         shield = self.shield
         with shield.guard:
             self._running = job
@@ -139,7 +145,7 @@ class ThreadInterrupts(Interrupts):
             return job.over.is_set() or self._abandon(job)
 
     def _send(self, job: Job) -> None:
-        """Interrupt a job if it is running, or let its shield do that later."""
+        """Interrupt a job if it is running. While its shield is active, the shield delays the interrupt."""
         shield = self.shield
         with shield.guard:
             if self._running is not job:
@@ -174,7 +180,7 @@ ABANDONED_TEMPLATE = (
 def run_on_thread(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
     """Run a job on its own thread.
 
-    If the job cannot be interrupted, `abandon` is called with the job and a message for it.
+    If the job cannot be interrupted, `abandon` is called with the job and a message.
     """
     name = "codriver background " + str(job.message.get("id", ""))
     interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED_TEMPLATE % name))
@@ -189,7 +195,7 @@ def run_on_thread(job: Job, run: Callable[[Job], object], abandon: Callable[[Job
 
 
 def _wake(job: Job) -> None:
-    """End what an exception cannot interrupt: a wait of the event loop of a job, or a wait for input."""
+    """Wake a job that waits for its event loop or for input, which an exception cannot interrupt."""
     loop = job.session.loop
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
