@@ -303,12 +303,12 @@ REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
 
 def test_a_refused_run_is_retried_if_a_repl_appeared():
     connection = Scripted(REFUSED, {"ok": True, "passed": 1})
-    assert testing._answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
+    assert testing._await_answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
 
 
 def test_a_refused_run_fails_if_nothing_changed():
     connection = Scripted(REFUSED)
-    assert testing._answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
+    assert testing._await_answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
     assert connection.asked == 2
 
 
@@ -320,5 +320,5 @@ def test_a_run_that_a_test_ended_is_an_error_of_that_test(tmp_path):
         "results": [],
         "stoppedIn": {"test": "test_a.py::test_a"},
     }
-    (case,) = testing._cases(answer, "", tmp_path)
+    (case,) = testing._read_cases(answer, "", tmp_path)
     assert (case.name, case.outcome, case.message) == ("test_a", "error", "the tests were interrupted")

@@ -18,9 +18,9 @@ CLIENT_NAME = "codriver-status"
 
 
 def show_all_servers(*, as_json: bool) -> None:
-    """Print the state of each server of this user in any workspace, and then exit.
+    """Print the state of all servers of this user, and exit.
 
-    Also lists servers that have died.
+    Servers that have died are listed, too.
     """
     from codriver.net.known_servers import query_all_servers  # noqa: PLC0415  # only for this list
 

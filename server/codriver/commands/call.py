@@ -175,7 +175,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in a JSON object, which is read from standard input if `text` is `-`.
+    """Parse a JSON object. If `text` is `-`, it is read from standard input.
 
     Raises:
         click.UsageError: the text is not a JSON object.
@@ -228,7 +228,10 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
 
 
 def connect_to_server(workspace: Path, *, start: bool) -> client.Connection:
-    """Connect to the server of a workspace, and start it if none is running and `--start` or the settings allow it."""
+    """Connect to the server of a workspace.
+
+    If none is running, one is started if `start` is true or the settings allow it.
+    """
     try:
         with waiting_line(lambda: f"starting a server for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
@@ -278,8 +281,8 @@ def _answer(
 ) -> dict[str, Any]:
     """Call a tool that evaluates, and return its answer.
 
-    If `printed` is given, print the output as it arrives and count the characters there by stream. `first` is the first
-    answer to a call that was made earlier.
+    If `printed` is given, output is printed as it is received, and `printed` counts the printed characters by stream.
+    `first` is the answer of a call that was made earlier.
     """
     with waiting_line(lambda: describe_starting_repls(workspace) or RUNNING_MESSAGE) as waiting:
         if printed is None:
@@ -290,13 +293,13 @@ def _answer(
 
 
 def list_repls(connection: client.Connection) -> list[dict[str, Any]]:
-    """Return the REPLs that the server knows, in whatever phase they are."""
+    """Return a row for each REPL that the server knows, including those that are not connected."""
     with convert_field_errors("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
 def no_repl_message(workspace: Path) -> str:
-    """Explain that no REPL is running in this workspace, and how to get one for its project."""
+    """Explain that no REPL is running in a workspace, and how to start one for its project."""
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
@@ -310,7 +313,7 @@ def no_repl_message(workspace: Path) -> str:
 
 
 def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """Replace a refusal that is caused by a missing REPL or acceptance with a message for the command line."""
+    """Replace an answer that was refused for lack of a REPL or of acceptance by a message for the command line."""
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
         return {**answer, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
@@ -331,7 +334,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def repl_phases(connection: client.Connection) -> dict[str, bool]:
-    """Return the phases of all REPLs. The value is True if a REPL in that phase has a note with the reason."""
+    """Return the phases that REPLs are in, each with whether one of the REPLs has a note with the reason."""
     found: dict[str, bool] = {}
     for row in list_repls(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -339,7 +342,7 @@ def repl_phases(connection: client.Connection) -> dict[str, bool]:
 
 
 def exit_status(answer: dict[str, Any]) -> int:
-    """Return the exit status for an answer."""
+    """Return the exit status of the command for an answer."""
     if answer.get("status") in {*UNFINISHED_STATUSES, UNANSWERED_INPUT_STATUS} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
@@ -350,7 +353,7 @@ def exit_status(answer: dict[str, Any]) -> int:
 
 
 def describe_starting_repls(workspace: Path) -> str:
-    """Describe the REPLs that are starting and their progress, or return an empty string if there are none."""
+    """Describe the progress of REPLs that are starting. Return an empty string if there are none."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, convert_field_errors("server_health"):
             rows = connection.call("server_health", {})["repls"]
@@ -363,9 +366,9 @@ def describe_starting_repls(workspace: Path) -> str:
 
 
 def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, is_quiet: bool = False) -> None:
-    """Print output and results as the program would, and everything else to standard error.
+    """Print output and results as the evaluated program would, and everything else to standard error.
 
-    `printed` is the number of characters of each stream that have been printed already.
+    `printed` has the numbers of characters of each stream that were already printed.
     """
     with convert_field_errors("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
@@ -386,7 +389,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
 
 
 def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
-    """Replace the marks of images in a value with commands that save them."""
+    """Replace the marks of images in a value by commands that save the images."""
     if IMAGE_MARK_PREFIX not in value:
         return value
     from codriver.core.images import replace_marks  # noqa: PLC0415  # rarely needed
@@ -395,7 +398,7 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
 
 
 def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) -> None:
-    """Print a line for each image of an answer, given as media type and base64 data."""
+    """Print a line for each image of an answer, with the command that saves it."""
     if not images:
         return
     from codriver.core.images import parse_image  # noqa: PLC0415  # rarely needed
@@ -409,13 +412,13 @@ def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) ->
 
 
 def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield the notes about a finished evaluation, with hints for the command line instead of for agents."""
+    """Yield the notes about a finished evaluation. Hints for agents are replaced by hints for the command line."""
     for note in answer.get("notes", ()):
         yield f"{note.partition(';')[0]}; --max-length sets how many are printed" if note.startswith("cut") else note
 
 
 def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
-    """Yield notes about an unfinished evaluation, with commands instead of the tools that the server's notes name."""
+    """Yield notes about an unfinished evaluation. They name commands instead of tools."""
     from codriver.systems.programs import quote_command_line  # noqa: PLC0415  # most evaluations finish
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
@@ -434,7 +437,7 @@ def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
 
 def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield lines that explain why there is no result, with hints for the command line instead of for agents."""
+    """Yield lines that explain why there is no result. Hints for agents are replaced by hints for the command line."""
     error = answer.get("error") or {}
     message = answer.get("message") or ""
     if "message" in error and not answer.get("stderr") and error["message"] not in message:

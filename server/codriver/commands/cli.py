@@ -60,12 +60,15 @@ SUGGESTED_COMMANDS = {
 """Command names that other programs use, each with the command of Codriver that is probably meant."""
 
 
-def _added() -> dict[str, Command]:
-    """Return the commands that features add. Only called for names that are not commands of the base."""
+def _feature_commands() -> dict[str, Command]:
+    """Return the commands that features add.
+
+    This imports the features, so it is only called for names that are not commands of the base.
+    """
     return {command.name: command for feature in features.features() for command in feature.commands}
 
 
-def _unknown(given: str, added: Mapping[str, Command]) -> str:
+def _unknown_command_message(given: str, added: Mapping[str, Command]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only needed after a mistake
 
     known = [*COMMAND_MODULES, *added]
@@ -81,27 +84,30 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of these arguments, or suggest one that is similar."""
+        """Find the command for these arguments, or fail with a suggestion of a similar one."""
         if (
             args
             and args[0] not in COMMAND_MODULES
             and not args[0].startswith("-")
-            and args[0] not in (added := _added())
+            and args[0] not in (added := _feature_commands())
         ):
-            ctx.fail(_unknown(args[0], added))
+            ctx.fail(_unknown_command_message(args[0], added))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands: the base's in the order of `COMMAND_MODULES`, then those of features."""
+        """Return the names of all commands.
+
+        Those of the base come first, in the order of `COMMAND_MODULES`, followed by those of features.
+        """
         del ctx
-        return [*COMMAND_MODULES, *_added()]
+        return [*COMMAND_MODULES, *_feature_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command, extended by the options that features add, or None if it is unknown."""
+        """Import a command, and return it with the options that features add. Return None if it is unknown."""
         del ctx
         if cmd_name in COMMAND_MODULES:
             module = f"codriver.commands.{COMMAND_MODULES[cmd_name]}"
-        elif (command := _added().get(cmd_name)) is not None:
+        elif (command := _feature_commands().get(cmd_name)) is not None:
             module = command.module
         else:
             return None
@@ -114,7 +120,7 @@ class LazyGroup(click.Group):
 
 
 def _print_versions(ctx: click.Context, is_requested: object) -> None:
-    """Print the versions that a bug report needs, without importing any package, and then exit."""
+    """Print the versions that a bug report needs, and exit. No other package is imported."""
     if not is_requested or ctx.resilient_parsing:
         return
     import platform  # noqa: PLC0415  # only here

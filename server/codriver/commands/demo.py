@@ -48,13 +48,16 @@ def demo_command() -> None:
     else:
         del steps["lisp"]
         echo(f"(Python only: {install_command('lisp')} adds the Lisp REPL)", err=True)
-    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as directory, _server(Path(directory), steps) as file:
+    with (
+        tempfile.TemporaryDirectory(prefix="codriver-demo-") as directory,
+        _running_server(Path(directory), steps) as file,
+    ):
         anyio.run(_evaluate_steps, file, list(steps.values()))
 
 
 @contextlib.contextmanager
-def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
-    """Run a server with these REPLs for the duration of the context, and yield the path of its port file."""
+def _running_server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
+    """Run a server with the given REPLs while the context is active, and yield the path of its port file."""
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
     command += [word for repl in repls for word in ("--repl", repl)]
     echo(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
@@ -82,7 +85,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
 
 
 async def _evaluate_steps(file: Path, steps: Sequence[tuple[str, str]]) -> None:
-    """Connect a client through the relay and evaluate the code of each step in its session.
+    """Connect a client through the relay, and evaluate the code of each step in its session.
 
     Raises:
         DemoFailedError: a step failed.
@@ -139,7 +142,7 @@ async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) ->
 
 
 def _error_message(found: object) -> str:
-    """Return the message of a refusal or of an error raised by the code."""
+    """Return the message of a refusal, or of an error that the code raised."""
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     if error := given.get("error"):
         return f"{error['class']}: {error['message']}"

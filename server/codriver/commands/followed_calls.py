@@ -33,7 +33,7 @@ UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
 
 @dataclass(slots=True)
 class FollowedEvaluation:
-    """A call of a tool that evaluates, followed for up to `timeout_s`.
+    """A call that evaluates code, which the command follows until it finishes, for up to `timeout_s` seconds.
 
     `printed_counts` has the number of printed characters by stream.
     """
@@ -46,9 +46,10 @@ class FollowedEvaluation:
     printed_counts: dict[str, int]
 
     def await_answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Make the call, print its output as it arrives, and return the answer when it finishes or times out.
+        """Call the tool, print output as it is received, and return the answer at the end.
 
-        `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
+        The call ends when the evaluation finishes or times out. `first` is the answer to a call that was made earlier.
+        Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
         first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
@@ -57,12 +58,12 @@ class FollowedEvaluation:
             return answer
         evaluation = str(answer["evaluationId"])
         latest, phases = deadline + MAX_START_WAIT_S, dict[str, bool]()
-        with self._ending(evaluation):
+        with self._interrupting_on_exit(evaluation):
             while answer.get("status") in UNFINISHED_STATUSES:
                 now = time.monotonic()
                 if answer["status"] == "needs-input":
                     self._print_output(evaluation)
-                    if not sys.stdin.isatty() or not (line := self._line()):
+                    if not sys.stdin.isatty() or not (line := self._read_line()):
                         self._interrupt(evaluation)
                         return {**answer, "status": UNANSWERED_INPUT_STATUS}
                     self.connection.call("send_input", {"evaluationId": evaluation, "text": line.rstrip("\n")})
@@ -96,19 +97,18 @@ class FollowedEvaluation:
             echo(text, err=stream == "stderr", end="")
             self.printed_counts[stream] += len(text)
 
-    def _line(self) -> str:
-        """Return the line that a person types, or an empty string at the end of input."""
+    def _read_line(self) -> str:
+        """Read a line that a person types. It is empty at the end of input."""
         with self.waiting.hidden():
             return sys.stdin.readline()
 
     def _interrupt(self, evaluation: str) -> None:
-        """Interrupt the evaluation."""
         with suppress(CodriverError, OSError):  # the evaluation has finished, or the server has stopped
             self.connection.call("interrupt_evaluation", {"evaluationId": evaluation})
 
     @contextmanager
-    def _ending(self, evaluation: str) -> Iterator[None]:
-        """Interrupt the evaluation if this command is ended, so that it does not block its session."""
+    def _interrupting_on_exit(self, evaluation: str) -> Iterator[None]:
+        """Interrupt the evaluation if the command is terminated, so that it does not block its session."""
 
         def end(number: int, _frame: object) -> None:
             sys.exit(128 + number)
@@ -128,7 +128,10 @@ CALLER_NAME: Final = "codriver-cli"
 
 @dataclass(slots=True)
 class FollowedTestRun:
-    """A call of `run_tests`, followed for up to `timeout_s`. With `is_quiet`, the tests' output is not printed."""
+    """A call of `run_tests`, which the command follows until it finishes, for up to `timeout_s` seconds.
+
+    With `is_quiet`, the output of the tests is not printed.
+    """
 
     connection: Connection
     timeout_s: float
@@ -138,11 +141,11 @@ class FollowedTestRun:
     _progress: str = field(default="", init=False)
 
     def progress_text(self) -> str:
-        """Return a text with the progress of the run, to display while waiting."""
+        """Return a description of the progress, to display while waiting."""
         return self._progress
 
     def await_answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
+        """Run the tests and return the answer with all results. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "the tests begin", 0
         first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
@@ -153,9 +156,9 @@ class FollowedTestRun:
         named = {"evaluationId": str(answer["evaluationId"]), "report": True}
         try:
             while answer.get("status") in UNFINISHED_STATUSES:
-                self._note(answer)
+                self._process_update(answer)
                 if time.monotonic() > deadline:
-                    return self._timed_out(named)
+                    return self._interrupt_run(named)
                 answer = self.connection.call("get_evaluation", {**named, "waitMs": int(POLL_INTERVAL_S * 1000)})
         except KeyboardInterrupt:
             with suppress(CodriverError, OSError):  # the run has finished, or the server has stopped
@@ -163,7 +166,7 @@ class FollowedTestRun:
             raise
         return answer
 
-    def _note(self, answer: dict[str, Any]) -> None:
+    def _process_update(self, answer: dict[str, Any]) -> None:
         """Print new output and update the progress."""
         with convert_field_errors("run_tests"):
             printed = str(answer.get("stdout", ""))
@@ -178,7 +181,7 @@ class FollowedTestRun:
             echo(printed[self.printed_characters :], end="")
             self.printed_characters = len(printed)
 
-    def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
+    def _interrupt_run(self, named: dict[str, Any]) -> dict[str, Any]:
         """Interrupt a run that took too long, and return the answer about it."""
         interruption = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)

@@ -48,10 +48,10 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
 
 
 def comment_markers(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the comment marker for the language of each session in `rows`, by session key.
+    """Return the comment marker of each session's language, by session key.
 
-    A key that is named after a kind of REPL determines the language. For other keys, it is Python if at least half of
-    the newest code parses as Python.
+    A key that is named after a kind of REPL determines the language. For other keys, the language is Python if at least
+    half of the newest code parses as Python.
     """
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
@@ -80,10 +80,10 @@ EVALUATED_CODE_QUERY = """[:find ?line ?when ?who ?key ?code ?file :in $ $histor
 
 
 def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
-    """Return the history from the running server, or from its file if none is running.
+    """Return the history from the running server, or from its file if no server is running.
 
-    Each row has the line, time, caller, session key, code, and the file if it was loaded. Only rows whose code or file
-    contains `text` are returned.
+    Each row has the line, time, caller, session key and code, and the file if it was loaded. Only rows whose code or
+    file contains `text` are returned.
     """
     try:
         with client.connect(workspace, name="codriver-history") as connection:

@@ -45,7 +45,7 @@ TEXT_AT_LINES_QUERY: Final = """[:find ?line ?id ?text :in $ [?line ...]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of an evaluation with its content. `number` counts the images of one evaluation from 1."""
+    """An image of an evaluation. `number` counts the images of the evaluation from 1."""
 
     evaluation: str
     number: int
@@ -54,7 +54,7 @@ class Image:
 
     @property
     def file_name(self) -> str:
-        """Return a name for the image's file."""
+        """Return a name for a file with the image."""
         return f"{self.evaluation}-{self.number}{self.image.suffix}".replace("/", "-")
 
 
@@ -80,7 +80,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
     their file names.
     """
     workspace = workspace.resolve()
-    found = _images(workspace, evaluation, run)
+    found = _find_images(workspace, evaluation, run)
     chosen = [listed for listed in found if number in (None, listed.number)]
     if not chosen:
         raise click.ClickException(_no_image(evaluation, len(found)))
@@ -99,15 +99,15 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
             )
 
 
-def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
-    """Return the images of the evaluation, or of the latest one that has any."""
+def _find_images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
+    """Return the images of an evaluation, or of the newest evaluation that has images."""
     if run is not None:
         found = _images_of_entries(entry.to_json() for entry in run_entries(workspace, run))
         chosen = evaluation or (found[-1].evaluation if found else "")
         return [listed for listed in found if listed.evaluation == chosen]
     with client.connect(workspace, name="codriver-image") as connection:
         chosen = evaluation or _newest_with_image(connection)
-        return _images_of(connection, chosen) if chosen else []
+        return _images_of_evaluation(connection, chosen) if chosen else []
 
 
 def _no_image(evaluation: str, count: int) -> str:
@@ -128,14 +128,14 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
 
 
 def _newest_with_image(connection: Connection) -> str:
-    """Return the id of the evaluation with the newest image, or an empty string if the log has none."""
+    """Return the id of the evaluation with the newest image, or an empty string if there is no image in the log."""
     rows = _query(connection, ALL_IMAGES_QUERY)
     with convert_field_errors("repl_output_log"):
         return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else ""
 
 
-def _images_of(connection: Connection, evaluation: str) -> list[Image]:
-    """Return the images of an evaluation in the log, in order."""
+def _images_of_evaluation(connection: Connection, evaluation: str) -> list[Image]:
+    """Return the images of an evaluation from the server's log, in order."""
     rows = _query(connection, EVALUATION_IMAGES_QUERY, evaluation)
     with convert_field_errors("repl_output_log"):
         lines = sorted(int(row[0]) for row in rows)
@@ -148,7 +148,7 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
             arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MAX_IMAGES_PER_LINE}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {parse_image(kind, data).digest: decode_base64(data) for kind, data in images}
-    return _numbered(
+    return _number_images(
         (name, listed, contents.get(listed.digest))
         for _, name, text in lines_with_images
         for listed in find_images(text)
@@ -156,16 +156,16 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
 
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
-    """Return the images in the entries of an earlier run, except for those that were truncated."""
+    """Return the images in log entries of an earlier run. Truncated images are left out."""
     found = [
         (str(entry.get("evaluation", "log")), data)
         for entry in entries
         for data in DATA_URL_PATTERN.finditer(entry["text"])
     ]
-    return _numbered((name, parse_image(data[1], data[2]), decode_base64(data[2])) for name, data in found)
+    return _number_images((name, parse_image(data[1], data[2]), decode_base64(data[2])) for name, data in found)
 
 
-def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Image]:
+def _number_images(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Image]:
     counts: dict[str, int] = {}
     images = []
     for name, listed, content in found:

@@ -141,11 +141,11 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
 
 def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machine: Environment) -> int:
-    """Write the clients' entries, accept the workspace, and return the exit status."""
+    """Write the entries for clients, accept the workspace, and return the exit status."""
     from codriver.app import features  # noqa: PLC0415  # as above
     from codriver.setup.init import run_init  # noqa: PLC0415  # as above
 
-    withheld, messages = _withheld(workspace)
+    withheld, messages = _find_withheld(workspace)
     report = run_init(launch, options, machine, features.project_finders())
     echo(report.text, hang=None if options.dry_run else REPORT_INDENT)
     for message in messages:
@@ -158,8 +158,11 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     return report.exit_status or int(bool(messages) and not options.remove)
 
 
-def _withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None, tuple[str, ...]]:
-    """Return the workspace's settings that are not accepted yet, or None and the errors if they cannot be read."""
+def _find_withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None, tuple[str, ...]]:
+    """Return the settings that the user has not accepted yet.
+
+    Returns None and the error messages if the settings are invalid.
+    """
     from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only needed here
 
@@ -179,7 +182,7 @@ def _revoke_acceptance(workspace: Path) -> None:
 
 
 def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> None:
-    """Accept the workspace, unless its settings already contained something that needs the user's acceptance."""
+    """Accept the workspace, unless its settings already contain something that only the user may grant."""
     from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
@@ -191,7 +194,7 @@ def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> No
 
 
 def _store_lists(workspace: Path, report: Report) -> None:
-    """Store the first answers to the clients that were set up, so that their first session lists tools immediately."""
+    """Store the first answers to the configured clients, so that their first session has the tools immediately."""
     from codriver.app import first_session  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 

@@ -26,7 +26,7 @@ XML_FORBIDDEN_PATTERN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\
 
 
 def render_junit_xml(cases: Iterable[CaseResult], started_at: datetime, output: str = "") -> bytes:
-    """Return a JUnit report as XML with one suite per namespace.
+    """Render a JUnit report as XML, with one suite per namespace.
 
     `output` is only included if there is a single suite.
     """
@@ -39,7 +39,7 @@ def render_junit_xml(cases: Iterable[CaseResult], started_at: datetime, output: 
         about = {"name": _escape_for_xml(name), **_counts(of), "skipped": _count(of, "skip")}
         about |= {"file": _escape_for_xml(files.pop())} if len(files) == 1 else {}
         suite = ET.SubElement(root, "testsuite", {**about, "timestamp": started_at.isoformat(timespec="seconds")})
-        suite.extend(map(_element, of))
+        suite.extend(map(_create_element, of))
         if output and len(suites) == 1:
             ET.SubElement(suite, "system-out").text = _escape_for_xml(output)
     ET.indent(root)
@@ -60,8 +60,8 @@ def _count(cases: Sequence[CaseResult], outcome: Outcome) -> str:
     return str(sum(case.outcome == outcome for case in cases))
 
 
-def _element(case: CaseResult) -> ET.Element:
-    """Return the XML element of a test case. Its class name is its namespace with dots instead of slashes."""
+def _create_element(case: CaseResult) -> ET.Element:
+    """Create the XML element of a test case. Its class name is the namespace, with dots instead of slashes."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
@@ -76,5 +76,5 @@ def _element(case: CaseResult) -> ET.Element:
 
 
 def _escape_for_xml(text: str) -> str:
-    """Escape characters that XML cannot contain, as in source code."""
+    """Replace characters that XML cannot contain by escape sequences as in source code."""
     return XML_FORBIDDEN_PATTERN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))

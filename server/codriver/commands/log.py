@@ -56,7 +56,7 @@ SIGNS_BY_CATEGORY = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filter for the entries to print."""
+    """A filter for log entries."""
 
     who: str | None = None
     categories: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Selection:
     search: str = ""
 
     def select_from_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Return the entries of an earlier run that the filter selects."""
+        """Return the entries of an earlier run that match the filter."""
         found = [
             entry.to_json()
             for entry in entries
@@ -84,7 +84,7 @@ F = TypeVar("F", bound="Callable[..., None]")
 
 
 def selection_options(function: F) -> F:
-    """Add the options that select entries, and pass them as `selection`."""
+    """Add the options that select entries to a command, which receives them as `selection`."""
 
     @wraps(function)
     def run(*, who: str | None, since: int | None, limit: int, search: str, **others: Any) -> None:  # of the command
@@ -154,7 +154,9 @@ def log_command(  # one argument an option
         with client.connect(workspace.resolve(), name="codriver-log") as connection:
             if query:
                 sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
-            entries, _, events = _newest(connection, selection, MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES)
+            entries, _, events = _request_newest(
+                connection, selection, MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES
+            )
             print_entries(entries, as_json=as_json)
             for log, count in events:
                 are = "is 1 event" if count == 1 else f"are {count} events"
@@ -169,10 +171,10 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
     max_bytes = MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES
     logs = tuple(log for log in event_logs() if not selection.categories or log.category in selection.categories)
     with client.connect(workspace, name="codriver-log") as connection:
-        entries, last_line, events = _newest(connection, selection, max_bytes)
+        entries, last_line, events = _request_newest(connection, selection, max_bytes)
         if events and logs:
             only_events = replace(selection, categories=tuple(log.category for log in logs))
-            found = [*entries, *_newest(connection, only_events, max_bytes)[0]]
+            found = [*entries, *_request_newest(connection, only_events, max_bytes)[0]]
             # Later ones will be received again, because the log is followed from this line.
             found = [entry for entry in found if entry["line"] <= last_line]
             entries = sorted(found, key=lambda entry: int(entry["line"]))[-selection.limit :]
@@ -199,15 +201,15 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 
 def replace_images_with_marks(entry: Entry) -> Entry:
-    """Replace the images in an entry of an earlier run with marks."""
+    """Replace the images in an entry of an earlier run by marks."""
     return entry._replace(text=replace_image_data(entry.text))
 
 
 def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
-    """Print the answer to a query, and return the exit status."""
+    """Run a query, print its result, and return the exit status."""
     request = {
         "query": query,
-        "inputs": [_value(text) for text in inputs],
+        "inputs": [_parse_input(text) for text in inputs],
         "limit": limit,
         "maxTextBytes": MAX_TEXT_BYTES,
     }
@@ -217,7 +219,7 @@ def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limi
     return 0 if is_answered else 1
 
 
-def _newest(
+def _request_newest(
     connection: Connection, selection: Selection, max_bytes: int
 ) -> tuple[list[dict[str, Any]], int, list[tuple[EventLog, int]]]:
     """Return the newest selected entries, the line to continue from, and the numbers of events in features' logs.
@@ -243,8 +245,8 @@ def _newest(
         return entries, last_line, [(log, count) for log, count in counts if count]
 
 
-def _value(text: str) -> object:
-    """Parse a JSON value, or return the text itself if it is not JSON, so that words need no quotes."""
+def _parse_input(text: str) -> object:
+    """Parse a JSON value. Text that is not JSON is returned unchanged, so that words need no quotes."""
     try:
         return json.loads(text)
     except ValueError:
@@ -252,7 +254,7 @@ def _value(text: str) -> object:
 
 
 def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
-    """Print entries, as JSON or for people. `run` is the earlier run that they are from, if any."""
+    """Print log entries as JSON or for people. `run` is the earlier run that they are from, if any."""
     with convert_field_errors("repl_output_log"):
         lines = [[] if as_json else format_entry(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):
@@ -263,7 +265,7 @@ def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str 
 
 
 def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
-    """Format an entry: time, caller, session and text, coloured by category.
+    """Format a log entry: time, caller, session and text, coloured by category.
 
     Marks of images are replaced by the commands that save them. `run` is the id of the earlier run that the entry is
     from, if any.

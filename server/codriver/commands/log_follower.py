@@ -37,10 +37,10 @@ class FollowError(CodriverError):
 
 @dataclass(slots=True)
 class Follower:
-    """A reader of the log that has reached the line `since`. `who` and `categories` filter the entries.
+    """Reads new entries of the log, starting after the line `since`. `who` and `categories` filter them.
 
-    The texts of one answer have at most `max_text_bytes` in total, beyond which long ones are truncated. The events of
-    `logs` are included.
+    The texts in one answer have at most `max_text_bytes` bytes together. Long texts are truncated if they exceed this.
+    The events of `logs` are included.
     """
 
     connection: Connection
@@ -51,15 +51,15 @@ class Follower:
     logs: tuple[EventLog, ...] = ()
 
     def next_entries(self, wait_ms: int = REQUEST_TIMEOUT_MS) -> tuple[list[dict[str, Any]], bool]:
-        """Wait for new entries and return them, and whether some were evicted before they could be read.
+        """Wait for new entries, and return them and whether some were evicted before they could be read.
 
-        Returns no entries after `wait_ms` without new ones.
+        The list is empty if there were none after `wait_ms` milliseconds.
 
         Raises:
             FollowError: the server refuses the request.
             ConnectionClosedError: the server has stopped.
         """
-        query, inputs = self._query()
+        query, inputs = self._build_query()
         request = {
             "query": query,
             "inputs": inputs,
@@ -75,8 +75,8 @@ class Follower:
             self.since = int(answer["lastLine"])
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
-    def _query(self) -> tuple[str, list[object]]:
-        """Return the query for entries after `since`, and its inputs."""
+    def _build_query(self) -> tuple[str, list[object]]:
+        """Return the query for entries after the line `since`, and its inputs."""
         bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
         inputs: list[object] = [self.since]
         if self.who:
@@ -101,8 +101,7 @@ class Follower:
 def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield batches of new entries forever. When the server stops, print a message and wait for the next one.
 
-    `name` is the client's name. Each connection is closed before the next is opened, and the last one when the
-    generator is closed.
+    `name` is the name of the client for new connections. The current connection is closed when the generator is closed.
 
     Raises:
         FollowError: the server refuses the request.
@@ -115,7 +114,7 @@ def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dic
                 session = follower.connection.session
                 follower.connection.close()
                 echo("the server has stopped; waiting for the next one (Ctrl-C to quit)", err=True)
-                follower.connection = _next_server(workspace, name)
+                follower.connection = _connect_to_next_server(workspace, name)
                 echo("connected to the next server", err=True)
                 if session != follower.connection.session:
                     follower.since = 0  # a new server's lines may start below the last line received
@@ -127,7 +126,7 @@ def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dic
         follower.connection.close()
 
 
-def _next_server(workspace: Path, name: str) -> Connection:
+def _connect_to_next_server(workspace: Path, name: str) -> Connection:
     while True:
         try:
             return client.connect(workspace, name=name)

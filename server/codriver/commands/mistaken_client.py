@@ -28,9 +28,9 @@ MISTAKEN_CLIENT_STATUS: Final = 2
 
 
 class MistakenClientDetector:
-    """A thread that reads the first line of standard input.
+    """Detects an MCP client that has started the server by mistake, by reading the first line of standard input.
 
-    If it is a JSON-RPC message, an error is printed and the server in the main thread is interrupted.
+    If the line is a JSON-RPC message, an error is printed and the server in the main thread is interrupted.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class MistakenClientDetector:
         self._is_serving = False
 
     def start(self) -> None:
-        """Start the thread, unless standard input is a terminal or closed."""
+        """Start reading in a thread, unless standard input is a terminal or closed."""
         try:
             if os.isatty(STDIN_FD):
                 return
@@ -47,7 +47,7 @@ class MistakenClientDetector:
             return
         threading.Thread(target=self._run, name="standard input", daemon=True).start()
 
-    def status_of(self, serve: Callable[[], int]) -> int:
+    def run_server(self, serve: Callable[[], int]) -> int:
         """Run the server and return its exit status, or `MISTAKEN_CLIENT_STATUS` if a client was detected."""
         self._is_serving = True  # imports are complete, so the other thread may interrupt this one
         if self._client_seen.is_set():
@@ -61,7 +61,7 @@ class MistakenClientDetector:
         return MISTAKEN_CLIENT_STATUS if self._client_seen.is_set() else status
 
     def _run(self) -> None:
-        if not is_json_rpc(_first_line()):
+        if not is_json_rpc(_read_first_line()):
             return
         echo(MISTAKEN_CLIENT_MESSAGE, err=True)
         self._client_seen.set()
@@ -70,7 +70,7 @@ class MistakenClientDetector:
 
 
 def is_json_rpc(line: bytes) -> bool:
-    """Return whether a line is a JSON-RPC message or a batch of them."""
+    """Return whether a line is a JSON-RPC message or a batch of messages."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -79,8 +79,11 @@ def is_json_rpc(line: bytes) -> bool:
     return isinstance(first, dict) and "jsonrpc" in first
 
 
-def _first_line() -> bytes:
-    """Return the first line of standard input that is not blank. Blocks."""
+def _read_first_line() -> bytes:
+    """Return the first line of standard input that is not blank.
+
+    Blocks until it has been received.
+    """
     line = b""
     while len(line) < MAX_FIRST_LINE_BYTES:
         try:

@@ -25,38 +25,39 @@ DIRECTORY_TYPE = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 class WholeNumberRange(click.IntRange):
-    """A parameter type for an integer in a range, which error messages call a whole number."""
+    """A parameter type for an integer in a range. Error messages call it a whole number."""
 
     name = "whole number"
 
 
 class Number(click.FloatRange):
-    """A parameter type for a float in a range, which error messages call a number."""
+    """A parameter type for a float in a range. Error messages call it a number."""
 
     name = "number"
 
 
 def workspace_option(function: F) -> F:
-    """Add `--workspace DIR`, which defaults to the nearest workspace at or above the current directory.
+    """Add the option `--workspace` to a command.
 
-    If the workspace is above the current directory, its path is printed to standard error, unless the command prints
-    JSON or concerns all workspaces.
+    It defaults to the nearest workspace at or above the current directory. If that is above the current directory, its
+    path is printed to standard error, unless the command prints JSON or concerns all workspaces.
     """
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:
         is_quiet = any(map(others.get, ("as_json", "is_quiet", "is_every")))
-        return function(*given, workspace=chosen_workspace(workspace, is_quiet=is_quiet), **others)
+        return function(*given, workspace=resolve_workspace(workspace, is_quiet=is_quiet), **others)
 
     return cast("F", _option("The workspace folder; by default the nearest one at or above the current folder.")(run))
 
 
-def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
-    """Return the workspace given after the command, or before it, or the nearest one at or above the current directory.
+def resolve_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
+    """Return the workspace given with the option, or the nearest one at or above the current directory.
 
-    If the workspace is above the current directory, its path is printed to standard error, unless `is_quiet`.
+    The option may be given before or after the command. If the workspace is above the current directory, its path is
+    printed to standard error, unless `is_quiet` is true.
     """
-    found = given or _before(click.get_current_context())
+    found = given or _workspace_before_command(click.get_current_context())
     if found is not None:
         return found
     above = workspace_above(Path.cwd())
@@ -66,11 +67,13 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
 
 
 def exact_workspace_option(function: F) -> F:
-    """Add `--workspace DIR` to a command that creates a workspace. It defaults to the current directory."""
+    """Add the option `--workspace` to a command that may create a workspace. It defaults to the current directory."""
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:
-        return function(*given, workspace=workspace or _before(click.get_current_context()) or Path(), **others)
+        return function(
+            *given, workspace=workspace or _workspace_before_command(click.get_current_context()) or Path(), **others
+        )
 
     return cast("F", _option("The workspace folder; by default the current one.")(run))
 
@@ -79,18 +82,18 @@ def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object
     return click.option("--workspace", "-w", type=DIRECTORY_TYPE, help=text)
 
 
-def _before(ctx: click.Context) -> Path | None:
-    """Return the value of a `--workspace` before the command."""
+def _workspace_before_command(ctx: click.Context) -> Path | None:
+    """Return the value of a `--workspace` option that was given before the command, or None."""
     given = ctx.find_root().params.get("workspace")
     return given if isinstance(given, Path) else None
 
 
 def workspace_above(directory: Path) -> Path | None:
-    """Return the nearest workspace above a directory, or None if there is none or the directory is a workspace itself.
+    """Return the nearest workspace above a directory, or None if there is none or the directory is itself a workspace.
 
     A workspace has or had a server, has `codriver.toml` or a project file, or is a linked working tree of git. The
-    search ends at directories that do not belong to the user alone: the home directory, those for temporary files,
-    those of other users, and those that others may write to.
+    search ends at directories that do not belong to the user alone: the home directory, directories for temporary
+    files, those of other users, and those that others may write to.
     """
     if _is_workspace(directory):
         return None
@@ -116,13 +119,13 @@ def _is_workspace(directory: Path) -> bool:
 
 
 def python_option(function: F) -> F:
-    """Add `--python PATH` to a command that starts fresh REPLs."""
+    """Add the option `--python` to a command that starts new REPLs."""
     words = "Interpreter of the fresh REPL; by default the server's or else the project's."
     return click.option("--python", default="", metavar="PATH", help=words)(function)
 
 
 def color_option(function: F) -> F:
-    """Add `--color`, which `codriver.commands.terminal` reads from the context."""
+    """Add the option `--color` to a command. `codriver.commands.terminal` reads it from the context."""
 
     def store_choice(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
         ctx.meta[COLOR_KEY] = choice
@@ -139,7 +142,7 @@ def color_option(function: F) -> F:
 
 
 def quiet_option(text: str) -> Callable[[F], F]:
-    """Return a decorator that adds `--quiet`, with `text` as its help, which describes what is left out."""
+    """Return a decorator that adds the option `--quiet` with the given help text."""
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
@@ -158,31 +161,35 @@ IMAGE_MARK_PREFIX = "<<image/"
 
 
 def json_option(function: F) -> F:
-    """Add `--json`, passed as `as_json`."""
+    """Add the option `--json` to a command, which receives it as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the session keys of the running server that complete a word."""
+    """Return the session keys of the running server that start with the incomplete word."""
     del param
     keys: list[str] = []
-    with contextlib.suppress(CodriverError, OSError), convert_field_errors("list_sessions"), _server(ctx) as connection:
+    with (
+        contextlib.suppress(CodriverError, OSError),
+        convert_field_errors("list_sessions"),
+        _connect(ctx) as connection,
+    ):
         keys = [str(row["key"]) for row in connection.call("list_sessions", {}).get("sessions", [])]
-    return _completing(keys, incomplete)
+    return _filter_completions(keys, incomplete)
 
 
 def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of available tools that complete a word."""
+    """Return the names of available tools that start with the incomplete word."""
     del param
     names: list[str] = []
-    with contextlib.suppress(CodriverError, OSError), convert_field_errors("tools/list"), _server(ctx) as connection:
+    with contextlib.suppress(CodriverError, OSError), convert_field_errors("tools/list"), _connect(ctx) as connection:
         tools: list[dict[str, Any]] = connection.request("tools/list", {}).get("tools", [])
         names = [str(tool["name"]) for tool in tools]
-    return _completing(names, incomplete)
+    return _filter_completions(names, incomplete)
 
 
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of clients known to `init` that complete a word."""
+    """Return the names of clients known to `init` that start with the incomplete word."""
     del ctx, param
     from codriver.setup.clients import known_clients  # noqa: PLC0415  # as above
     from codriver.setup.printed_clients import printed_clients  # noqa: PLC0415  # only needed here
@@ -190,7 +197,7 @@ def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [name for name in (*known_clients(), *printed_clients(), "all") if name.startswith(incomplete)]
 
 
-def _completing(words: list[str], incomplete: str) -> list[str]:
+def _filter_completions(words: list[str], incomplete: str) -> list[str]:
     """Return the words that start with `incomplete`.
 
     Words with control characters are left out, because shells print them unchanged.
@@ -198,8 +205,8 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete) and word == escape_to_one_line(word)]
 
 
-def _server(ctx: click.Context) -> client.Connection:
-    workspace = ctx.params.get("workspace") or _before(ctx) or workspace_above(Path.cwd()) or Path()
+def _connect(ctx: click.Context) -> client.Connection:
+    workspace = ctx.params.get("workspace") or _workspace_before_command(ctx) or workspace_above(Path.cwd()) or Path()
     return client.connect(Path(workspace).resolve(), name="codriver-completion")
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def adapter_hooks() -> AdapterHooks:
-    """Import and return what all features add to adapters."""
+    """Import and return the hooks of all features for REPL adapters."""
     from codriver.app import features  # noqa: PLC0415  # it imports all features
 
     return features.adapter_hooks()

@@ -31,7 +31,7 @@ STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually wit
 def runs_command(*, workspace: Path, as_json: bool) -> None:
     """List the runs of this workspace's servers whose output log is remembered, oldest first."""
     workspace = workspace.resolve()
-    earlier, current = _runs(workspace, open_memory(workspace))
+    earlier, current = _read_runs(workspace, open_memory(workspace))
     numbers = [str(index - len(earlier)) for index in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
@@ -47,14 +47,14 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
 
 
 def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
-    """Return the log entries of a run, given as `-1` for the last one before the current run, or by its id.
+    """Return the log entries of a run, given by its id, or as `-1` for the last run before the current one.
 
     Raises:
         ClickException: there is no such run.
     """
     workspace = workspace.resolve()
     memory = open_memory(workspace)
-    earlier, current = _runs(workspace, memory)
+    earlier, current = _read_runs(workspace, memory)
     if name.startswith("-") and name[1:].isdecimal() and 0 < int(name[1:]) <= len(earlier):
         return memory.entries(earlier[int(name)].id)
     if name in [run.id for run in (*earlier, *current)]:
@@ -73,8 +73,8 @@ def open_memory(workspace: Path) -> Memory:
     )
 
 
-def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
-    """Return the finished runs, oldest first, and the run of the running server if it is stored already."""
+def _read_runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
+    """Return the finished runs, oldest first, and the current run if it is already stored."""
     directory = server_directory(workspace)
     record = server_record.read_record(directory) if server_record.is_claimed(directory) else None
     session = record and record.session_id
@@ -93,5 +93,5 @@ def _length(run: Run, *, is_running: bool) -> str:
 
 
 def format_time(epoch_ms: int) -> str:
-    """Format a time as local date and time."""
+    """Format a time in epoch milliseconds as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))

@@ -30,10 +30,10 @@ STARTING_MESSAGE = "the server is starting and reading what it remembers about t
 
 
 class _ReplOption(click.Option):
-    """An option whose help lists the kinds of REPLs, which are only imported to show the help."""
+    """An option whose help lists the kinds of REPLs. They are only imported when the help is displayed."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the help text with the current list of REPL kinds."""
+        """Return the help record with the current list of REPL kinds."""
         from codriver.app.features import repl_kinds  # noqa: PLC0415  # only needed for `--help`
         from codriver.repls import kinds  # noqa: PLC0415  # as above
 
@@ -133,16 +133,19 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, verbosity=verbosity)
         is_watched = not (detach or on_demand) and _prints_arrivals(verbosity)
         options = replace(options, requested_ms=requested_ms, prints_arrivals=is_watched)
-        sys.exit(watch.status_of(lambda: run(options)))
+        sys.exit(watch.run_server(lambda: run(options)))
 
 
 def _prints_arrivals(verbosity: Verbosity) -> bool:
-    """Return whether a person sees the output and has requested more than errors."""
+    """Return whether to print a line when something connects: on a terminal, unless only errors were requested."""
     return verbosity != "quiet" and sys.stdout.isatty()
 
 
 def _load_server() -> None:
-    """Import the server without garbage collection, which would take a tenth of the time and free nothing."""
+    """Import the server with garbage collection disabled.
+
+    Garbage collection would take a tenth of the time and free nothing.
+    """
     gc.disable()
     try:
         import codriver.app.serve  # noqa: F401, PLC0415  # only needed here
@@ -152,14 +155,14 @@ def _load_server() -> None:
 
 
 def _warn_of_server_above(workspace: Path) -> None:
-    above = _server_above(workspace)
+    above = _find_server_above(workspace)
     if above is not None:
         path = escape_to_one_line(str(above))
         echo(f"codriver: a server is also running for a folder above: see `codriver status -w {path}`", err=True)
 
 
-def _server_above(workspace: Path) -> Path | None:
-    """Return the workspace above this one if a server is running there too.
+def _find_server_above(workspace: Path) -> Path | None:
+    """Return the workspace above this one if it has a running server, or None.
 
     Locks are checked first, so that directories are only searched if there is a server.
     """

@@ -69,9 +69,9 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         yield Styled(f"  {no_repl_message(Path(health['workspace']))}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
-        unfinished = _unfinished(health, repl["key"])
+        unfinished = _unfinished_in_repl(health, repl["key"])
         busy = ", busy" if any(row["status"] != "queued" for row in unfinished) else ""
-        text = f"  REPL {repl['key']} ({_kind(repl)}): {repl['phase']}{busy}{note}"
+        text = f"  REPL {repl['key']} ({_describe_kind(repl)}): {repl['phase']}{busy}{note}"
         yield Styled(text, fg=COLORS_BY_PHASE.get(repl["phase"], "yellow"))
         for row in unfinished:
             yield Styled(f"    {_describe_evaluation(row)}", fg="yellow")
@@ -88,18 +88,18 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
             yield Styled(f"  error: {latch['message']} ({times})", fg="red")
 
 
-def _kind(repl: dict[str, Any]) -> str:
-    """Return a REPL's origin and dialect, without repeating a word.
+def _describe_kind(repl: dict[str, Any]) -> str:
+    """Describe the origin and dialect of a REPL, without repeating a word.
 
-    If the origin is a kernel's connection file, only the name of the file is used.
+    For a kernel's connection file, only the name of the file is used.
     """
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
     return origin if origin == dialect else f"{origin}, {dialect}"
 
 
-def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the unfinished evaluations in a REPL, running ones first."""
+def _unfinished_in_repl(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the rows of unfinished evaluations in a REPL, running ones first."""
     rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
     return sorted(rows, key=lambda row: row["status"] == "queued")
 
@@ -116,7 +116,7 @@ def _describe_evaluation(row: dict[str, Any]) -> str:
 
 
 def describe_restarting_relays(health: dict[str, Any]) -> str:
-    """Describe the relays that would start another server, or return an empty string if there are none."""
+    """Describe the relays that would start another server. Return an empty string if there are none."""
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:
         return ""

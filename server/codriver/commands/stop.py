@@ -66,9 +66,9 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
 
 
 def _query_before_stop(workspace: Path) -> tuple[str, str]:
-    """Query the running server for the clients that would start another one, and for an error in writing its history.
+    """Ask the running server which clients would start another one, and about errors in writing its history.
 
-    Each of the two texts is empty if there is nothing to report, or if the server does not answer.
+    Each of the two descriptions is empty if there is nothing to report, or if the server does not answer.
     """
     try:
         with connect(workspace, name="codriver-stop") as connection, convert_field_errors("server_health"):
@@ -104,7 +104,10 @@ def _stop(workspace: Path) -> None:
 
 
 def _request_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
-    """Ask the server to stop, by a signal, which works even if it is busy, or through its port."""
+    """Ask the server to stop.
+
+    A signal is used if possible, because it works even if the server is busy, and otherwise the server's port.
+    """
     if HAS_SIGNALS:
         os.kill(process, signal.SIGTERM)
         return
@@ -132,7 +135,7 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
 
 
 def _wait_for_record(directory: Path) -> ServerRecord | None:
-    """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
+    """Return the record of the workspace's server, or None. Waits for a server that is starting or stopping."""
     deadline = time.monotonic() + STARTING_TIMEOUT_S
     is_reported = False
     # A server acquires the lock before it writes the record, and releases it after removing the record.

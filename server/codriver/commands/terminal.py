@@ -56,9 +56,9 @@ class Styled:
 
 
 def echo(*parts: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
-    """Write parts of text to standard output or standard error.
+    """Write text to standard output or standard error.
 
-    With `hang`, lines that are too long for the terminal are wrapped and continued with that indent.
+    If `hang` is given, lines that are too long for the terminal are wrapped, and continued with this indentation.
     """
     stream = sys.stderr if err else sys.stdout
     styled = escape_control_characters(parts) if stream.isatty() else as_styled(parts)
@@ -83,8 +83,8 @@ def echo_bytes(content: bytes) -> None:
 
 
 def _write(text: str, *, err: bool) -> None:
-    """Write text after erasing the waiting line."""
-    waiting = _waiting()
+    """Erase the waiting line and write text."""
+    waiting = _current_waiting_line()
     with waiting.lock if waiting else nullcontext():
         if waiting:
             waiting.erase()
@@ -94,7 +94,7 @@ def _write(text: str, *, err: bool) -> None:
 
 
 def echo_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON to standard output."""
+    """Write a value to standard output as JSON."""
     text = encode_for_terminal(value, indent=indent)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -104,8 +104,9 @@ def echo_json(value: object, *, indent: int | None = None) -> None:
 
 
 def should_use_colour(stream: TextIO) -> bool:
-    """Return whether to colour output, by `--color`, NO_COLOR, FORCE_COLOR, and whether the stream is a terminal.
+    """Return whether to use colours in output to a stream.
 
+    This depends on `--color`, on the variables `NO_COLOR` and `FORCE_COLOR`, and on whether the stream is a terminal.
     Source: https://no-color.org and https://force-color.org; an empty variable counts as unset.
     """
     context = click.get_current_context(silent=True)
@@ -118,9 +119,9 @@ def should_use_colour(stream: TextIO) -> bool:
 
 
 class WaitingLine:
-    """A line at the bottom of the terminal that displays what the command waits for and for how long.
+    """A line at the bottom of the terminal that shows what the command waits for, and for how long.
 
-    It is erased before any other output, and reappears after some time without output. Thread-safe.
+    It is erased before other output, and drawn again after some time without output. Thread-safe.
     """
 
     def __init__(self, words: Callable[[], str]) -> None:
@@ -133,7 +134,7 @@ class WaitingLine:
         self.is_over = Event()
 
     def run(self) -> None:
-        """Update the line every second until the wait is over. Runs in a thread of its own."""
+        """Draw the line every second until the wait is over. Runs in a separate thread."""
         while not self.is_over.wait(UPDATE_INTERVAL_S if self._is_drawn else WAITING_LINE_DELAY_S):
             words = self._words()
             with self.lock:
@@ -148,14 +149,14 @@ class WaitingLine:
                     self._is_drawn = True
 
     def erase(self) -> None:
-        """Erase the line, because other output follows."""
+        """Erase the line before other output."""
         with self.lock:
             if self._is_drawn:
                 click.echo(f"\r{ERASE_REST_OF_LINE}", nl=False, err=True, color=True)
                 self._is_drawn = False
 
     def record_output(self, text: str) -> None:
-        """Record that text was written."""
+        """Record that text was written, and whether it ended with a newline."""
         self._last_output = time.monotonic()
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
 
@@ -173,10 +174,11 @@ class WaitingLine:
 
 @contextmanager
 def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
-    """Display a message with the elapsed seconds on standard error if the block takes long, on a terminal only.
+    """Display a message with the elapsed seconds on standard error while the context is active.
 
-    `describe` returns the message. It is called in another thread, and nothing is displayed while it returns an empty
-    string. On a terminal that cannot erase a line, the message is printed once without the time.
+    The message appears only on a terminal, and only after a moment. `describe` returns it. It is called in another
+    thread, and nothing is displayed while it returns an empty string. On a terminal that cannot erase a line, the
+    message is printed once without the time.
     """
     waiting = WaitingLine(describe)
     if not sys.stderr.isatty():
@@ -206,14 +208,17 @@ def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
             context.meta[WAITING_LINE_KEY] = previous
 
 
-def _waiting() -> WaitingLine | None:
+def _current_waiting_line() -> WaitingLine | None:
     context = click.get_current_context(silent=True)
     found = context.meta.get(WAITING_LINE_KEY) if context else None
     return found if isinstance(found, WaitingLine) else None
 
 
 def wrap_text(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
-    """Wrap parts of text between words at the width of the terminal, unless it is too narrow for the indent."""
+    """Wrap text between words at the width of the terminal.
+
+    The text is not wrapped if the terminal is too narrow for the indentation.
+    """
     parts = list(parts)
     if columns < 2 * hang:
         return parts
@@ -234,7 +239,7 @@ def wrap_text(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
 
 
 def _line_breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of whitespace that have to become line breaks, in order."""
+    """Yield the spans of whitespace that have to be replaced by line breaks, in order."""
     column = 0
     for found in WORD_PATTERN.finditer(text):
         space, word = found.groups()
@@ -246,17 +251,17 @@ def _line_breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]
 
 
 def escape_control_characters(parts: Iterable[str | Styled]) -> list[Styled]:
-    """Escape the control characters in parts of text."""
+    """Escape the control characters in text."""
     return [replace(part, text=escape_controls(part.text)) for part in as_styled(parts)]
 
 
 def as_styled(parts: Iterable[str | Styled]) -> list[Styled]:
-    """Convert plain strings among the parts to unstyled text."""
+    """Convert plain strings to unstyled text."""
     return [Styled(part) if isinstance(part, str) else part for part in parts]
 
 
 def plain_text(parts: Iterable[str | Styled]) -> str:
-    """Return the text of the parts without styles."""
+    """Join the parts of a text without their styles."""
     return "".join([part if isinstance(part, str) else part.text for part in parts])
 
 
@@ -271,9 +276,9 @@ UNFINISHED_STATUSES = frozenset({"queued", "running", "needs-input"})
 
 @contextmanager
 def convert_field_errors(tool: str) -> Iterator[None]:
-    """Convert errors in accessing the fields of an answer of `tool` to a clear error.
+    """Convert errors in accessing the fields of a tool's answer to a `CodriverError` while the context is active.
 
-    Do nothing else within this context.
+    The context must not contain any other code.
 
     Raises:
         CodriverError: a field of the answer is missing or has an unexpected type.
@@ -291,7 +296,7 @@ def convert_field_errors(tool: str) -> Iterator[None]:
 def write_file(file: Path, content: bytes, workspace: Path) -> Path:
     """Write a file, creating missing directories, and return its absolute path.
 
-    Links within the workspace are not followed out of it, because a checkout may contain any link.
+    Links in the workspace that lead out of it are not followed, because a checkout may contain any link.
     """
     path = Path(os.path.normpath(Path.cwd() / file))
     if path.is_relative_to(workspace):

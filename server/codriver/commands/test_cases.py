@@ -19,7 +19,7 @@ WHOLE_RUN_NAME = "(run)"
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A test case and its result."""
+    """The result of a test case."""
 
     namespace: str
     name: str
@@ -39,28 +39,29 @@ class CaseResult:
 
     @property
     def title(self) -> str:
-        """Return the full name of the test."""
+        """Return the full name of the test, including its namespace or file."""
         return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
 
 
 def read_test_cases(answer: Mapping[str, Any], workspace: Path) -> list[CaseResult]:
-    """Return the test cases in an answer of `run_tests`, in the order in which they finished.
+    """Return the results of test cases in an answer of `run_tests`, in the order in which they finished.
 
     A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
     """
     if is_python_run(answer):
-        return [_case_of_pytest(row) for row in answer.get("results", ())]
+        return [_read_pytest_case(row) for row in answer.get("results", ())]
     seconds = {(namespace, test): float(duration) for namespace, test, duration in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
     for row in answer.get("results", ()):
         rows.setdefault((row["ns"], row["test"]), []).append(row)
     return [
-        replace(_case(named, of_test, workspace), seconds=seconds.get(named, 0.0)) for named, of_test in rows.items()
+        replace(_combine_results(named, of_test, workspace), seconds=seconds.get(named, 0.0))
+        for named, of_test in rows.items()
     ]
 
 
 def is_python_run(answer: Mapping[str, Any]) -> bool:
-    """Return whether the answer is about Python tests."""
+    """Return whether an answer is about Python tests."""
     return "exitStatus" in answer
 
 
@@ -68,7 +69,7 @@ SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "s
                                    "failed": "fail", "error": "error"}  # fmt: skip
 
 
-def _case_of_pytest(row: Mapping[str, Any]) -> CaseResult:
+def _read_pytest_case(row: Mapping[str, Any]) -> CaseResult:
     file, _, name = str(row["test"]).partition("::")
     outcome = SHORT_OUTCOMES[row["outcome"]]
     message = row.get("message", "") if outcome in ("fail", "error") else row.get("reason", "")
@@ -79,15 +80,17 @@ def _case_of_pytest(row: Mapping[str, Any]) -> CaseResult:
 
 
 def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> CaseResult:
-    """Return the test case during which a run was stopped, with the reason as its message."""
+    """Return the result of the test case during which a run was stopped. Its message is the reason."""
     if "ns" not in row:
         return replace(
-            _case_of_pytest({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}), message=message, details=message
+            _read_pytest_case({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}), message=message, details=message
         )
-    return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
+    return replace(
+        _combine_results((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message
+    )
 
 
-def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> CaseResult:
+def _combine_results(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> CaseResult:
     wrong = [row for row in rows if row["outcome"] != "pass"]
     skipped = [row for row in rows if row.get("skipped")]
     first_row = (wrong or skipped or rows or [{}])[0]
@@ -115,12 +118,12 @@ def _message(row: Mapping[str, Any]) -> str:
 
 
 def _has_comparison(row: Mapping[str, Any]) -> bool:
-    """Return whether to print the expected and the actual value, which is not useful for errors."""
+    """Return whether to print the expected and the actual value. For errors, they are not useful."""
     return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
 
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
-    """Return everything known about a result as text."""
+    """Return everything that is known about a result as text."""
     file, line = _display_path(row.get("file"), workspace), row.get("line")
     location = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (location, row.get("message")) if part)

@@ -62,7 +62,7 @@ SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled
 
 
 class TestCommand(click.Command):
-    """A command that passes its arguments after `--` to another program."""
+    """A command that passes the arguments after `--` to another program."""
 
     __test__ = False  # keeps pytest from collecting it
 
@@ -137,19 +137,19 @@ def test_command(  # noqa: PLR0913  # one argument an option
         }  # fmt: skip
         running = FollowedTestRun(connection, timeout, is_quiet)
         with waiting_line(lambda: describe_starting_repls(root) or running.progress_text()):
-            answer = _answer(running, {key: value for key, value in given.items() if value}, root)
+            answer = _await_answer(running, {key: value for key, value in given.items() if value}, root)
         with convert_field_errors("run_tests"):
-            cases = _cases(answer, namespaces[0] if namespaces else "tests", root)
+            cases = _read_cases(answer, namespaces[0] if namespaces else "tests", root)
             output = str(answer.get("stdout", ""))
         _print_rest(output, running)
         if is_quiet or not _has_reported(answer, output):
-            _print(cases)
+            _print_failures(cases)
         if junit is not None:
-            write_file(junit, _report(answer, cases, started_at, report_file), root)
+            write_file(junit, _junit_report(answer, cases, started_at, report_file), root)
     _annotate(cases, root)
     if not is_quiet:
         echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
-    sys.exit(_status(answer))
+    sys.exit(_exit_status(answer))
 
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
@@ -157,21 +157,23 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
     return is_python_run(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
-def _report(answer: Mapping[str, Any], cases: Sequence[CaseResult], started_at: datetime, report_file: Path) -> bytes:
-    """Return the JUnit XML: pytest's own report if it is complete, or else one rendered from `cases`."""
+def _junit_report(
+    answer: Mapping[str, Any], cases: Sequence[CaseResult], started_at: datetime, report_file: Path
+) -> bytes:
+    """Return the JUnit XML report. It is pytest's own if that is complete, or else rendered from `cases`."""
     if _has_reported(answer, " ") and report_file.exists():
         return read(report_file, FileRules(Links.OF_USER, MAX_XML_BYTES))
     return render_junit_xml(cases, started_at, str(answer.get("stdout", "")))
 
 
 def _print_rest(output: str, running: FollowedTestRun) -> None:
-    """Print output of the tests that has not been printed yet."""
+    """Print output of the tests that was not printed while they ran."""
     rest = "" if running.is_quiet else output[running.printed_characters :]
     echo(rest, end="" if rest.endswith("\n") or not rest else "\n")
 
 
 def _workspace_relative(name: str, workspace: Path) -> str:
-    """Make a file's path relative to the workspace. Namespaces are returned unchanged."""
+    """Make the path of a file relative to the workspace. Namespaces are returned unchanged."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
     if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
@@ -179,8 +181,8 @@ def _workspace_relative(name: str, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() + separator + test
 
 
-def _answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path) -> dict[str, Any]:
-    """Return the answer of `run_tests`, or one with the error if the server is gone.
+def _await_answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path) -> dict[str, Any]:
+    """Run the tests and return the answer, or an answer with the error if the server is gone.
 
     Waits for REPLs that are starting.
     """
@@ -208,7 +210,7 @@ def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
     return any(row["phase"] in STARTING_PHASES for row in repls)
 
 
-def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[CaseResult]:
+def _read_cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[CaseResult]:
     """Return the test cases of an answer, with an additional one if the run failed or is incomplete."""
     cases = read_test_cases(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
@@ -218,17 +220,17 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
         stopped_in = stopped_case(stopped, answer.get("message", INTERRUPTED_MESSAGE), workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explain_missing_result(answer)) or [INTERRUPTED_MESSAGE]
-    kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_status(answer), "")
+    kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_exit_status(answer), "")
     return [*cases, CaseResult(namespace, WHOLE_RUN_NAME, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 
-def _status(answer: dict[str, Any]) -> int:
-    """Return the exit status of a run. A namespace that does not exist counts as no tests."""
+def _exit_status(answer: dict[str, Any]) -> int:
+    """Return the exit status for an answer. A namespace that does not exist counts as no tests."""
     return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
 
 
-def _print(cases: Sequence[CaseResult]) -> None:
-    """Print the tests that failed, or the reason why the run did not start."""
+def _print_failures(cases: Sequence[CaseResult]) -> None:
+    """Print the failed tests, or the reason why the run did not start."""
     for case in cases:
         if case.outcome not in SIGNS_BY_OUTCOME:
             continue
@@ -239,7 +241,7 @@ def _print(cases: Sequence[CaseResult]) -> None:
 
 
 def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
-    """Print an annotation for each failure if GitHub Actions reads the output."""
+    """Print an annotation for each failure if the command runs in GitHub Actions."""
     wrong = [case for case in cases if case.outcome in SIGNS_BY_OUTCOME]
     for case in wrong[:MAX_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         echo(format_annotation(case, workspace))
@@ -247,9 +249,9 @@ def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
 
 @contextmanager
 def _without_workflow_commands() -> Iterator[None]:
-    """Prevent GitHub Actions from interpreting the output within this context, as tests may print anything.
+    """Keep GitHub Actions from interpreting the output of tests while the context is active.
 
-    The word that resumes interpretation is random, so that no test can print it. Source: GitHub's workflow commands,
+    The word that ends this is random, so that no test can print it. Source: GitHub's workflow commands,
     `stop-commands`.
     """
     if not os.environ.get("GITHUB_ACTIONS"):
@@ -266,19 +268,19 @@ def _without_workflow_commands() -> Iterator[None]:
 
 
 def format_annotation(case: CaseResult, workspace: Path) -> str:
-    """Return the GitHub workflow command that displays a failure at its line.
+    """Format a failure as a GitHub workflow command that displays it at its line.
 
-    Files are relative to the root of the checkout, GITHUB_WORKSPACE. Source: GitHub's workflow commands, `error`.
+    The path is relative to the root of the checkout, `GITHUB_WORKSPACE`. Source: GitHub's workflow commands, `error`.
     """
     file = workspace / case.file
     root = os.environ.get("GITHUB_WORKSPACE", "")
     displayed_path = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
-    properties = [f"file={_escaped(displayed_path, is_property=True)}"] if case.file else []
+    properties = [f"file={_escape(displayed_path, is_property=True)}"] if case.file else []
     properties += [f"line={case.line}"] if case.file and case.line else []
-    return f"::error {','.join(properties)}::{_escaped(f'{case.title}: {case.message}')}"
+    return f"::error {','.join(properties)}::{_escape(f'{case.title}: {case.message}')}"
 
 
-def _escaped(text: str, *, is_property: bool = False) -> str:
+def _escape(text: str, *, is_property: bool = False) -> str:
     """Escape text for a workflow command."""
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
         text = text.replace(character, code)

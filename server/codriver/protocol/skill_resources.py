@@ -245,7 +245,7 @@ def _encode_cursor(key: str, method: str) -> str:
 
 
 def _decode_cursor(cursor: str, method: str) -> str:
-    """Return the key in a cursor.
+    """Return the key after which the page of a cursor starts.
 
     Raises:
         RequestRefusedError: no answer to this method contained the cursor.

@@ -68,7 +68,7 @@ class TrustDecisions:
         """Ask the user of a client that was just answered, if that is useful and was not done before."""
         if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_QUERIED_CLIENTS:
             return
-        if _stand_in_repls(self._services):
+        if _substitute_repls(self._services):
             self._elicited.add(client.name)
             self._tasks.start(self._elicit(client))
 
@@ -92,7 +92,7 @@ class TrustDecisions:
             not is_able
             or client.name in self._elicited
             or len(self._elicited) >= MAX_QUERIED_CLIENTS
-            or not _stand_in_repls(services)
+            or not _substitute_repls(services)
         ):
             return None
         interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
@@ -153,12 +153,12 @@ class TrustDecisions:
         services = self._services
         while any(
             evaluation.repl == repl.id
-            for repl in _stand_in_repls(services)
+            for repl in _substitute_repls(services)
             for evaluation in services.core.state.unfinished()
         ):
             await anyio.sleep(CHECK_INTERVAL_S)
         why = "the user allowed the project's own interpreter"
-        services.core.report(*(RestartRepl(repl.id, why) for repl in _stand_in_repls(services)))
+        services.core.report(*(RestartRepl(repl.id, why) for repl in _substitute_repls(services)))
 
 
 def elicitation_params(python: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def supports_forms(elicitation: object) -> bool:
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 
-def _stand_in_repls(services: Services) -> list[Repl]:
+def _substitute_repls(services: Services) -> list[Repl]:
     """Return the Python REPLs that Codriver started as stand-ins until the user accepts the project."""
     waiting = services.core.state.repls_awaiting_acceptance()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]

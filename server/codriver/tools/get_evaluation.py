@@ -176,10 +176,10 @@ async def _current_stacks(call: Call, current: Evaluation, arguments: GetArgumen
 
 
 def _find_transcript(call: Call, evaluation: str) -> Transcript:
-    """Return the transcript of an evaluation.
+    """Return the stored output and values of an evaluation.
 
     Raises:
-        RefusedError: the transcript was discarded.
+        RefusedError: they were discarded.
     """
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:

@@ -109,7 +109,6 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
 
 
 def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
-    """Create the error for an unknown subject."""
     known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.subjects])
     return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
 
@@ -171,7 +170,6 @@ def _list_jobs(call: Call, arguments: StatusArguments) -> Answer:
 
 
 def _job_row(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
-    """Return the row of an evaluation or test run."""
     row: dict[str, object] = {
         "evaluationId": evaluation.id,
         "status": evaluation.status,

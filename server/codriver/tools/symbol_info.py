@@ -211,7 +211,6 @@ def _first_form(text: str, name: str) -> str | None:
 
 
 def _defines(form: str, name: str) -> bool:
-    """Return whether a form defines the name."""
     return _DEFINITION_PATTERN.match(form) is not None and name in form.split(maxsplit=4)[1:4]
 
 

@@ -157,7 +157,6 @@ class _Wait:
 
     @property
     def _is_stopping(self) -> bool:
-        """Return whether the server is stopping."""
         return self._call.state.lifecycle.phase == "stopping"
 
     async def _find_new_rows(self) -> tuple[list[object], Cut | None]:

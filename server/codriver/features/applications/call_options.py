@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.call import call_tool, connect_to_server, exit_status, read_arguments
-from codriver.commands.options import chosen_workspace
+from codriver.commands.options import resolve_workspace
 from codriver.commands.terminal import echo
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _call(
     starts_stream = tool == "watch_app" and parsed.get("topic") is not None and parsed.get("stop") is None
     if follow and not starts_stream:
         raise click.UsageError("--follow requires watch_app with a topic; `codriver log --follow` prints everything")
-    with connect_to_server(chosen_workspace(workspace, is_quiet=as_json).resolve(), start=start) as connection:
+    with connect_to_server(resolve_workspace(workspace, is_quiet=as_json).resolve(), start=start) as connection:
         answer = call_tool(connection, tool, parsed, as_json=as_json)
         if follow and answer.get("ok"):
             from codriver.features.applications.followed_streams import (  # noqa: PLC0415  # few calls follow anything

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from codriver.commands.options import chosen_workspace
+from codriver.commands.options import resolve_workspace
 from codriver.commands.terminal import echo
 from codriver.errors import CodriverError
 from codriver.features.page import PAGE_REQUEST
@@ -68,7 +68,7 @@ def _watch(
         )
     if opens and address:
         raise click.UsageError("--open works only with the page's random name: omit --open or --address")
-    _print_address(chosen_workspace(workspace).resolve(), address or "", opens=opens)
+    _print_address(resolve_workspace(workspace).resolve(), address or "", opens=opens)
 
 
 class NoPageError(CodriverError):

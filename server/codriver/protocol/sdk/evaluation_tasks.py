@@ -261,7 +261,7 @@ class EvaluationTasks:
         return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._notify)
 
     def _publish(self, task: Task) -> None:
-        """Add a task to those that clients can query."""
+        """Let clients query a task from now on."""
         self._tasks[task.id] = task
         task.is_detached = True
 

@@ -409,7 +409,6 @@ def describe_usage_error(message: str, workspace: Path) -> tuple[str, str]:
 
 
 def _no_tests_message(job_report: JobReport) -> str:
-    """Explain why a run had no tests."""
     spec = job_report.job.spec
     where = f" in {quote_command_line(spec.arguments)}" if spec.arguments else ""
     if job_report.report.counts.deselected:

@@ -128,7 +128,7 @@ def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[li
 
 
 def _shortened_note(count: int, cap: int) -> str:
-    """Return a note that strings were shortened."""
+    """Return the note that `count` strings were shortened to `cap` bytes, and how to get them in full."""
     strings = "1 text is" if count == 1 else f"{count} texts are"
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 

@@ -308,7 +308,7 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 
 
 def _describe_location(frame: re.Match[str], workspace: str) -> str:
-    """Return the location of a frame.
+    """Return the location of a frame as text.
 
     For sent code this is only the function, and an empty string for the sent code itself.
     """
