@@ -1,13 +1,13 @@
-"""Write the packages by which clients install Codriver, as `packages.toml` describes them.
+"""Generate the packages with which clients install Codriver, as `packages.toml` describes them.
 
-`python wrapper-config/make_packages.py` writes those that are kept in the repository: the plugin for Claude Code,
-Copilot CLI and Codex, which is also the extension for Gemini CLI and Qwen Code; its marketplace file; the manifest of
-the bundle for Claude Desktop; `server.json` for the MCP registry; and the links in the README.
+`python wrapper-config/make_packages.py` generates the files that are stored in the repository: the plugin for Claude
+Code, Copilot CLI and Codex, which is also the extension for Gemini CLI and Qwen Code; its marketplace file; the
+manifest of the bundle for Claude Desktop; `server.json` for the MCP registry; and the links in the README.
 
-`python wrapper-config/make_packages.py --bundle FOLDER` lays out the bundle for Claude Desktop, with all of Codriver in
-it: `npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb` then makes one file of it.
+`python wrapper-config/make_packages.py --bundle FOLDER` creates the content of the bundle for Claude Desktop, which
+includes all of Codriver. `npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb` then packs it into one file.
 
-The interpreter has to have Codriver installed.
+Codriver must be installed in the interpreter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BUNDLED: Final = ("pyproject.toml", "README.md", "LICENSE", "server", "relay", "
 
 
 def main(arguments: list[str]) -> int:
-    """Do what was asked for; the exit status."""
+    """Run the command with these arguments, and return the exit status."""
     match arguments:
         case []:
             for path, text in packages().items():
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def packages() -> dict[Path, str]:
-    """The text of every file that is written, by its path in the repository."""
+    """Return the text of each generated file, by its path in the repository."""
     about = description()
     return {
         Path(".claude-plugin/marketplace.json"): as_json(marketplace(about)),
@@ -71,48 +71,56 @@ def packages() -> dict[Path, str]:
 
 
 def description() -> dict[str, Any]:
-    """What the packages say of Codriver."""
+    """Return the metadata of Codriver, from `packages.toml` and `pyproject.toml`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     about = tomllib.loads((ROOT / "wrapper-config/packages.toml").read_text(encoding="utf-8"))
     return {**about, "version": project["version"], "license": project["license"], "python": project["requires-python"]}
 
 
 def as_json(document: dict[str, Any]) -> str:
-    """A document as it stands in its file."""
+    """Format a document as the text of a JSON file."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def command_line(*more: str) -> dict[str, Any]:
-    """The relay's command line in the shape that most clients share."""
+    """Return the relay's command line with `more` arguments, in the format that most clients share."""
     command, *words = RELAY_COMMAND
     return {"command": command, "args": [*words, *more]}
 
 
 def marketplace(about: dict[str, Any]) -> dict[str, Any]:
-    """The marketplace file: this repository as a place to install the plugin from. Source: Claude Code, plugins."""
+    """Return the marketplace file, with which clients install the plugin from this repository.
+
+    Source: Claude Code, plugins.
+    """
     listed = {"name": about["name"], "source": f"./{PLUGIN.as_posix()}", "description": about["description"]}
     owner = {"name": about["author"]}
     return {"name": about["name"], "description": about["description"], "owner": owner, "plugins": [listed]}
 
 
 def plugin(about: dict[str, Any]) -> dict[str, Any]:
-    """The plugin's manifest. Source: Claude Code, plugins reference."""
+    """Return the manifest of the plugin.
+
+    Source: Claude Code, plugins reference.
+    """
     same = {key: about[key] for key in ("name", "version", "description")}
     more = {key: about[key] for key in ("license", "keywords")}
     return {**same, "author": {"name": about["author"]}, **more}
 
 
 def plugin_entry() -> dict[str, Any]:
-    """The entry in the plugin, for Claude Code and Copilot CLI.
+    """Return the plugin's server entry for Claude Code and Copilot CLI.
 
-    Copilot CLI 1.0.102 starts the server in the plugin's own folder, where no project is found, unless `cwd` is said;
-    then in that of the project, as Claude Code always does.
+    Copilot CLI 1.0.102 starts the server in the plugin's directory unless the entry has a `cwd`, and no project would
+    be found there. With `cwd`, it starts the server in the directory of the project, as Claude Code always does.
     """
     return {"type": "stdio", **command_line(NO_SKILLS), "cwd": "."}
 
 
 def codex_entry(about: dict[str, Any]) -> dict[str, Any]:
-    """The entry in the plugin for Codex, whose `cwd` is one below the plugin, and which drops an entry with other keys.
+    """Return the plugin's server entry for Codex.
+
+    Codex resolves `cwd` below the plugin and ignores entries with unknown keys, so this entry has no `cwd`.
 
     Source: Codex 0.169.0, observed.
     """
@@ -121,16 +129,21 @@ def codex_entry(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def gemini_extension(about: dict[str, Any]) -> dict[str, Any]:
-    """The manifest by which the plugin's folder is an extension too. Source: Gemini CLI, extensions reference."""
+    """Return the manifest that makes the plugin's directory an extension of Gemini CLI.
+
+    Source: Gemini CLI, extensions reference.
+    """
     same = {key: about[key] for key in ("name", "version", "description")}
     return {**same, "mcpServers": {about["name"]: {**command_line(NO_SKILLS), "timeout": about["call-seconds"] * 1000}}}
 
 
 def debugging(about: dict[str, str]) -> dict[Path, str]:
-    """The subagent for failing tests and its skill, by their paths; one text in three formats.
+    """Return the files of the subagent and the skill for failing tests, by path. All formats have the same text.
 
-    Claude Code reads every Markdown file in `agents`, Copilot CLI those that end in `.agent.md`; an agent that names no
-    tools has all of them. Codex takes skills of a plugin alone: its agents are TOML files in `.codex/agents`.
+    Claude Code reads every Markdown file in `agents`, and Copilot CLI those that end in `.agent.md`. An agent that
+    names no tools has all of them. Codex only accepts skills from a plugin. Its agents are TOML files in
+    `.codex/agents`.
+
     Sources: Claude Code, subagents; Copilot CLI, custom agents; Codex, subagents.
     """
     body = (ROOT / "wrapper-config/live-debugger.md").read_text(encoding="utf-8")
@@ -146,7 +159,7 @@ def debugging(about: dict[str, str]) -> dict[Path, str]:
 
 
 def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of the bundle for Claude Desktop, which runs uv to install what the bundle needs.
+    """Return the manifest of the bundle for Claude Desktop, which uses uv to install the dependencies.
 
     Source: MCP bundles, MANIFEST.md, 0.4.
     """
@@ -175,7 +188,10 @@ def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
-    """The entry for the MCP registry. A client makes `uvx codriver==VERSION relay --workspace auto --start` of it."""
+    """Return the entry for the MCP registry.
+
+    A client converts it to the command `uvx codriver==VERSION relay --workspace auto --start`.
+    """
     _, option, value, flag = RELAY_COMMAND
     package = {
         "registryType": "pypi",
@@ -194,7 +210,7 @@ def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def install_links(about: dict[str, Any]) -> dict[str, str]:
-    """The links that add the entry to a client, by the client. Each web page hands it on to the client."""
+    """Return links that open a web page which adds the server to a client, by the client's name."""
     entry = command_line()
     packed = json.dumps(entry, separators=(",", ":"))
     coded = {"name": about["name"], "config": base64.b64encode(packed.encode()).decode()}
@@ -207,14 +223,14 @@ def install_links(about: dict[str, Any]) -> dict[str, str]:
 
 
 def with_links(text: str, about: dict[str, Any]) -> str:
-    """The README with the links, and with the name by which the MCP registry knows that the package is the same."""
+    """Return the README with current install links and the name by which the MCP registry recognizes the package."""
     links = ", ".join(f"[{client}]({link})" for client, link in install_links(about).items())
     block = f"<!-- packages: mcp-name: {about['registry-name']} -->\n{links}\n<!-- /packages -->"
     return re.sub("<!-- packages: .*?<!-- /packages -->", lambda _: block, text, flags=re.DOTALL)
 
 
 def lay_out_bundle(folder: Path) -> None:
-    """Copy into a new folder all that the bundle for Claude Desktop is made of."""
+    """Create a directory with the content of the bundle for Claude Desktop."""
     folder.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__", "plugin", "mcpb")
     for name in BUNDLED:

@@ -1,1 +1,1 @@
-"""Datalog: a capped entity store and its query language, without I/O."""
+"""Datalog without I/O: a store of entities with limited size, and a query language for it."""

@@ -22,17 +22,17 @@ BY_VALUE = cmp_to_key(compare_values)
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate function.
+    """An aggregate function of queries, such as `max`.
 
-    If the function accepts an amount, its second argument is the amount or None.
+    `call` takes the values of a group. If `accepts_amount`, it also takes the number of values to return, or None.
     """
 
     call: Callable[..., Any]
     accepts_amount: bool = False
 
 
-def _numbers(values: Sequence[Any]) -> Sequence[Any]:
-    """Return the values if all of them are numbers.
+def _require_numbers(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values unchanged, after checking that all of them are numbers.
 
     Raises:
         TypeError: a value is not a number.
@@ -44,11 +44,11 @@ def _numbers(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _average(values: Sequence[Any]) -> float:
-    return quotient(sum(_numbers(values)), len(values))
+    return quotient(sum(_require_numbers(values)), len(values))
 
 
 def _median(values: Sequence[Any]) -> float:
-    ordered = sorted(_numbers(values))
+    ordered = sorted(_require_numbers(values))
     middle = len(ordered) // 2
     if len(ordered) % 2:
         median: float = ordered[middle]
@@ -58,25 +58,25 @@ def _median(values: Sequence[Any]) -> float:
 
 def _variance(values: Sequence[Any]) -> float:
     """Return the population variance."""
-    mean = sum(_numbers(values)) / len(values)
+    mean = sum(_require_numbers(values)) / len(values)
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 
 
 def _are_comparable(values: Sequence[Any]) -> bool:
-    """Return whether Python can compare all values with each other, which is much faster than `compare_values`."""
+    """Return whether Python's operators order the values like `compare_values`, but much faster."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 
 
 def _lowest(values: Sequence[Any], amount: int | None) -> Any:
-    """Return the lowest value, or if `amount` is not None, that many of the lowest values."""
+    """Return the lowest value, or the `amount` lowest values in ascending order."""
     if amount is not None:
         return tuple(sort_values(values)[:amount])
     return min(values) if _are_comparable(values) else min(values, key=BY_VALUE)
 
 
 def _highest(values: Sequence[Any], amount: int | None) -> Any:
-    """Return the highest value, or if `amount` is not None, that many of the highest values."""
+    """Return the highest value, or the `amount` highest values in ascending order."""
     if amount is not None:
         return tuple(sort_values(values)[max(0, len(values) - amount) :])
     return max(values) if _are_comparable(values) else max(values, key=BY_VALUE)
@@ -86,7 +86,7 @@ AGGREGATE_FUNCTIONS: Mapping[str, AggregateFunction] = {
     "count": AggregateFunction(len),
     "count-distinct": AggregateFunction(lambda values: len(set(values))),
     "distinct": AggregateFunction(frozenset),
-    "sum": AggregateFunction(lambda values: sum(_numbers(values))),
+    "sum": AggregateFunction(lambda values: sum(_require_numbers(values))),
     "avg": AggregateFunction(_average),
     "median": AggregateFunction(_median),
     "variance": AggregateFunction(_variance),

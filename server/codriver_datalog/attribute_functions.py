@@ -1,4 +1,4 @@
-"""Functions of queries about an entity's attributes: `missing?`, `get-else` and `get-some`."""
+"""The query functions `missing?`, `get-else` and `get-some`, which read attributes of an entity."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 def is_missing(snapshot: Snapshot, entity: object, attribute: object) -> bool:
-    """Implement `missing?`: return whether the entity lacks an attribute."""
+    """Return whether an entity does not have an attribute. This is the query function `missing?`."""
     return _value(snapshot, entity, attribute) is None
 
 
 def get_else(snapshot: Snapshot, entity: object, attribute: object, default: object) -> object:
-    """Implement `get-else`: return the entity's value of an attribute, or the default."""
+    """Return an entity's value of an attribute, or `default`. This is the query function `get-else`."""
     value = _value(snapshot, entity, attribute)
     return default if value is None else value
 
 
 def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[object, object] | None:
-    """Implement `get-some`: return the first of the attributes that the entity has and its value, or None."""
+    """Return the first of the attributes that an entity has, with its value, or None. This is `get-some`."""
     for attribute in attributes:
         value = _value(snapshot, entity, attribute)
         if value is not None:
@@ -29,7 +29,7 @@ def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[o
 
 
 def _value(snapshot: Snapshot, entity: object, attribute: object) -> object:
-    """Return the value of an entity's attribute, or None."""
+    """Return an entity's value of an attribute, or None if the entity or the value does not exist."""
     record = snapshot.entity(entity)
     position = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
     return None if record is None or position is None else record[position]

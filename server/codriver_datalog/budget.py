@@ -1,4 +1,4 @@
-"""The limits of one query: its time, and the rows and memory that it may use at once."""
+"""The limits of one query: its time, its rows and its memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ ITEM_BYTES = 40  # of a number in a tuple
 
 
 class Budget:
-    """The limits of one query. `clock` returns monotonic seconds."""
+    """Limits the time, rows and memory that one query may use.
+
+    `clock` returns monotonic seconds.
+    """
 
     def __init__(
         self, clock: Callable[[], float], time_limit_s: float, max_rows_in_memory: int = MAX_ROWS_IN_MEMORY
@@ -33,7 +36,7 @@ class Budget:
         self._bytes_left = MAX_CREATED_BYTES
 
     def check(self) -> None:
-        """Check that there is time left.
+        """Check that the time limit has not been reached.
 
         Raises:
             OutOfTimeError: the time limit has been reached.
@@ -42,7 +45,7 @@ class Budget:
             raise OutOfTimeError
 
     def remaining_s(self) -> float:
-        """Return the remaining time in seconds, which is always positive.
+        """Return the remaining time in seconds, which is greater than 0.
 
         Raises:
             OutOfTimeError: the time limit has been reached.
@@ -53,20 +56,20 @@ class Budget:
         return remaining
 
     def charge_rows(self, rows: int) -> None:
-        """Count rows that the query holds. A negative number releases rows.
+        """Add to the number of rows that the query has in memory. A negative number releases rows.
 
         Raises:
-            OutOfRowsError: the query holds too many rows.
+            OutOfRowsError: the query has too many rows in memory.
         """
         self._rows_left -= rows
         if self._rows_left < 0:
             raise OutOfRowsError
 
     def charge_value(self, value: object) -> None:
-        """Count the memory of a value that a function has created.
+        """Add the size of a value that a function has created to the memory used by the query.
 
         Raises:
-            OutOfRowsError: the values created so far are too large in total.
+            OutOfRowsError: the query has created too much data.
         """
         if isinstance(value, str | tuple | frozenset) and len(value) > MAX_UNCOUNTED_LENGTH:
             self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)

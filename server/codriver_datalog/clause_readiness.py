@@ -1,4 +1,4 @@
-"""Which clauses can run, given the variables that are bound, and which variables they bind."""
+"""Deciding which clauses can run when certain variables are bound, and which variables they bind."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from codriver_datalog.query_context import Context
 
 
-def variables_bound_by(clause: Clause) -> frozenset[str]:
-    """Return the variables that are bound after the clause has run."""
+def provided_variables(clause: Clause) -> frozenset[str]:
+    """Return the variables that a clause binds when it runs."""
     return frozenset() if isinstance(clause, Predicate | Not) else shared_variables(clause)
 
 
-def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """Return the variables that are bound after these clauses have run, or None if the clauses cannot run."""
+def find_bound_variables(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
+    """Return the variables that are bound after running these clauses in any possible order.
+
+    `bound` are the variables bound before. Returns None if a clause cannot run because nothing binds its variables.
+    """
     waiting = list(clauses)
     while waiting:
         context.budget.check()  # nested clauses can make this take long
@@ -39,19 +42,19 @@ def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[st
             (ready if _is_ready(context, clause, bound) else later).append(clause)
         if not ready:
             return None
-        bound = bound.union(*map(variables_bound_by, ready))
+        bound = bound.union(*map(provided_variables, ready))
         waiting = later
     return bound
 
 
 def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
-    """Return whether a clause can run when these variables are bound."""
+    """Return whether a clause can run when the variables `bound` are bound."""
     match clause:
         case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
             return argument_variables(arguments) <= bound
         case Not():
             inner = bound & shared_variables(clause)
-            return bool(inner) and bound_after(context, clause.clauses, inner) is not None
+            return bool(inner) and find_bound_variables(context, clause.clauses, inner) is not None
         case Or():
             return is_or_ready(context, clause, bound & frozenset(clause.variables))
         case RuleCall():
@@ -65,8 +68,8 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
 
 
 def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
-    """Return whether every branch can run and bind the shared variables, given the variables that are bound."""
+    """Return whether every branch of an `or` can run and binds the variables that the branches share."""
     if not clause.required <= bound:
         return False
-    after = [bound_after(context, branch, bound) for branch in clause.branches]
+    after = [find_bound_variables(context, branch, bound) for branch in clause.branches]
     return all(names is not None and names.issuperset(clause.variables) for names in after)

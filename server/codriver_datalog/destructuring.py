@@ -1,4 +1,4 @@
-"""Destructuring: the rows that a binding makes of a value."""
+"""Destructuring of values into rows, as bindings such as `[[?a ?b]]` specify."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def destructure(binding: Binding, value: Any) -> Sequence[Row]:
-    """Destructure a value into rows with one value per variable of the binding.
+    """Split a value as a binding specifies, into rows with one value for each variable of the binding.
 
     Raises:
-        TypeError: the binding requires a collection, but the value is not a collection.
-        ValueError: the value has fewer parts than the binding, or yields too many rows.
+        TypeError: the binding requires a collection, but the value is not one.
+        ValueError: the value has fewer items than the binding has parts, or yields too many rows.
     """
     match binding:
         case Variable():
@@ -29,12 +29,12 @@ def destructure(binding: Binding, value: Any) -> Sequence[Row]:
             return ((),)
         case CollectionBinding(element):
             rows: Rows = []
-            for item in _collection(value):
+            for item in _require_collection(value):
                 rows += destructure(element, item)
                 _check_size(len(rows))
             return rows
         case TupleBinding(parts):
-            items = _collection(value)
+            items = _require_collection(value)
             if len(items) < len(parts):
                 raise ValueError(f"a binding of {len(parts)} parts needs at least as many items, not {len(items)}")
             expanded = [destructure(part, item) for part, item in zip(parts, items, strict=False)]
@@ -43,17 +43,17 @@ def destructure(binding: Binding, value: Any) -> Sequence[Row]:
 
 
 def _check_size(rows: int) -> None:
-    """Check that destructuring one value yields at most `MAX_COLLECTION_ITEMS` rows.
+    """Check that destructuring a value yields at most `MAX_COLLECTION_ITEMS` rows.
 
     Raises:
-        ValueError: there are more.
+        ValueError: there are more rows.
     """
     if rows > MAX_COLLECTION_ITEMS:
         raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows of one value")
 
 
-def _collection(value: Any) -> tuple[Any, ...]:
-    """Return the items of a value that a binding destructures.
+def _require_collection(value: Any) -> tuple[Any, ...]:
+    """Return the items of a collection, the pairs of a map, or () for nil.
 
     Raises:
         TypeError: the value is not a collection.

@@ -1,4 +1,4 @@
-"""EDN, the syntax of queries, and its values: reading, comparing and printing them.
+"""EDN, the data format in which queries are written: reading, comparing and printing values.
 
 Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, because queries
 do not need them. Errors say what was expected, what was found, and where.
@@ -45,17 +45,20 @@ Tag = Literal[
 
 
 class Keyword(str):
-    """A keyword with its colon. It equals the string with the same text, because JSON inputs contain only strings."""
+    """An EDN keyword, including its colon.
+
+    It equals the string with the same text, because JSON inputs have no keywords.
+    """
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form and its position in the text, from offset `start` to `end`.
+    """An EDN form and its position in the text, from offset `start` up to but not including `end`.
 
-    `value` is the value of an atom, the text of a symbol or regex, or a tuple of the forms in a collection. The forms
-    of a map are alternately keys and values.
+    `value` is the value of an atom, the text of a symbol or regex, or the tuple of forms in a collection. The forms of
+    a map are alternately keys and values.
     """
 
     tag: Tag
@@ -64,46 +67,46 @@ class Form:
     end: int
 
     def is_symbol(self, name: str) -> bool:
-        """Return whether this is the symbol of that name."""
+        """Return whether this is the symbol `name`."""
         return self.tag == "symbol" and self.value == name
 
     @property
     def items(self) -> tuple[Form, ...]:
-        """Return the forms of a collection."""
+        """Return the forms in a collection."""
         items: tuple[Form, ...] = self.value
         return items
 
 
 class Text:
-    """A text with EDN forms, which creates errors that refer to positions in it."""
+    """A text with EDN forms. Creates errors that refer to positions in the text."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
         self.part = part
 
     def error(self, expected: str, form: Form) -> QueryError:
-        """Return an error which says that something else was expected at this form."""
-        return self.expectation_error_at(expected, self.text[form.start : form.end], form.start)
+        """Return an error saying that `expected` was expected instead of this form."""
+        return self.error_at(expected, self.text[form.start : form.end], form.start)
 
-    def expectation_error_at(self, expected: str, found: str, offset: int) -> QueryError:
-        """Return an error which says that something else was expected at this offset."""
+    def error_at(self, expected: str, found: str, offset: int) -> QueryError:
+        """Return an error saying that `expected` was expected at this offset, but `found` was found."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
         return QueryError(expected, found, line=line, column=column, part=self.part)
 
 
 def read_form(text: Text) -> Form:
-    """Read the only form in a text.
+    """Parse a text that contains exactly one form.
 
     Raises:
-        QueryError: the text is not EDN, has no form or several, or is too long or nested too deeply.
+        QueryError: the text is not valid EDN, does not contain exactly one form, or exceeds a limit.
     """
     if len(text.text) > MAX_TEXT_CHARACTERS:
-        raise text.expectation_error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
+        raise text.error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:
-        raise text.expectation_error_at("a form", "nothing", 0)
+        raise text.error_at("a form", "nothing", 0)
     more = reader.next_form(0)
     if more is not None:
         raise text.error("the end of the text after one form", more)
@@ -141,14 +144,14 @@ ESCAPE_PATTERN = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class _Reader:
-    """Reads the forms of one text in order."""
+    """Parses the forms of a text one after another."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
         self._offset = 0
 
     def next_form(self, depth: int, closer: str = "") -> Form | None:
-        """Return the next form, or None at the end of the text or at the `closer` of a collection."""
+        """Parse the next form. Return None at the end of the text, or before `closer`, the end of a collection."""
         while True:
             if self._offset >= len(self._text.text) and not closer:
                 return None
@@ -162,36 +165,36 @@ class _Reader:
                     continue
                 case "discard":
                     if self.next_form(self._increase_depth(depth, match.start()), closer) is None:
-                        raise self._text.expectation_error_at("a form to discard", token, match.start())
+                        raise self._text.error_at("a form to discard", token, match.start())
                 case "open":
-                    return self._collection(token, match.start(), self._increase_depth(depth, match.start()))
+                    return self._read_collection(token, match.start(), self._increase_depth(depth, match.start()))
                 case "close":
                     if token == closer:
                         return None
                     expected = f"`{closer}`, which closes what is open" if closer else "a form"
-                    raise self._text.expectation_error_at(expected, f"`{token}`", match.start())
+                    raise self._text.error_at(expected, f"`{token}`", match.start())
                 case kind:
-                    return self._atom(str(kind), token, match.start())
+                    return self._read_atom(str(kind), token, match.start())
 
     def _increase_depth(self, depth: int, start: int) -> int:
-        """Return the depth of a nested form.
+        """Return the depth of a form nested in one of `depth`.
 
         Raises:
             QueryError: the form is nested too deeply.
         """
         if depth >= MAX_DEPTH:
-            raise self._text.expectation_error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
+            raise self._text.error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
         return depth + 1
 
     def _unreadable_error(self, closer: str) -> QueryError:
         rest = self._text.text[self._offset :]
         if not rest:
-            return self._text.expectation_error_at(f"`{closer}`", "the end of the text", self._offset)
+            return self._text.error_at(f"`{closer}`", "the end of the text", self._offset)
         if rest.startswith(('"', '#"')):
-            return self._text.expectation_error_at('a closing `"`', rest, self._offset)
-        return self._text.expectation_error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
+            return self._text.error_at('a closing `"`', rest, self._offset)
+        return self._text.error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
 
-    def _collection(self, opener: str, start: int, depth: int) -> Form:
+    def _read_collection(self, opener: str, start: int, depth: int) -> Form:
         forms: list[Form] = []
         while True:
             form = self.next_form(depth, CLOSERS[opener])
@@ -204,12 +207,11 @@ class _Reader:
             raise self._text.error("a value for every key of the map", collection)
         return collection
 
-    def _atom(self, kind: str, token: str, start: int) -> Form:
-        """Return the form for an atom."""
-        tag, value = self._value(kind, token, start)
+    def _read_atom(self, kind: str, token: str, start: int) -> Form:
+        tag, value = self._parse_value(kind, token, start)
         return Form(tag, value, start, self._offset)
 
-    def _value(self, kind: str, token: str, start: int) -> tuple[Tag, Any]:
+    def _parse_value(self, kind: str, token: str, start: int) -> tuple[Tag, Any]:
         """Return the tag and the value of an atom."""
         match kind:
             case "string":
@@ -217,40 +219,40 @@ class _Reader:
             case "regex":
                 return "regex", token[2:-1]
             case "character":
-                return "character", self._character(token[1:], start)
+                return "character", self._parse_character(token[1:], start)
             case "number":
-                return "number", self._number(token, start)
+                return "number", self._parse_number(token, start)
             case "special":
                 return "number", SPECIAL_NUMBERS[token]
         if token.startswith(":"):
             if token.strip(":") == "" or token.startswith("::"):
-                raise self._text.expectation_error_at("a keyword such as `:output/line`", token, start)
+                raise self._text.error_at("a keyword such as `:output/line`", token, start)
             return "keyword", Keyword(token)
         return NAMES.get(token) or ("symbol", token)
 
-    def _number(self, token: str, start: int) -> int | float:
+    def _parse_number(self, token: str, start: int) -> int | float:
         if len(token) <= MAX_NUMBER_DIGITS:
             if INTEGER_PATTERN.fullmatch(token):
                 return int(token.rstrip("N"))
             if DECIMAL_PATTERN.fullmatch(token):
                 return float(token.rstrip("M"))
-        raise self._text.expectation_error_at("a whole or decimal number", token, start)
+        raise self._text.error_at("a whole or decimal number", token, start)
 
-    def _character(self, name: str, start: int) -> str:
+    def _parse_character(self, name: str, start: int) -> str:
         if len(name) == 1:
             return name
         if name in CHARACTERS:
             return CHARACTERS[name]
         if CODE_POINT_PATTERN.fullmatch(name):
             return chr(int(name[1:], 16))
-        raise self._text.expectation_error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
+        raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
 
     def _unescape(self, escape: str, start: int) -> str:
         if escape.startswith("u") and len(escape) == 5:
             return chr(int(escape[1:], 16))
         if escape in ESCAPED_CHARACTERS:
             return ESCAPED_CHARACTERS[escape]
-        raise self._text.expectation_error_at(
+        raise self._text.error_at(
             'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
         )
 
@@ -269,7 +271,7 @@ RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection":
 
 
 class Boolean(Enum):
-    """A boolean value. Unlike Python's booleans, it does not equal a number."""
+    """A boolean value. Unlike Python's `True`, it does not equal a number."""
 
     FALSE = "false"
     TRUE = "true"
@@ -279,7 +281,7 @@ class Boolean(Enum):
 
 
 class ValueMap(dict[Any, Any]):
-    """A map value. It is never modified, so it can be hashed."""
+    """A map value. It is hashable, and must not be modified."""
 
     __slots__ = ()
 
@@ -288,10 +290,10 @@ class ValueMap(dict[Any, Any]):
 
 
 def constant_value(text: Text, form: Form) -> object:
-    """Return the value of a form that is a constant.
+    """Return the value of a form without variables.
 
     Raises:
-        QueryError: a regex in the form is invalid, or the form contains a variable.
+        QueryError: the form contains a variable or an invalid regex.
     """
     match form.tag:
         case "vector" | "list":
@@ -312,12 +314,12 @@ def constant_value(text: Text, form: Form) -> object:
 
 
 def from_python(value: object) -> object:
-    """Convert the result of a Python function to a value of queries."""
+    """Convert the result of a Python function to a query value."""
     return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
 
 def from_json(value: object) -> object:
-    """Convert a JSON value to a value of queries."""
+    """Convert a JSON value to a query value."""
     if isinstance(value, list | tuple):
         return tuple(from_json(item) for item in value)
     if isinstance(value, Mapping):
@@ -326,7 +328,7 @@ def from_json(value: object) -> object:
 
 
 def to_json(value: object) -> object:
-    """Convert a value to JSON. Collections other than maps become lists, and non-finite numbers become strings."""
+    """Convert a query value to JSON. Vectors, lists and sets become lists, and NaN and infinity become strings."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -343,7 +345,7 @@ def to_json(value: object) -> object:
 
 
 def kind_name(value: object) -> str:
-    """Return the kind of a value, as text for error messages."""
+    """Return the kind of a value for error messages, such as "a number"."""
     if isinstance(value, Boolean):
         return "a boolean"
     if isinstance(value, int | float):
@@ -354,9 +356,9 @@ def kind_name(value: object) -> str:
 
 
 def compare_values(left: Any, right: Any) -> int:
-    """Compare two values of any kind. Return a negative number if `left` sorts first, 0 if equal, else a positive one.
+    """Compare two values of any kinds. Return a negative number, 0 or a positive number, like C's `strcmp`.
 
-    Collections are compared by length and then by their items, as in Clojure.
+    Kinds are ordered as in `RANKS`. Collections are compared by length and then item by item, as in Clojure.
     """
     left_kind, right_kind = kind_name(left), kind_name(right)
     if left_kind != right_kind:
@@ -374,19 +376,19 @@ def compare_values(left: Any, right: Any) -> int:
 
 
 def sort_values(values: Iterable[object]) -> list[Any]:
-    """Return the values sorted with `compare_values`."""
+    """Sort values of any kinds with `compare_values`."""
     return sorted(values, key=cmp_to_key(compare_values))
 
 
 def nesting_depth(value: object, levels: int = 0) -> int:
-    """Return the nesting depth of a value. Counting stops above `MAX_NESTING_DEPTH`."""
+    """Return how deeply collections are nested in a value. Counting stops above `MAX_NESTING_DEPTH`."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING_DEPTH:
         return levels
     return max((nesting_depth(item, levels + 1) for item in _items(value)), default=levels + 1)
 
 
 def text_length(value: object) -> int:
-    """Return the number of characters of all strings in a value."""
+    """Return the total length of all strings in a value, in characters."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -395,28 +397,28 @@ def text_length(value: object) -> int:
 
 
 def quotient(dividend: float, divisor: float) -> float:
-    """Return the quotient, as an int if it is whole."""
+    """Divide two numbers. Return an int if both are ints and the result is a whole number."""
     if isinstance(dividend, int) and isinstance(divisor, int) and dividend % divisor == 0:
         return dividend // divisor
     return dividend / divisor
 
 
 def _items(value: Iterable[object]) -> Iterable[object]:
-    """Return the items of a collection in a fixed order, and of a map its pairs."""
+    """Return the items of a collection, or the pairs of a map. Sets are sorted."""
     if isinstance(value, frozenset):
         return sort_values(value)
     return value.items() if isinstance(value, dict) else value
 
 
-def str_text(value: Any) -> str:
-    """Return the value as the query function `str` prints it."""
+def print_str(value: Any) -> str:
+    """Return a value as text, as the query function `str` does."""
     if value is None:
         return ""
     return str(value) if isinstance(value, str) else print_edn(value)
 
 
 def print_edn(value: Any) -> str:
-    """Return the value as the query function `pr-str` prints it."""
+    """Return a value in EDN syntax, as the query function `pr-str` does."""
     match value:
         case None:
             return "nil"

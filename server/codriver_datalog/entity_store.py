@@ -1,11 +1,10 @@
-"""A store of entities in line order, with an index by attribute and value.
+"""A store of entities that are identified by increasing line numbers, with indexes by attribute and value.
 
 Entities are added at the end and usually removed at the front, so a snapshot is just a range of lines. Lists that a
 snapshot may be reading are only appended to or replaced as a whole, so a query can run in another thread while entities
 are added and removed. The owner of the store ensures that there is a single writer.
 
-The index is updated when a snapshot is created, because most entities are removed without being queried. A bounded
-store evicts the oldest entities when their number or total size exceeds its limits.
+The indexes are updated when a snapshot is created, because most entities are removed without being queried.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ Its record is removed from memory at once, because 64 such strings may take a Gi
 
 @dataclass(frozen=True)
 class Schema:
-    """The attributes of entities.
+    """The attributes that entities may have.
 
-    `attributes` are names without a namespace. The first one is an int that increases from entity to entity and
-    identifies it. All entities have the `required` attributes, and `indexed` attributes can be looked up by value. If
-    `only_in` is set, the attributes from position `only_in[1]` on exist only in the source `only_in[0]`.
+    `attributes` are names without a namespace. The first one is the line, an int that increases from entity to entity
+    and identifies it. All entities have the `required` attributes, and the `indexed` attributes can be looked up by
+    value. If `only_in` is a source and a position, the attributes from that position on exist only in that source.
     """
 
     namespace: str
@@ -67,19 +66,19 @@ class Schema:
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
-        """Return the keywords of the attributes in order."""
+        """Return the keywords of the attributes, such as `:output/line`, in the order of the record."""
         return tuple(self.positions)
 
     @cached_property
     def usable_keywords(self) -> frozenset[str]:
-        """Return the keywords of all attributes that queries may use."""
+        """Return the keywords of all attributes that queries may use, including those of other sources."""
         return frozenset(self.positions).union(*(schema.usable_keywords for schema in self.alongside))
 
-    def usable_keywords_for(self, query: str) -> tuple[str, ...]:
-        """Return the keywords that a query may use, depending on the sources that it mentions."""
+    def select_usable_keywords(self, query: str) -> tuple[str, ...]:
+        """Return the keywords that are useful in a query with this text, which depend on the sources that it names."""
         names_source = self.only_in is None or self.only_in[0] in query
         named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
-        alongside = (keyword for schema in self.alongside for keyword in schema.usable_keywords_for(query))
+        alongside = (keyword for schema in self.alongside for keyword in schema.select_usable_keywords(query))
         return tuple(dict.fromkeys((*named_keywords, *alongside)))
 
     @cached_property
@@ -89,17 +88,17 @@ class Schema:
 
     @cached_property
     def sources_text(self) -> str:
-        """Return the names of all sources as text for errors."""
+        """Return a list of all sources for error messages, such as "`$`, the log, or `$history`"."""
         *names, last = [f"`{name}`, {about}" if about else f"`{name}`" for name, about in self.sources]
         return f"{', '.join(names)} or {last}" if names else last
 
     @cached_property
     def required_positions(self) -> frozenset[int]:
-        """Return the positions that are never None in a record."""
+        """Return the positions of the required attributes, which are never None in a record."""
         return frozenset(position for position, name in enumerate(self.attributes) if name in self.required)
 
     def record(self, document: Mapping[str, Value]) -> Record:
-        """Convert a document, whose keys have no namespace, to a record.
+        """Convert a document, a mapping from attribute names to values, to a record.
 
         Raises:
             KeyError: a required attribute is missing, or an attribute is unknown.
@@ -114,16 +113,15 @@ class Schema:
         return record
 
     def document(self, record: Record) -> dict[str, Value]:
-        """Convert a record to a document, whose keys have no namespace. Missing values are omitted."""
+        """Convert a record to a document, a dict from attribute names to values. Missing values are omitted."""
         return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
 
 
 class Postings:
-    """The records with the same value of an attribute, in line order. Those before index `start` are removed.
+    """The records that have the same value of an attribute, in line order. Those before index `start` were removed.
 
-    A reader first reads `records` and finds its range in the list. `gone` is the highest line that may be missing from
-    `records`. It is updated before a record is dropped, so if `gone` is still lower than the range, the range is
-    complete.
+    Readers in other threads read `records` first, and then `gone`, the highest line that may be missing from `records`.
+    Because `gone` is updated before a record is dropped, all lines above it are complete.
     """
 
     __slots__ = ("gone", "records", "start")
@@ -137,7 +135,7 @@ class Postings:
         return len(self.records) - self.start
 
     def remove(self, record: Record, *, is_long: bool) -> None:
-        """Remove a record. This takes constant time on average for the first one unless it has a long text."""
+        """Remove a record. This takes constant time on average for the first record, unless it `is_long`."""
         if self.records[self.start] is record:
             self.start += 1
             if is_long or (self.start >= MIN_TRIM_RECORDS and self.start * 2 >= len(self.records)):
@@ -149,7 +147,7 @@ class Postings:
 
 
 class EntityStore:
-    """A store of entities, indexed by line and by attribute and value."""
+    """A store of entities, which are added in line order and indexed by line and by the values of some attributes."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -185,14 +183,14 @@ class EntityStore:
         return self._last_line if self._by_line else None
 
     def get(self, line: int) -> Record | None:
-        """Return the entity with this line, or None."""
+        """Return the entity with this line, or None if there is none."""
         return self._by_line.get(line)
 
     def add(self, record: Record) -> None:
-        """Add an entity.
+        """Add an entity whose line is higher than all lines in the store.
 
         Raises:
-            ValueError: the entity's line is not above all lines in the store.
+            ValueError: the line is not higher.
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
@@ -205,7 +203,7 @@ class EntityStore:
             self._index()
 
     def remove(self, line: int) -> Record:
-        """Remove and return an entity. This takes constant time for the lowest line unless it has a long text.
+        """Remove and return an entity. This takes constant time for the lowest line, unless it has a long text.
 
         Raises:
             KeyError: there is no entity with this line.
@@ -232,13 +230,13 @@ class EntityStore:
         return record
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot, which later changes of the store do not affect."""
+        """Return an immutable snapshot of the current entities."""
         self._index()
         return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
 
     @property
     def records(self) -> Sequence[Record]:
-        """Return all entities in line order, as a new list."""
+        """Return all entities in line order. The list is a copy."""
         return self._all.records[self._all.start :]
 
     def _index(self) -> None:
@@ -254,13 +252,13 @@ class EntityStore:
 
 @dataclass
 class HighestRemovedLine:
-    """The highest line that was ever removed from a store."""
+    """The highest line that was ever removed from a store, or -1. Shared by the store and its snapshots."""
 
     line: int = -1
 
 
 class Snapshot:
-    """The entities of a store at one moment, on which queries run."""
+    """The entities of a store at one moment. Later changes of the store do not affect it."""
 
     def __init__(
         self,
@@ -290,7 +288,7 @@ class Snapshot:
         return self._last
 
     def until(self, line: int) -> Snapshot:
-        """Return a snapshot without the entities after `line`."""
+        """Return a snapshot with only the entities up to and including `line`."""
         if line >= self._last:
             return self
         end = bisect_left(self._shared, (line + 1,), self._start, self._end)
@@ -302,7 +300,7 @@ class Snapshot:
         return self._shared[self._start : self._end]
 
     def entity(self, line: object) -> Record | None:
-        """Return the entity with this line, or None. Lines rarely have gaps, so its position can usually be guessed."""
+        """Return the entity with this line, or None if there is none. `line` may be any value."""
         if not isinstance(line, int) or not self._first <= line <= self._last:
             return None
         position = self._start + line - self._first
@@ -316,11 +314,11 @@ class Snapshot:
         return between(self._shared, max(first, self._first), min(last, self._last))
 
     def is_indexed(self, position: int) -> bool:
-        """Return whether `with_value` is fast for the attribute at this position."""
+        """Return whether `with_value` is fast for the attribute at this position of the record."""
         return position in self._by_value or position in self._built or position == 0
 
     def with_value(self, position: int, value: object) -> Sequence[Record]:
-        """Return the entities with this value at a position, in line order."""
+        """Return the entities whose attribute at this position has this value, in line order."""
         if position == 0:
             record = self.entity(value)
             return () if record is None else (record,)
@@ -334,22 +332,19 @@ class Snapshot:
         return self._index(position).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, position: int, value: object) -> int:
-        """Estimate the number of results of `with_value`.
-
-        The number is exact unless the store has changed since the snapshot.
-        """
+        """Return the number of results of `with_value`, or an estimate if the store has changed since."""
         if position in self._by_value:
             postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
         return len(self.with_value(position, value))
 
     def distinct_values(self, position: int) -> int:
-        """Estimate the number of distinct values of an attribute, for planning a join."""
+        """Estimate the number of distinct values of the attribute at this position."""
         known = self._by_value.get(position)
         return len(self) if known is None else len(known)
 
     def _index(self, position: int) -> Mapping[Value, Sequence[Record]]:
-        """Return an index that the store does not maintain, building it on first use."""
+        """Return an index by the attribute at this position, which is built on first use."""
         if position not in self._built:
             built: dict[Value, list[Record]] = {}
             for record in self.records:
@@ -366,12 +361,12 @@ def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length of a text in UTF-8, which is fast for ASCII."""
+    """Return the length of a text in UTF-8. This is fast for ASCII."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _line(record: Record) -> int:
-    """Return the line of an entity's record.
+    """Return the line of a record.
 
     Raises:
         TypeError: the line is not an int.

@@ -1,4 +1,4 @@
-"""Errors raised for queries."""
+"""Exceptions raised for queries."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ MAX_FOUND_CHARACTERS = 120
 
 
 class DatalogError(Exception):
-    """Base class of all errors that this package raises."""
+    """Base class of this package's exceptions."""
 
 
 class QueryError(DatalogError):
-    """Raised when a query, or a text that belongs to it, cannot be read, understood or run.
+    """Raised when a query or its inputs are invalid, or when a clause cannot be run.
 
-    Attributes:
-        expected: what would have been valid.
-        found: the invalid text, cut to `MAX_FOUND_CHARACTERS`.
-        line: the line in the text, starting at 1.
-        column: the column in the line, starting at 1.
-        part: the text that is invalid: "query", or another one such as "inputs".
+    Attributes: expected: what would have been valid. found: the invalid text, truncated to `MAX_FOUND_CHARACTERS`.
+    line: the line of the invalid text, starting at 1. column: the column of the invalid text, starting at 1. part: the
+    text that contains the error, such as "query" or "inputs".
     """
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
@@ -31,7 +28,7 @@ class QueryError(DatalogError):
 
 
 class InvalidPatternError(DatalogError, ValueError):
-    """Raised when a text is not a valid regular expression, or uses a construct that is not allowed."""
+    """Raised when a regular expression is invalid or uses an unsupported construct."""
 
 
 class OutOfTimeError(DatalogError):
@@ -43,5 +40,5 @@ class OutOfRowsError(DatalogError):
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text to at most `max_characters`, with an ellipsis at the end if it was cut."""
+    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -1,4 +1,4 @@
-"""A store of limited number and size, which evicts the entities with the lowest lines."""
+"""A store of limited number and size that evicts the oldest entities."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from codriver_datalog.entity_store import EntityStore, Record, Schema
 
 
 class BoundedStore(EntityStore):
-    """A store that evicts its lowest lines, but never the newest entity. It is not thread-safe.
+    """An entity store of limited number and size that evicts the entities with the lowest lines. Not thread-safe.
 
-    Add entities only with `insert`, which records their sizes.
+    The newest entity is never evicted. Add entities only with `insert`, which records their sizes.
     """
 
     def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
@@ -23,10 +23,10 @@ class BoundedStore(EntityStore):
         """The total size of all entities."""
 
     def insert(self, record: Record, size: int) -> tuple[int, ...]:
-        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted.
+        """Add an entity of `size` bytes, evict old entities beyond the limits, and return the evicted lines.
 
         Raises:
-            ValueError: the line is not above all lines in the store.
+            ValueError: the entity's line is not higher than all lines in the store.
         """
         self.add(record)
         sizes = self._sizes

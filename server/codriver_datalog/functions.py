@@ -1,4 +1,4 @@
-"""The functions that queries can call on the values of a row. The list is fixed, so no query can run other code.
+"""The functions that queries can call. The list is fixed, so no query can run other code.
 
 Functions behave as in Clojure. One that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic
 error. The calling clause adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping
@@ -30,17 +30,17 @@ from codriver_datalog.edn import (
     kind_name,
     nesting_depth,
     print_edn,
+    print_str,
     quotient,
-    str_text,
 )
 from codriver_datalog.regexes import Clock, Pattern, compile_pattern
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function with its minimum and maximum number of arguments. `most` is None if there is no maximum.
+    """A query function with its minimum and maximum number of arguments, `least` and `most`.
 
-    A timed function receives the clock as its first argument.
+    `most` is None if there is no maximum. If `is_timed`, the first argument of `call` is the clock of the query.
     """
 
     call: Callable[..., Any]
@@ -53,14 +53,14 @@ class Function:
         return self.least <= count and (self.most is None or count <= self.most)
 
     def arity_text(self) -> str:
-        """Describe the number of arguments, as text for errors."""
+        """Return the accepted number of arguments for error messages."""
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
 def require_number(value: Any) -> Any:
-    """Return the value if it is a number.
+    """Return the value unchanged, after checking that it is a number.
 
     Raises:
         TypeError: the value is not a number.
@@ -70,8 +70,8 @@ def require_number(value: Any) -> Any:
     return value
 
 
-def _bounded(value: Any) -> Any:
-    """Return a number that was computed.
+def _check_number_size(value: Any) -> Any:
+    """Return a computed number unchanged, after checking its size.
 
     Raises:
         ValueError: the number is an int that is too large.
@@ -82,12 +82,12 @@ def _bounded(value: Any) -> Any:
 
 
 def _fold_function(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., Any]:
-    """Return a function that combines any number of numbers, starting with `start`."""
+    """Return a function that combines all its arguments with `combine`, starting with `start`."""
 
     def fold(*numbers: Any) -> Any:
         result = start
         for number in numbers:
-            result = _bounded(combine(result, require_number(number)))
+            result = _check_number_size(combine(result, require_number(number)))
         return result
 
     return fold
@@ -98,7 +98,7 @@ def _subtract(first: Any, *rest: Any) -> Any:
         return -require_number(first)
     result = require_number(first)
     for number in rest:
-        result = _bounded(result - require_number(number))
+        result = _check_number_size(result - require_number(number))
     return result
 
 
@@ -111,18 +111,18 @@ def _divide(first: Any, *rest: Any) -> Any:
 
 
 def _quot(dividend: Any, divisor: Any) -> Any:
-    """Return the quotient, rounded towards zero."""
+    """Divide and round towards zero."""
     whole = abs(require_number(dividend)) // abs(require_number(divisor))
     return whole if (dividend < 0) == (divisor < 0) else -whole
 
 
 def _rem(dividend: Any, divisor: Any) -> Any:
-    """Return the remainder, which has the sign of the dividend."""
+    """Return the remainder of a division, which has the sign of the dividend."""
     return dividend - _quot(dividend, divisor) * divisor
 
 
 def _extreme_function(sign: int) -> Callable[..., Any]:
-    """Return a function that finds the largest value, or with the sign -1 the smallest."""
+    """Return a function that returns its largest argument, or its smallest if `sign` is -1."""
 
     def extreme(first: Any, *rest: Any) -> Any:
         result = first
@@ -134,10 +134,10 @@ def _extreme_function(sign: int) -> Callable[..., Any]:
     return extreme
 
 
-def _ordered(is_ordered: Callable[[Any, Any], bool]) -> Callable[..., bool]:
-    """Return a function that tests whether each value and the next are in order.
+def _ordering_function(is_ordered: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    """Return a function that returns whether each argument and the next satisfy `is_ordered`.
 
-    The function raises a TypeError if the values are not all numbers or all strings.
+    It raises a TypeError unless all arguments are numbers or all are strings.
     """
 
     def ordered(*values: Any) -> bool:
@@ -166,8 +166,8 @@ ARITHMETIC_FUNCTIONS: Mapping[str, Function] = {
     "quot": Function(_quot, 2, 2),
     "rem": Function(_rem, 2, 2),
     "mod": Function(lambda a, b: require_number(a) % require_number(b), 2, 2),
-    "inc": Function(lambda a: _bounded(require_number(a) + 1), 1, 1),
-    "dec": Function(lambda a: _bounded(require_number(a) - 1), 1, 1),
+    "inc": Function(lambda a: _check_number_size(require_number(a) + 1), 1, 1),
+    "dec": Function(lambda a: _check_number_size(require_number(a) - 1), 1, 1),
     "abs": Function(lambda a: abs(require_number(a)), 1, 1),
     "max": Function(_extreme_function(1), 1, None),
     "min": Function(_extreme_function(-1), 1, None),
@@ -180,17 +180,17 @@ ARITHMETIC_FUNCTIONS: Mapping[str, Function] = {
     "==": Function(_all_equal, 1, None),
     "not=": Function(lambda *values: not _all_equal(*values), 1, None),
     "!=": Function(lambda *values: not _all_equal(*values), 1, None),
-    "<": Function(_ordered(lambda a, b: bool(a < b)), 1, None),
-    ">": Function(_ordered(lambda a, b: bool(a > b)), 1, None),
-    "<=": Function(_ordered(lambda a, b: bool(a <= b)), 1, None),
-    ">=": Function(_ordered(lambda a, b: bool(a >= b)), 1, None),
+    "<": Function(_ordering_function(lambda a, b: bool(a < b)), 1, None),
+    ">": Function(_ordering_function(lambda a, b: bool(a > b)), 1, None),
+    "<=": Function(_ordering_function(lambda a, b: bool(a <= b)), 1, None),
+    ">=": Function(_ordering_function(lambda a, b: bool(a >= b)), 1, None),
     "compare": Function(compare_values, 2, 2),
 }
 """Functions on numbers, by the names used in queries."""
 
 
 def require_sequence(value: Any) -> tuple[Any, ...]:
-    """Return the items of a collection as a tuple, the pairs of a map, or () for nil.
+    """Return the items of a collection, the pairs of a map, or () for nil.
 
     Raises:
         TypeError: the value is not a collection.
@@ -204,10 +204,10 @@ def require_sequence(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _collection(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
+def _collection_function(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
     """Return a function that makes a collection of its arguments.
 
-    The function raises a ValueError if the collection is nested too deeply.
+    It raises a ValueError if the collection is nested too deeply.
     """
 
     def collect(*values: Any) -> Any:
@@ -219,8 +219,8 @@ def _collection(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
     return collect
 
 
-def _pairs(values: Iterator[Any]) -> ValueMap:
-    """Return a map of alternating keys and values.
+def _make_map(values: Iterator[Any]) -> ValueMap:
+    """Make a map from alternating keys and values.
 
     Raises:
         ValueError: the last key has no value.
@@ -236,7 +236,7 @@ def _count(value: Any) -> int:
 
 
 def _get(collection: Any, key: Any, default: Any = None) -> Any:
-    """Return the value for a key or position, or the default."""
+    """Return the value for a key or position, or `default`."""
     if isinstance(collection, dict):
         return collection.get(key, default)
     if isinstance(collection, tuple | str) and type(key) is int:
@@ -245,10 +245,10 @@ def _get(collection: Any, key: Any, default: Any = None) -> Any:
 
 
 def _nth(collection: Any, position: Any, *default: Any) -> Any:
-    """Return the item at a position, or the default if one is given.
+    """Return the item at a position, or the default if one is passed.
 
     Raises:
-        ValueError: the position does not exist.
+        ValueError: the position does not exist, and there is no default.
     """
     items = require_sequence(collection)
     if 0 <= require_number(position) < len(items):
@@ -259,7 +259,7 @@ def _nth(collection: Any, position: Any, *default: Any) -> Any:
 
 
 def _contains(collection: Any, key: Any) -> bool:
-    """Return whether a collection has a key, position or item."""
+    """Return whether a map has a key, a vector a position, or a set an item."""
     if isinstance(collection, tuple | str):
         return type(key) is int and 0 <= key < len(collection)
     return collection is not None and key in (
@@ -274,8 +274,8 @@ def _range(*bounds: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _at(position: int) -> Callable[[Any], Any]:
-    """Return a function that returns the item at a position, or nil if there is none."""
+def _item_function(position: int) -> Callable[[Any], Any]:
+    """Return a function that returns the item at `position` of its argument, or nil if there is none."""
 
     def at(value: Any) -> Any:
         items = require_sequence(value)
@@ -284,16 +284,16 @@ def _at(position: int) -> Callable[[Any], Any]:
     return at
 
 
-_vector = _collection(tuple)
+_vector = _collection_function(tuple)
 COLLECTION_FUNCTIONS: Mapping[str, Function] = {
     "count": Function(_count, 1, 1),
     "empty?": Function(lambda a: _count(a) == 0, 1, 1),
     "not-empty": Function(lambda a: a if _count(a) else None, 1, 1),
     "get": Function(_get, 2, 3),
     "nth": Function(_nth, 2, 3),
-    "first": Function(_at(0), 1, 1),
-    "second": Function(_at(1), 1, 1),
-    "last": Function(_at(-1), 1, 1),
+    "first": Function(_item_function(0), 1, 1),
+    "second": Function(_item_function(1), 1, 1),
+    "last": Function(_item_function(-1), 1, 1),
     "rest": Function(lambda a: require_sequence(a)[1:], 1, 1),
     "contains?": Function(_contains, 2, 2),
     "vector": Function(_vector, 0, None),
@@ -301,15 +301,15 @@ COLLECTION_FUNCTIONS: Mapping[str, Function] = {
     "tuple": Function(_vector, 0, None),
     "untuple": Function(require_sequence, 1, 1),
     "set": Function(lambda a: frozenset(require_sequence(a)), 1, 1),
-    "hash-map": Function(_collection(_pairs), 0, None),
-    "array-map": Function(_collection(_pairs), 0, None),
+    "hash-map": Function(_collection_function(_make_map), 0, None),
+    "array-map": Function(_collection_function(_make_map), 0, None),
     "range": Function(_range, 1, 3),
 }
 """Functions on collections, by the names used in queries."""
 
 
-def _string(value: Any) -> str:
-    """Return the value if it is a string.
+def _require_string(value: Any) -> str:
+    """Return the value unchanged, after checking that it is a string.
 
     Raises:
         TypeError: the value is not a string.
@@ -319,17 +319,17 @@ def _string(value: Any) -> str:
     return value
 
 
-def _on_string(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that checks that its arguments are strings before it calls `function`."""
+def _string_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that it raises a TypeError unless all its arguments are strings."""
 
     def checked(*values: Any) -> Any:
-        return function(*map(_string, values))
+        return function(*map(_require_string, values))
 
     return checked
 
 
-def _bounded_text(text: str) -> str:
-    """Return a text that was created.
+def _check_text_length(text: str) -> str:
+    """Return a created text unchanged, after checking its length.
 
     Raises:
         ValueError: the text is too long.
@@ -340,69 +340,69 @@ def _bounded_text(text: str) -> str:
 
 
 def _str(*values: Any) -> str:
-    return _bounded_text("".join(map(str_text, values)))
+    return _check_text_length("".join(map(print_str, values)))
 
 
 def _pr_str(*values: Any) -> str:
-    return _bounded_text(" ".join(map(print_edn, values)))
+    return _check_text_length(" ".join(map(print_edn, values)))
 
 
 def _subs(text: Any, start: Any, end: Any = None) -> str:
-    end = len(_string(text)) if end is None else require_number(end)
+    end = len(_require_string(text)) if end is None else require_number(end)
     if not 0 <= require_number(start) <= end <= len(text):
         raise ValueError(f"the range {start} to {end} is not within a text of {len(text)} characters")
     return str(text)[int(start) : int(end)]
 
 
 def _index_of(text: Any, part: Any) -> int | None:
-    position = _string(text).find(_string(part))
+    position = _require_string(text).find(_require_string(part))
     return None if position < 0 else position
 
 
 def _join(*values: Any) -> str:
-    return _bounded_text(
-        (str_text(values[0]) if len(values) == 2 else "").join(map(str_text, require_sequence(values[-1])))
+    return _check_text_length(
+        (print_str(values[0]) if len(values) == 2 else "").join(map(print_str, require_sequence(values[-1])))
     )
 
 
 def _name(value: Any) -> str:
-    return _string(value).removeprefix(":").rpartition("/")[2]
+    return _require_string(value).removeprefix(":").rpartition("/")[2]
 
 
 def _namespace(value: Any) -> str | None:
-    return _string(value).removeprefix(":").rpartition("/")[0] or None
+    return _require_string(value).removeprefix(":").rpartition("/")[0] or None
 
 
 def _keyword(*parts: Any) -> Keyword:
-    return Keyword(":" + "/".join(_string(part).removeprefix(":") for part in parts))
+    return Keyword(":" + "/".join(_require_string(part).removeprefix(":") for part in parts))
 
 
-def _pattern(value: Any) -> Pattern:
-    """Return the pattern, compiling it if the value is a string."""
-    return value if isinstance(value, Pattern) else compile_pattern(_string(value))
+def _to_pattern(value: Any) -> Pattern:
+    """Return the value as a pattern, compiling it if it is a string."""
+    return value if isinstance(value, Pattern) else compile_pattern(_require_string(value))
 
 
-def _with_pattern(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts its arguments to a pattern and a string before it calls `function`."""
+def _pattern_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that its first two arguments after the clock are a pattern and a string."""
 
     def search(clock: Clock, pattern: Any, text: Any) -> Any:
-        return function(clock, _pattern(pattern), _string(text))
+        return function(clock, _to_pattern(pattern), _require_string(text))
 
     return search
 
 
 def _split(clock: Clock, text: Any, pattern: Any, limit: Any = 0) -> tuple[str, ...]:
-    return regexes.split(clock, _pattern(pattern), _string(text), int(require_number(limit)))
+    return regexes.split(clock, _to_pattern(pattern), _require_string(text), int(require_number(limit)))
 
 
 _CLOJURE_STRING_FUNCTIONS: Mapping[str, Function] = {
-    "includes?": Function(_on_string(str.__contains__), 2, 2),
-    "starts-with?": Function(_on_string(str.startswith), 2, 2),
-    "ends-with?": Function(_on_string(str.endswith), 2, 2),
-    "blank?": Function(lambda value: value is None or not _string(value).strip(), 1, 1),
-    "lower-case": Function(_on_string(str.lower), 1, 1),
-    "upper-case": Function(_on_string(str.upper), 1, 1),
-    "trim": Function(_on_string(str.strip), 1, 1),
+    "includes?": Function(_string_function(str.__contains__), 2, 2),
+    "starts-with?": Function(_string_function(str.startswith), 2, 2),
+    "ends-with?": Function(_string_function(str.endswith), 2, 2),
+    "blank?": Function(lambda value: value is None or not _require_string(value).strip(), 1, 1),
+    "lower-case": Function(_string_function(str.lower), 1, 1),
+    "upper-case": Function(_string_function(str.upper), 1, 1),
+    "trim": Function(_string_function(str.strip), 1, 1),
     "index-of": Function(_index_of, 2, 2),
     "join": Function(_join, 1, 2),
     "split": Function(_split, 2, 3, is_timed=True),
@@ -416,10 +416,10 @@ STRING_FUNCTIONS: Mapping[str, Function] = {
     "name": Function(_name, 1, 1),
     "namespace": Function(_namespace, 1, 1),
     "keyword": Function(_keyword, 1, 2),
-    "re-pattern": Function(_pattern, 1, 1),
-    "re-find": Function(_with_pattern(regexes.find_first), 2, 2, is_timed=True),
-    "re-matches": Function(_with_pattern(regexes.match_whole), 2, 2, is_timed=True),
-    "re-seq": Function(_with_pattern(regexes.find_all), 2, 2, is_timed=True),
+    "re-pattern": Function(_to_pattern, 1, 1),
+    "re-find": Function(_pattern_function(regexes.find_first), 2, 2, is_timed=True),
+    "re-matches": Function(_pattern_function(regexes.match_whole), 2, 2, is_timed=True),
+    "re-seq": Function(_pattern_function(regexes.find_all), 2, 2, is_timed=True),
     **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING_FUNCTIONS.items()},
     **{f"str/{name}": function for name, function in _CLOJURE_STRING_FUNCTIONS.items()},
 }
@@ -440,22 +440,22 @@ SHARING = frozenset(
 
 
 def explain_failure(error: Exception) -> str:
-    """Describe why a function failed on its arguments."""
+    """Return the reason why a function failed on its arguments."""
     return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 
 
 def is_true(value: object) -> bool:
-    """Return whether a value counts as true, which is everything except false and nil."""
+    """Return whether a value counts as true in a query. Everything does except false and nil."""
     return value is not None and value is not False and value is not Boolean.FALSE
 
 
 def _first_true(*values: Any) -> Any:
-    """Return the first true value, or else the last value."""
+    """Return the first value that counts as true, or else the last value."""
     return next((value for value in values if is_true(value)), values[-1] if values else None)
 
 
 def _first_false(*values: Any) -> Any:
-    """Return the first false value, or else the last value."""
+    """Return the first value that counts as false, or else the last value."""
     return next((value for value in values if not is_true(value)), values[-1] if values else True)
 
 

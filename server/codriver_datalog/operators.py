@@ -35,7 +35,7 @@ FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
 
 
 def run_steps(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
-    """Run the steps, and yield the batches of the last one."""
+    """Run the steps on the rows, and yield the batches of rows that the last step produces."""
     if not steps:
         yield rows
         return
@@ -58,14 +58,14 @@ def make_projection(columns: Sequence[int]) -> Callable[[Row], Row]:
 
 
 def project_rows(rows: Collection[Row], columns: Sequence[int]) -> Rows:
-    """Select columns of all rows. Working one column at a time is faster."""
+    """Select columns of all rows. This is faster than a projection of each row."""
     if not columns:
         return [()] * len(rows)
     return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
 
 
 def cross_join(additions: Rows) -> Step:
-    """Return a step that combines each row with each addition."""
+    """Return a step that combines each row with each of the `additions`."""
     together = max(1, BATCH_ROWS // max(1, len(additions)))
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -79,7 +79,10 @@ def cross_join(additions: Rows) -> Step:
 
 
 def join_step(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
-    """Return a step that combines each row with the additions for its key, which `matching` returns."""
+    """Return a step that combines each row with the rows that have the same key.
+
+    `matching` is called with each batch of rows, and returns a function from a key to the columns to add.
+    """
 
     def step(rows: Rows) -> Iterator[Rows]:
         additions = matching(rows)
@@ -96,12 +99,12 @@ def join_step(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Ro
 
 
 def group_by_key(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
-    """Group rows by their key columns, and keep only the other columns of each."""
+    """Group rows by their `key` columns. The grouped rows only have the columns `rest`."""
     return group_rows(project_rows(rows, key), project_rows(rows, rest))
 
 
 def group_rows(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
-    """Group rows by their keys, in the order of first occurrence."""
+    """Group rows by their keys, in order of first occurrence."""
     groups: defaultdict[Hashable, Rows] = defaultdict(list)
     for key, row in zip(keys, rows, strict=True):
         groups[key].append(row)
@@ -111,7 +114,7 @@ def group_rows(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]
 def make_caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
     """Return a function that calls `function` with arguments from a row.
 
-    Common numbers of arguments have separate code for speed.
+    The most common combinations of arguments have their own code for speed.
     """
     match arguments:
         case [(int(column), _)]:
@@ -126,7 +129,7 @@ def make_caller(function: Callable[..., Any], arguments: Sequence[Expression]) -
 
 
 def find_failing_arguments(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
-    """Return the arguments of the first row on which the call fails, or None."""
+    """Return the arguments for the first row on which the call fails, or None if it never fails."""
     for row in rows:
         try:
             call(row)
@@ -136,7 +139,7 @@ def find_failing_arguments(call: Callable[[Row], Any], arguments: Sequence[Expre
 
 
 def filter_rows(call: Callable[[Row], Any]) -> Step:
-    """Return a step that keeps the rows for which the call returns a true value."""
+    """Return a step that only passes on the rows for which the call returns a true value."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [row for row in rows if is_true(call(row))]
@@ -145,7 +148,7 @@ def filter_rows(call: Callable[[Row], Any]) -> Step:
 
 
 def add_value(call: Callable[[Row], Any]) -> Step:
-    """Return a step that adds the result of the call as a column, and drops rows for which it is nil."""
+    """Return a step that adds the result of a call as a column. Rows for which the result is nil are dropped."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [(*row, from_python(value)) for row in rows if (value := call(row)) is not None]
@@ -154,10 +157,10 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 
 
 def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
-    """Return a step that destructures the results of the call, and adds them as columns.
+    """Return a step that destructures the result of a call and adds the values as columns.
 
-    `columns` has an entry for each variable of the binding: the expression that it must equal, or None for a new
-    column.
+    `columns` has an entry for each variable of the binding: the expression that it must equal if the variable is bound
+    already, or None for a new column.
     """
     new = [index for index, expression in enumerate(columns) if expression is None]
     old = [(index, *expression) for index, expression in enumerate(columns) if expression is not None]

@@ -1,4 +1,4 @@
-"""Joins of rows with the entities that match patterns.
+"""Joins of rows with the entities that match patterns such as `[?e :output/who ?who]`.
 
 All patterns about one entity form a single join, which uses the best index of the store.
 """
@@ -26,7 +26,7 @@ LINE = 0  # the place of the line in a record; a line is an entity's id
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Patterns with known attributes about the same entity in the same source."""
+    """Patterns about the same entity in the same source, whose attributes are constants."""
 
     source: Source
     entity: Term
@@ -34,19 +34,19 @@ class Group:
 
     @property
     def variables(self) -> frozenset[str]:
-        """Return all variables in the group."""
+        """Return all variables in the patterns."""
         terms = (self.entity, *(pattern.value for pattern in self.patterns))
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
     def line_variables(self, positions: Mapping[str, int]) -> frozenset[str]:
-        """Return the variables that represent the line of the entity."""
-        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute(p)) == LINE]
+        """Return the variables whose value is the line of the entity."""
+        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute_keyword(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
 
 @dataclass
 class Match:
-    """Conditions on a record, by position, and the columns that a matching record adds to a row."""
+    """The conditions that a record must satisfy to match a row, and the columns that it adds to the row."""
 
     fixed: list[tuple[int, object]] = field(default_factory=list)
     """Positions that must equal a constant."""
@@ -60,7 +60,7 @@ class Match:
     """The positions of new columns, by variable."""
 
     def add(self, position: int, term: Term, scope: Scope) -> None:
-        """Add the condition that the value at a position equals the term."""
+        """Add the condition that the attribute at this position of the record equals `term`."""
         self.present.add(position)
         if isinstance(term, Constant):
             self.fixed.append((position, term.value))
@@ -75,7 +75,10 @@ class Match:
                 self.outputs[term.name] = position
 
     def matching_records(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
-        """Return the records that satisfy all conditions that are the same for all rows."""
+        """Return the records that satisfy the conditions that do not depend on a row.
+
+        `required` are the positions that are never None.
+        """
         for position, value in self.fixed:
             # A missing value is None in a record, so nil must not match it.
             records = [record for record in records if record[position] == value] if value is not None else []
@@ -87,21 +90,23 @@ class Match:
 
 
 def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Match:
-    """Return the conditions of all patterns in a group on a record."""
+    """Return the conditions that all patterns in a group place on a record."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
-        position = positions.get(_attribute(pattern))
+        position = positions.get(_attribute_keyword(pattern))
         if position is None:  # only other sources have this attribute
             match.fixed.append((LINE, None))
         match.add(LINE if position is None else position, pattern.value, scope)
     return match
 
 
-def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return a step that adds matching records to rows, and the names of the added columns.
+def make_group_step(
+    match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]
+) -> tuple[Step, list[str]]:
+    """Return a step that joins rows with the records that match a group, and the names of the added columns.
 
-    `lines` limits the lines of the records if it is not None.
+    Columns that are not `needed` are not added. If `lines` is not None, only records with these lines match.
     """
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
@@ -118,7 +123,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
     key = make_projection([column for _, column in match.joined])
     positions = [position for position, _ in match.joined]
     record_key = make_projection(positions)
-    best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
+    best = min(range(len(match.joined)), key=lambda n: _average_matches(snapshot, match.joined[n][0]))
     best_position = match.joined[best][0]
     built: dict[Row, list[Row]] | None = None
 
@@ -147,10 +152,12 @@ Otherwise, reading all entities once is faster.
 """
 
 
-def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return a step for a pattern with an unknown attribute, and the names of its columns.
+def make_datom_step(
+    pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]
+) -> tuple[Step, list[str]]:
+    """Return a step for a pattern whose attribute is a variable, and the names of the added columns.
 
-    It splits all entities into triples.
+    The step joins rows with triples of entity, attribute and value, so it reads the whole source.
     """
     match = Match()
     for position, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
@@ -173,7 +180,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
-    """Return the records to check, narrowed down with an index if possible."""
+    """Return the records that may match, using an index if possible."""
     indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
         position, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
@@ -186,8 +193,8 @@ def _records_in_lines(records: Sequence[Record], lines: range | None) -> Sequenc
     return records if lines is None else between(records, lines.start, lines.stop - 1)
 
 
-def _spread(snapshot: Snapshot, position: int) -> float:
-    """Return how many records have the same value of an attribute, on average."""
+def _average_matches(snapshot: Snapshot, position: int) -> float:
+    """Return the average number of records that have the same value of the attribute at this position."""
     if position == LINE:
         return 0
     return (
@@ -195,8 +202,8 @@ def _spread(snapshot: Snapshot, position: int) -> float:
     )
 
 
-def _attribute(pattern: Pattern) -> str:
-    """Return the attribute of a pattern, which must be known."""
+def _attribute_keyword(pattern: Pattern) -> str:
+    """Return the attribute of a pattern, which must be a constant."""
     if not isinstance(pattern.attribute, Constant):
         raise TypeError("the patterns of a group must have known attributes")
     return str(pattern.attribute.value)

@@ -1,4 +1,4 @@
-"""The parser of queries, which turns text into a checked `Query` or an error that says what was expected.
+"""The parser of queries. It returns a checked `Query`, or raises an error that says what was expected.
 
 The grammar is that of DataScript, as a vector (`[:find … :in … :where …]`) or as a map, with these differences:
 
@@ -55,19 +55,19 @@ RULE_NAME_PATTERN = re.compile(r"[^\s:\"]+")
 
 
 def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
-    """Parse a query, which may call `rules` in addition to those in its input.
+    """Parse and check a query. It may call `rules` in addition to those in its inputs.
 
     Raises:
         QueryError: the text is not a valid query.
     """
     text = Text(source_text)
     form = read_form(text)
-    sections = _sections(text, form)
+    sections = _split_sections(text, form)
     if ":find" not in sections:
         raise text.error(FIND_SYNTAX, form)
-    shape, elements = _find(text, sections[":find"], form, schema)
+    shape, elements = _parse_find(text, sections[":find"], form, schema)
     parser = syntax_tree.Parser(text, schema)
-    inputs = _inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
+    inputs = _parse_inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
     _check_unique(text, names, form, "`:in` naming each variable once")
     query = Query(
@@ -76,17 +76,17 @@ def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) ->
         shape=shape,
         elements=elements,
         with_variables=tuple(parser.parse_variable(item).name for item in sections.get(":with", ())),
-        keys=_keys(text, sections, shape, len(elements), form),
+        keys=_parse_keys(text, sections, shape, len(elements), form),
         inputs=inputs,
         where=parser.parse_clauses(sections.get(":where", ())),
         rules=rules or {},
     )
-    _check(query, form, parser.rule_calls, {*names, *bound_variables(query.where)})
+    _check_variables(query, form, parser.rule_calls, {*names, *bound_variables(query.where)})
     return query
 
 
 def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -> Rules:
-    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may also call `others`.
+    """Parse a list of rules, `[[(name ?a ?b) clause …] …]`. They may call each other and the rules in `others`.
 
     Raises:
         QueryError: the text is not a list of rules, or a rule depends on its own negation.
@@ -98,7 +98,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     parser = syntax_tree.Parser(text, schema)
     rules: Rules = {}
     for item in form.items:
-        name, branch = _rule(parser, item)
+        name, branch = _parse_rule(parser, item)
         known = rules.get(name, ())
         if known and len(known[0].head) != len(branch.head):
             raise text.error(f"{len(known[0].head)} variables, as in the first rule named `{name}`", item)
@@ -109,7 +109,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
 
 
 def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
-    """Parse a pull pattern.
+    """Parse a pull pattern, such as `[*]`.
 
     Raises:
         QueryError: the form is not a pull pattern.
@@ -122,12 +122,12 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
         if item.is_symbol("*") or item.value in ("*", ":*"):
             wildcard = True
         elif item.value != ":db/id":  # the id is always included
-            attributes.append(_pull_attribute(text, item, schema))
+            attributes.append(_parse_pull_attribute(text, item, schema))
     return PullPattern(wildcard, tuple(attributes))
 
 
-def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
-    """Return the forms that follow each section keyword."""
+def _split_sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
+    """Return the forms that follow each section keyword, such as `:find`."""
     sections: dict[str, tuple[Form, ...]] = {}
     if form.tag == "map":
         for key, value in zip(form.items[::2], form.items[1::2], strict=True):
@@ -148,36 +148,35 @@ def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
     return sections
 
 
-def _find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema) -> tuple[Shape, tuple[Element, ...]]:
-    """Return the shape of the answer and its elements, from the forms after `:find`."""
+def _parse_find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema) -> tuple[Shape, tuple[Element, ...]]:
+    """Parse the forms after `:find`, and return the shape of the answer and its elements."""
     if len(forms) == 2 and forms[1].is_symbol("."):
-        return "scalar", (_element(text, forms[0], schema),)
+        return "scalar", (_parse_element(text, forms[0], schema),)
     if len(forms) == 1 and forms[0].tag == "vector":
         items = forms[0].items
         if len(items) == 2 and items[1].is_symbol("..."):
-            return "collection", (_element(text, items[0], schema),)
+            return "collection", (_parse_element(text, items[0], schema),)
         if items:
-            return "tuple", tuple(_element(text, item, schema) for item in items)
+            return "tuple", tuple(_parse_element(text, item, schema) for item in items)
     if not forms:
         raise text.error(FIND_SYNTAX, query)
-    return "relation", tuple(_element(text, item, schema) for item in forms)
+    return "relation", tuple(_parse_element(text, item, schema) for item in forms)
 
 
-def _element(text: Text, form: Form, schema: Schema) -> Element:
-    """Parse an element of `:find`."""
+def _parse_element(text: Text, form: Form, schema: Schema) -> Element:
     if form.tag == "symbol" and form.value.startswith("?"):
         return Variable(form.value)
     if form.tag == "list" and form.items and form.items[0].tag == "symbol":
         name = form.items[0].value
         if name == "pull":
-            return _pull(text, form, schema)
+            return _parse_pull_element(text, form, schema)
         if name in AGGREGATE_FUNCTIONS:
-            return _aggregate(text, form)
+            return _parse_aggregate(text, form)
         raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATE_FUNCTIONS)})", form.items[0])
     raise text.error(FIND_SYNTAX, form)
 
 
-def _aggregate(text: Text, form: Form) -> Aggregate:
+def _parse_aggregate(text: Text, form: Form) -> Aggregate:
     name, *rest = form.items
     amount: int | None = None
     if (
@@ -195,17 +194,17 @@ def _aggregate(text: Text, form: Form) -> Aggregate:
     return Aggregate(name.value, amount, Variable(rest[0].value), form)
 
 
-def _pull(text: Text, form: Form, schema: Schema) -> Pull:
+def _parse_pull_element(text: Text, form: Form, schema: Schema) -> Pull:
     parser = syntax_tree.Parser(text, schema)
     rest = list(form.items[1:])
-    source = parser.source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
+    source = parser.parse_source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
     if len(rest) != 2:
         raise text.error("`(pull ?e pattern)`", form)
     pattern = Variable(rest[1].value) if parser.is_variable(rest[1]) else parse_pull(text, rest[1], schema)
     return Pull(source, parser.parse_variable(rest[0]), pattern, form)
 
 
-def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
+def _parse_pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
     attribute, options = form, dict[str, object]()
     if form.tag in ("vector", "list") and len(form.items) % 2:
         attribute = form.items[0]
@@ -215,15 +214,15 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
             options[option.value] = value.value
     # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.usable_keywords:
-        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.usable_keywords_for(text.text))}", form)
+        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.select_usable_keywords(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
 
 
-def _keys(
+def _parse_keys(
     text: Text, sections: Mapping[str, tuple[Form, ...]], shape: Shape, count: int, query: Form
 ) -> tuple[str, ...]:
-    """Return the names after `:keys`, `:strs` or `:syms`, or an empty tuple without such a section."""
+    """Parse the names after `:keys`, `:strs` or `:syms`. Returns an empty tuple if there is no such section."""
     given = [name for name in RETURN_MAP_SECTIONS if name in sections]
     if not given:
         return ()
@@ -236,11 +235,11 @@ def _keys(
     return tuple(str(name.value).removeprefix(":") for name in names)
 
 
-def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
+def _parse_inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
     inputs: list[Input] = []
     for form in forms:
         if parser.is_source(form):
-            inputs.append(parser.source(form))
+            inputs.append(parser.parse_source(form))
         elif form.is_symbol("%"):
             inputs.append(RulesInput())
         else:
@@ -248,8 +247,8 @@ def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input,
     return tuple(inputs)
 
 
-def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
-    """Parse a rule, and return its name and its branch."""
+def _parse_rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
+    """Parse a rule definition, and return its name and its branch."""
     expected = "a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
         raise parser.text.error(expected, form)
@@ -260,8 +259,8 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     return name.value, Branch(head, required, parser.parse_clauses(form.items[1:]), form)
 
 
-def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
-    """Check that all variables of the query are bound, and that it has an input for rules if it calls any."""
+def _check_variables(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
+    """Check that all variables of a query are bound, and that there are rules if the query calls any."""
     text = query.text
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
@@ -279,10 +278,10 @@ def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collect
 
 
 def _check_unique(text: Text, names: list[str], form: Form, expected: str) -> None:
-    """Check that no name occurs twice.
+    """Check that no name occurs more than once.
 
     Raises:
-        QueryError: a name does.
+        QueryError: a name occurs more than once.
     """
     if len(set(names)) < len(names):
         raise text.error(expected, form)

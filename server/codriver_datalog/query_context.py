@@ -1,4 +1,4 @@
-"""The context of a query's steps: its sources and rules, and the variables that are bound so far."""
+"""The context in which a query runs: its sources and rules, and the variables that are bound."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables that are bound so far, as columns of the rows or with constant values."""
+    """The variables that are bound so far. Each is a column of the rows or has a constant value."""
 
     names: tuple[str, ...]
     constants: Mapping[str, object]
 
     @cached_property
     def columns(self) -> Mapping[str, int]:
-        """Return the column of each variable by name."""
+        """Return the column of each variable that has one."""
         return {name: position for position, name in enumerate(self.names)}
 
     def binds(self, names: Iterable[str]) -> bool:
@@ -33,11 +33,11 @@ class Scope:
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """Return the scope with these variables added as columns."""
+        """Return a scope with these variables added as columns."""
         return Scope((*self.names, *names), self.constants)
 
     def nested_scope(self, shared: Iterable[str] | None) -> Scope:
-        """Return the scope of nested clauses, limited to the shared variables unless `shared` is None."""
+        """Return the scope for nested clauses, which only has the `shared` variables, or all if `shared` is None."""
         if shared is None:
             return self
         known = set(shared)
@@ -46,23 +46,30 @@ class Scope:
 
 
 class SolvedRules(Protocol):
-    """The interface through which plans use rules, whose bodies are plans themselves."""
+    """The rules of a query, as plans call them. `RuleSolver` implements this."""
 
     def with_separate_tables(self) -> SolvedRules:
-        """Return the same rules with separate tables of answers, so that answers are always complete."""
+        """Return the same rules with separate tables of answers.
+
+        A `not` needs them, because its nested clauses must see complete answers.
+        """
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
-        """Return whether the rule can be evaluated if the arguments at these positions are bound."""
+        """Return whether a rule can be evaluated if the arguments at these positions are bound."""
 
     def make_rule_caller(
         self, call: RuleCall, positions: tuple[int, ...]
     ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return a function that takes all input rows and returns a function from a row to its answers."""
+        """Return a function that evaluates a rule for a batch of inputs.
+
+        An input has the values of the arguments at `positions`. The function returns another function from each of
+        these inputs to its answers, which have the values of all arguments.
+        """
 
 
 @dataclass(frozen=True)
 class Context:
-    """The context of a query: its text for errors, sources, budget, and rules."""
+    """The context of a query: its text for errors, its sources, its budget and its rules."""
 
     text: Text
     sources: Mapping[str, Snapshot]
@@ -76,5 +83,5 @@ class Context:
             QueryError: the query has no such source.
         """
         if source.name not in self.sources:
-            raise self.text.expectation_error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
+            raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
         return self.sources[source.name]

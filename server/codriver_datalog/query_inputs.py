@@ -1,4 +1,4 @@
-"""The inputs of a query: check the values that a caller passes for `:in`."""
+"""The inputs of a query, which are the values that a caller passes for `:in`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_INPUT_ROWS = 100_000  # that inputs are destructured into, all together
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of a query: constants by variable, rows for variables with several values, and rules."""
+    """The inputs of a query: constant values, rows for variables that have several values, and rules."""
 
     constants: dict[str, object]
     names: tuple[str, ...]
@@ -33,10 +33,10 @@ class Inputs:
 
 
 def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
-    """Convert JSON values to the inputs of a query, in the order of `:in` without its sources.
+    """Convert JSON values to the inputs of a query. They must be in the order of `:in` without the sources.
 
     Raises:
-        QueryError: there are too few or too many inputs, or one does not fit its binding.
+        QueryError: the number of values is wrong, or a value does not fit its binding.
     """
     takers = [item for item in query.inputs if not isinstance(item, Source)]
     if len(takers) != len(values):
@@ -72,5 +72,4 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
 
 
 def _error(expected: str, found: str) -> QueryError:
-    """Return an error about the inputs."""
     return QueryError(expected, found, line=1, column=1, part="inputs")

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codriver_datalog import attribute_functions, operators
-from codriver_datalog.clause_readiness import is_or_ready, variables_bound_by
+from codriver_datalog.clause_readiness import is_or_ready, provided_variables
 from codriver_datalog.edn import Form, print_edn
 from codriver_datalog.errors import truncate
 from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, explain_failure
-from codriver_datalog.pattern_joins import Group, datom_step, group_step, match_group
+from codriver_datalog.pattern_joins import Group, make_datom_step, make_group_step, match_group
 from codriver_datalog.syntax_tree import (
     Argument,
     Blank,
@@ -58,7 +58,7 @@ MAX_VALUE_CHARACTERS = 60  # of a value in an error
 
 @dataclass(frozen=True)
 class Plan:
-    """A sequence of operators, and the variables in the columns of their result.
+    """A sequence of steps, and the variables in the columns of the rows that they produce.
 
     `is_distinct` means that no row is produced twice.
     """
@@ -67,8 +67,8 @@ class Plan:
     scope: Scope
     is_distinct: bool
 
-    def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
-        """Return a function that selects the values of these variables from a row of the result."""
+    def projection(self, names: Sequence[str]) -> Callable[[Row], Row]:
+        """Return a function that selects the values of these variables from a row that the plan produces."""
         columns, constants = self.scope.columns, self.scope.constants
         if all(name in columns for name in names):
             return operators.make_projection([columns[name] for name in names])
@@ -77,19 +77,21 @@ class Plan:
 
 
 def plan_clauses(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
-    """Plan the clauses for rows of this scope, so that the requested variables are among the result columns.
+    """Plan the order and the steps of clauses, so that the result has the `requested` variables.
+
+    `scope` has the variables of the rows that the plan starts with.
 
     Raises:
         QueryError: a clause needs variables that no other clause binds.
     """
     planner = _Planner(context, clauses, scope, frozenset(requested))
     while planner.pending:
-        planner.add(planner.next())
+        planner.add(planner.select_next())
     return Plan(tuple(planner.steps), planner.scope, planner.is_distinct)
 
 
 class _Planner:
-    """Orders clauses and plans an operator for each, starting with the clause that is cheapest to run."""
+    """Plans a step for each clause, always continuing with the clause that is cheapest to run."""
 
     def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, requested: frozenset[str]) -> None:
         self.context = context
@@ -99,26 +101,26 @@ class _Planner:
         self.pending: list[Unit] = _group_patterns(clauses)
         self._requested = requested
 
-    def next(self) -> Unit:
-        """Return the next clause to run: a filter, or else the clause that the bound variables restrict most."""
+    def select_next(self) -> Unit:
+        """Return the next clause to run: a filter if possible, or else the one with the fewest expected results."""
         self.context.budget.check()
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
-            raise self._unbound(self.pending[0])
+            raise self._unbound_error(self.pending[0])
         return ready[0] if len(ready) == 1 else min(ready, key=self._cost_rank)
 
     def add(self, unit: Unit) -> None:
-        """Add the operators for a unit."""
+        """Add the steps for a clause or group."""
         self.pending.remove(unit)
         match unit:
             case Group():
                 self._add_group(unit)
             case Pattern():
                 snapshot = self.context.snapshot(unit.source)
-                self._add(*datom_step(unit, self.scope, snapshot, self._needed()))
+                self._add_step(*make_datom_step(unit, self.scope, snapshot, self._needed_variables()))
             case Predicate():
-                call = self._caller(unit.function, unit.arguments, unit.form)
-                self._add(self._with_errors(unit, operators.filter_rows(call), call), (), is_distinct=True)
+                call = self._make_caller(unit.function, unit.arguments, unit.form)
+                self._add_step(self._explain_errors(unit, operators.filter_rows(call), call), (), is_distinct=True)
             case FunctionCall():
                 self._add_function(unit)
             case Not():
@@ -128,24 +130,24 @@ class _Planner:
             case RuleCall():
                 self._add_rule(unit)
 
-    def _add(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
-        """Add a step and its columns. `is_distinct` means that it produces distinct rows from distinct rows."""
+    def _add_step(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
+        """Add a step and its columns. `is_distinct` means that it never turns distinct rows into equal ones."""
         self.steps.append(step)
         self.scope = self.scope.with_names(names)
         self.is_distinct &= is_distinct
 
-    def _needed(self) -> frozenset[str]:
-        """Return the variables that later steps use."""
+    def _needed_variables(self) -> frozenset[str]:
+        """Return the variables that the result or pending clauses use."""
         return self._requested.union(*map(_variables, self.pending))
 
     def _is_ready(self, unit: Unit) -> bool:
-        """Return whether all variables that a unit needs are bound."""
+        """Return whether all variables that a clause needs are bound."""
         match unit:
             case Predicate() | FunctionCall():
                 return self.scope.binds(argument_variables(unit.arguments))
             case Not():
                 return all(
-                    isinstance(other, Not) or self.scope.binds(_bound_by_unit(other) & _variables(unit))
+                    isinstance(other, Not) or self.scope.binds(_provided_variables(other) & _variables(unit))
                     for other in self.pending
                 )
             case Or():
@@ -157,7 +159,7 @@ class _Planner:
         return True
 
     def _cost_rank(self, unit: Unit) -> int:
-        """Return the rank of a unit by the number of rows it may produce, from 0 for a filter to 4 for all entities."""
+        """Return a rank for how many rows a clause may produce, from 0 for a filter to 4 for all entities."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
         if any(self.scope.binds((name,)) for name in _variables(unit)):
@@ -166,16 +168,16 @@ class _Planner:
         return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
 
     def _add_group(self, group: Group) -> None:
-        lines, absorbed = self._lines(group)
+        lines, absorbed = self._line_range(group)
         for predicate in absorbed:
             self.pending.remove(predicate)
         snapshot = self.context.snapshot(group.source)
         match = match_group(group, self.scope, snapshot.schema.positions)
-        step, names = group_step(match, snapshot, lines, self._needed())
-        self._add(step, names, is_distinct=not match.joined)
+        step, names = make_group_step(match, snapshot, lines, self._needed_variables())
+        self._add_step(step, names, is_distinct=not match.joined)
 
-    def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
-        """Return the range of lines that comparisons allow for a group, and the comparisons that the range replaces."""
+    def _line_range(self, group: Group) -> tuple[range | None, list[Predicate]]:
+        """Return the range of lines to which comparisons limit a group, and the comparisons that the range replaces."""
         names = group.line_variables(self.context.snapshot(group.source).schema.positions)
         low, high = 0, None
         absorbed: list[Predicate] = []
@@ -188,7 +190,7 @@ class _Planner:
                 left, right, function = right, left, SWAPPED_COMPARISONS[function]
             if not isinstance(left, Variable) or left.name not in names or self.scope.binds((left.name,)):
                 continue
-            bound = self._constant(right)
+            bound = self._constant_value(right)
             if type(bound) is not int:
                 continue
             absorbed.append(unit)
@@ -202,49 +204,49 @@ class _Planner:
         last = self.context.snapshot(group.source).last_line
         return range(low, last + 1 if high is None else max(low, high)), absorbed
 
-    def _constant(self, argument: Argument) -> object:
-        """Return the constant value of an argument, or None."""
+    def _constant_value(self, argument: Argument) -> object:
+        """Return the constant value of an argument, or None if it depends on the row."""
         if isinstance(argument, Constant):
             return argument.value
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
 
-    def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
-        """Return a function that calls the function with arguments from a row."""
+    def _make_caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
+        """Return a function that calls the query function `name` with arguments from a row."""
         function: Callable[..., Any]
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments
             if not isinstance(source, Source):
                 raise self.context.text.error(ENTITY_FUNCTIONS[name], form)
-            function = partial(_entity_function_implementations()[name], self.context.snapshot(source))
+            function = partial(_entity_functions()[name], self.context.snapshot(source))
         else:
             known = FUNCTIONS[name]
             function = partial(known.call, self.context.budget) if known.is_timed else known.call
-        return operators.make_caller(function, [self._expression(argument) for argument in arguments])
+        return operators.make_caller(function, [self._to_expression(argument) for argument in arguments])
 
-    def _expression(self, argument: Argument) -> Expression:
-        """Return the column or the constant value of an argument."""
+    def _to_expression(self, argument: Argument) -> Expression:
+        """Return an argument as an expression: a column of the row or a constant value."""
         if isinstance(argument, Variable) and argument.name in self.scope.columns:
             return self.scope.columns[argument.name], None
-        return None, self._constant(argument)
+        return None, self._constant_value(argument)
 
     def _add_function(self, unit: FunctionCall) -> None:
-        plain = call = self._caller(unit.function, unit.arguments, unit.form)
+        plain = call = self._make_caller(unit.function, unit.arguments, unit.form)
         if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
-            call = _counted(call, self.context.budget.charge_value)
+            call = _charge_results(call, self.context.budget.charge_value)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
-            self._add(self._with_errors(unit, operators.add_value(call), plain), names)
+            self._add_step(self._explain_errors(unit, operators.add_value(call), plain), names)
             return
-        known = [self._expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
+        known = [self._to_expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
         new = [name for name, old in zip(names, known, strict=True) if old is None]
         if len(set(new)) < len(new):
             raise self.context.text.error("each variable only once in a binding", unit.form)
-        self._add(self._with_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
+        self._add_step(self._explain_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
 
-    def _with_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
-        """Return the step with time limit checks, and with errors of its function turned into errors of the clause."""
+    def _explain_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
+        """Wrap a step that calls a function, to check the time limit and explain errors of the function."""
         context = self.context
-        arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
+        arguments = [self._to_expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 
         def explained(rows: Rows) -> Iterator[Rows]:
             for start in range(0, len(rows), CALLS):
@@ -267,7 +269,7 @@ class _Planner:
         context = replace(self.context, rules=self.context.rules.with_separate_tables())
         planned = plan_clauses(context, unit.clauses, inner, inner.names)
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
-        found = planned.output(inner.names)
+        found = planned.projection(inner.names)
 
         def step(rows: Rows) -> Iterator[Rows]:
             keys = list(dict.fromkeys(map(key, rows)))
@@ -276,13 +278,13 @@ class _Planner:
             }
             yield [row for row in rows if key(row) not in failing]
 
-        self._add(step, ())
+        self._add_step(step, ())
 
     def _add_or(self, unit: Or) -> None:
         inner = self.scope.nested_scope(unit.variables)
         new = [name for name in unit.variables if not inner.binds((name,))]
         plans = [plan_clauses(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
-        outputs = [planned.output((*inner.names, *new)) for planned in plans]
+        outputs = [planned.projection((*inner.names, *new)) for planned in plans]
         bound, charged = len(inner.names), 0
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
@@ -300,12 +302,12 @@ class _Planner:
             return operators.group_by_key(found, range(bound), range(bound, bound + len(new))).get
 
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
-        self._add(operators.join_step(key, matching), new)
+        self._add_step(operators.join_step(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
-        """Return the positions and values of a call's arguments that are bound."""
+        """Return the position and expression of each argument of a rule call that is bound."""
         return [
-            (position, self._expression(term))
+            (position, self._to_expression(term))
             for position, term in enumerate(call.arguments)
             if isinstance(term, Constant) or (isinstance(term, Variable) and self.scope.binds((term.name,)))
         ]
@@ -332,27 +334,29 @@ class _Planner:
                 output(found) for found in table(values) if all(found[a] == found[b] for a, b in repeated)
             )
 
-        self._add(operators.join_step(key, matching), first)
+        self._add_step(operators.join_step(key, matching), first)
 
-    def _unbound(self, unit: Unit) -> Exception:
-        """Return the error for a clause whose variables no other clause binds."""
+    def _unbound_error(self, unit: Unit) -> Exception:
+        """Return an error about a clause whose variables no other clause binds."""
         free = sorted(name for name in _variables(unit) if not self.scope.binds((name,)))
         form = unit.patterns[0].form if isinstance(unit, Group) else unit.form
         return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
 
 
 def _group_patterns(clauses: Iterable[Clause]) -> list[Unit]:
-    """Return the clauses, with patterns about the same entity grouped."""
+    """Combine patterns about the same entity into groups, and return them with the other clauses."""
     units: list[Unit] = []
     groups: dict[tuple[Source, Term], list[Pattern]] = {}
     for clause in clauses:
         if not isinstance(clause, Pattern) or not _has_known_attribute(clause):
             units.append(clause)
         elif isinstance(clause.entity, Blank):
-            units.append(Group(clause.source, clause.entity, _known((clause,))))
+            units.append(Group(clause.source, clause.entity, _with_constant_attributes((clause,))))
         else:
             groups.setdefault((clause.source, clause.entity), []).append(clause)
-    units += [Group(source, entity, _known(patterns)) for (source, entity), patterns in groups.items()]
+    units += [
+        Group(source, entity, _with_constant_attributes(patterns)) for (source, entity), patterns in groups.items()
+    ]
     return units
 
 
@@ -368,42 +372,40 @@ def _has_known_attribute(pattern: Pattern) -> bool:
     )
 
 
-def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """Return the patterns that require more than that an entity exists."""
+def _with_constant_attributes(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    """Return the patterns with a constant attribute. The others only require that the entity exists."""
     return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
 
 
 def _variables(unit: Unit) -> frozenset[str]:
-    """Return the variables of a clause or group."""
     return unit.variables if isinstance(unit, Group) else shared_variables(unit)
 
 
-def _bound_by_unit(unit: Unit) -> frozenset[str]:
-    """Return the variables that are bound after the unit has run."""
-    return unit.variables if isinstance(unit, Group) else variables_bound_by(unit)
+def _provided_variables(unit: Unit) -> frozenset[str]:
+    return unit.variables if isinstance(unit, Group) else provided_variables(unit)
 
 
-def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
-    """Return a function that makes the call and counts the memory of its result."""
+def _charge_results(call: Callable[[Row], Any], charge: Callable[[object], None]) -> Callable[[Row], Any]:
+    """Wrap a call so that its results are charged to the budget by `charge`."""
 
     def counted(row: Row) -> Any:
         value = call(row)
-        make(value)
+        charge(value)
         return value
 
     return counted
 
 
 def _failed_call_text(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
-    """Format the failed call with its values, unless all of them are constants in the query."""
+    """Describe the failed call with its arguments for an error, or return "" if all arguments are constants."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
     printed = [truncate(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
     return f" in ({' '.join([function, *printed])}); a clause that only filters can keep such values out"
 
 
-def _entity_function_implementations() -> Mapping[str, Callable[..., Any]]:
-    """Return the implementations of the functions that read entities, by name."""
+def _entity_functions() -> Mapping[str, Callable[..., Any]]:
+    """Return the query functions that read entities, by name."""
     return {
         "missing?": attribute_functions.is_missing,
         "get-else": attribute_functions.get_else,

@@ -65,7 +65,7 @@ BYTES_PER_REPETITION = 75
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenConstruct:
-    """A forbidden construct: its name, its text in the pattern, and what to use instead."""
+    """A construct that patterns must not contain: its name, its text in the pattern, and an alternative."""
 
     name: str
     text: str
@@ -74,9 +74,9 @@ class ForbiddenConstruct:
 
 @dataclass(frozen=True, slots=True)
 class PatternShape:
-    """What a pattern contains: its first forbidden construct, and the number of repetitions that need memory.
+    """The result of scanning a pattern: its first forbidden construct, and its repetitions that need memory.
 
-    `repeated` counts the groups that are repeated or inside repeated ones, and parts of variable length such as
+    `repeated` counts the groups that are repeated or inside repeated groups, and parts of variable length such as
     graphemes.
     """
 
@@ -85,14 +85,14 @@ class PatternShape:
 
 
 def inspect_pattern(pattern: str) -> PatternShape:
-    """Determine the shape of a pattern, which may be invalid."""
+    """Scan a pattern for forbidden constructs and repetitions. The pattern may be invalid."""
     reading = _PatternScanner(pattern)
     reading.run()
     return PatternShape(reading.refused, reading.repeated)
 
 
 class _PatternScanner:
-    """A scanner of one pattern."""
+    """Scans a pattern for forbidden constructs and repetitions."""
 
     def __init__(self, pattern: str) -> None:
         self.refused: ForbiddenConstruct | None = None
@@ -107,7 +107,7 @@ class _PatternScanner:
         self._closed_groups = 0
 
     def run(self) -> None:
-        """Scan the pattern up to its end or a forbidden construct."""
+        """Scan the pattern up to its end or the first forbidden construct."""
         while self.refused is None and self._position < len(self._text):
             if self._is_verbose and (space := VERBOSE_SPACE_PATTERN.match(self._text, self._position)):
                 self._position = space.end()
@@ -120,7 +120,7 @@ class _PatternScanner:
                 case "[":
                     self._scan_set()
                 case "(":
-                    self._group()
+                    self._scan_group()
                 case ")":
                     self._end_group()
                 case "{" if found := FUZZY.match(self._remaining_pattern("{")):
@@ -129,23 +129,23 @@ class _PatternScanner:
                     )
 
     def _remaining_pattern(self, before: str = "") -> str:
-        """Return the rest of the pattern, without spaces and comments in verbose mode."""
+        """Return the rest of the pattern. In verbose mode, leading whitespace and comments are skipped."""
         rest = self._text[self._position :]
         return before + (VERBOSE_SPACE_PATTERN.sub("", rest) if self._is_verbose else rest)
 
-    def _has(self, text: str) -> bool:
-        """Consume `text` if it comes next, and return whether it did."""
+    def _skip(self, text: str) -> bool:
+        """Skip `text` if the rest of the pattern starts with it, and return whether it does."""
         if not self._text.startswith(text, self._position):
             return False
         self._position += len(text)
         return True
 
     def _refuse(self, name: str, text: str, instead: str) -> None:
-        """Record a forbidden construct, and end the scan."""
+        """Record a forbidden construct and end the scan."""
         self.refused = ForbiddenConstruct(name, text, instead)
 
     def _scan_outer_escape(self) -> None:
-        """Scan an escape outside of a set."""
+        """Scan an escape that is not in a set."""
         escaped = self._text[self._position : self._position + 1]
         self._scan_escape()
         if escaped in NON_SINGLE_CHARACTER_ESCAPES:
@@ -153,24 +153,24 @@ class _PatternScanner:
             self.repeated += bool(REPEAT.match(self._remaining_pattern()))
 
     def _skip_group_name(self) -> None:
-        """Consume a group name in angle brackets, if it comes next."""
+        """Skip a group name in angle brackets, if there is one."""
         if name := GROUP_NAME_PATTERN.match(self._text, self._position):
             self._position = name.end()
 
     def _scan_escape(self) -> bool:
-        """Scan the text after a backslash, and return whether it matches a single character."""
+        """Scan an escape after its backslash, and return whether it matches a single character."""
         named = NAMED_ESCAPE_PATTERN.match(self._text, self._position)
         escaped = self._text[self._position : self._position + 1]
         self._position = named.end() if named else self._position + 1
         return not (named and escaped != "N") and escaped not in CLASS_ESCAPES
 
-    def _group(self) -> None:
-        """Scan the start of a group, up to what determines its kind."""
-        if self._has("?#"):
-            self._comment()
+    def _scan_group(self) -> None:
+        """Scan the start of a group, such as `(?:` or `(?<name>`."""
+        if self._skip("?#"):
+            self._scan_comment()
             return
         self._open.append((self._is_verbose, self._closed_groups))
-        if not self._has("?"):
+        if not self._skip("?"):
             return
         rest = self._remaining_pattern()
         if call := CALL.match(rest):
@@ -180,8 +180,8 @@ class _PatternScanner:
         elif rest[:1] not in {"P", "<", "=", "!", "(", ">", "|"}:
             self._scan_flags(rest)
 
-    def _comment(self) -> None:
-        """Scan a comment up to its closing parenthesis."""
+    def _scan_comment(self) -> None:
+        """Scan a comment, including its closing parenthesis."""
         while self._position < len(self._text):
             self._position += 1
             if self._text[self._position - 1] == ")":
@@ -190,7 +190,7 @@ class _PatternScanner:
                 self._position += 1
 
     def _scan_flags(self, rest: str) -> None:
-        """Scan flags, which apply to their own group or to the rest of the enclosing one."""
+        """Scan flags. They apply to a group of their own, or to the rest of the enclosing group."""
         flags = FLAGS_PATTERN.match(rest)
         if flags is None:
             return
@@ -205,7 +205,7 @@ class _PatternScanner:
         self._is_verbose = is_verbose
 
     def _end_group(self) -> None:
-        """Scan the end of a group, and count the groups in it if it is repeated."""
+        """Scan the end of a group. If the group is repeated, count the groups in it."""
         if not self._open:
             return
         self._is_verbose, closed_before = self._open.pop()
@@ -216,38 +216,38 @@ class _PatternScanner:
     def _scan_set(self) -> None:
         """Scan a set after its opening bracket, including nested sets."""
         depth = 1
-        self._has("^")
+        self._skip("^")
         must_be_member = True  # the first bracket after an opening one or an operator is a character
         while depth and self._position < len(self._text):
-            if not must_be_member and self._has("]"):
+            if not must_be_member and self._skip("]"):
                 depth -= 1
-            elif not must_be_member and any(map(self._has, SET_OPERATORS)):
+            elif not must_be_member and any(map(self._skip, SET_OPERATORS)):
                 must_be_member = True
             elif self._opens_set():
                 depth += 1
-                self._has("^")
+                self._skip("^")
                 must_be_member = True
             else:
-                self._member()
+                self._scan_member()
                 must_be_member = False
 
     def _opens_set(self) -> bool:
-        """Return whether a nested set starts next, and consume its opening bracket."""
-        return not POSIX_CLASS_PATTERN.match(self._text, self._position) and self._has("[")
+        """Skip the opening bracket of a nested set, and return whether there is one."""
+        return not POSIX_CLASS_PATTERN.match(self._text, self._position) and self._skip("[")
 
-    def _member(self) -> None:
-        """Scan a character, a class, or a range in a set."""
+    def _scan_member(self) -> None:
+        """Scan a member of a set: a character, a class or a range."""
         is_character = self._scan_set_item()
         dash = self._position
-        if not is_character or not self._has("-"):
+        if not is_character or not self._skip("-"):
             return
-        if self._has("-"):
+        if self._skip("-"):
             self._position = dash
         elif not self._text.startswith(("]", "["), self._position):
             self._scan_set_item()
 
     def _scan_set_item(self) -> bool:
-        """Scan a character or a class. Return whether a single character was scanned."""
+        """Scan a character or class in a set, and return whether it is a single character."""
         if posix := POSIX_CLASS_PATTERN.match(self._text, self._position):
             self._position = posix.end()
             return False
@@ -256,10 +256,10 @@ class _PatternScanner:
 
 
 class Clock(Protocol):
-    """A clock with a deadline."""
+    """A clock with a time limit, such as `Budget`."""
 
     def remaining_s(self) -> float:
-        """Return the remaining time in seconds, which is always positive.
+        """Return the remaining time in seconds, which is greater than 0.
 
         Raises:
             OutOfTimeError: the time limit has been reached.
@@ -268,7 +268,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression. Patterns with the same text are equal."""
+    """A compiled regular expression. Patterns with the same text are equal."""
 
     text: str
     compiled: Any = field(compare=False, repr=False)
@@ -280,7 +280,7 @@ def compile_pattern(text: str) -> Pattern:
     """Compile a regular expression.
 
     Raises:
-        InvalidPatternError: the text is invalid, too long, or contains a forbidden construct.
+        InvalidPatternError: the text is invalid or too long, or contains a forbidden construct.
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise InvalidPatternError(
@@ -303,29 +303,32 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _max_characters(found: PatternShape) -> int | None:
-    """Return the length of the longest text on which the pattern's repetitions fit into memory, or None for any."""
+    """Return the maximum length of a text that can be searched with limited memory, or None for any length."""
     if not found.repeated:
         return None
     return MAX_SEARCH_BYTES // (BYTES_PER_CHARACTER + BYTES_PER_REPETITION * found.repeated)
 
 
 def find_first(clock: Clock, pattern: Pattern, text: str) -> object:
-    """Return the first match, or None."""
+    """Return the first match in a text, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
 def match_whole(clock: Clock, pattern: Pattern, text: str) -> object:
-    """Return the match of the whole text, or None."""
+    """Return the match if the pattern matches the whole text, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.fullmatch, text)))
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
-    """Return all matches, or None if there are none, as in Clojure."""
+    """Return all matches in a text, or None if there are none, as in Clojure."""
     return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
-    """Split a text at the matches as in Java: into at most `limit` parts, or by default without empty last ones."""
+    """Split a text at the matches, as in Java.
+
+    A positive `limit` is the maximum number of parts. Without it, empty parts at the end are dropped.
+    """
     parts: list[str] = []
     position = 0
     for match in _matches(clock, pattern, text):
@@ -358,7 +361,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
 
 def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any]) -> Any:
-    """Run a search within the remaining time. A long search lets other threads run."""
+    """Run a search within the remaining time. Other threads can run during a long search."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             "the pattern repeats a group, which takes memory for each repetition, so it only runs on texts of at "
@@ -375,7 +378,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
 
 
 def _search_with_retry(clock: Clock, search: Callable[..., Any]) -> Any:
-    """Run a search within the remaining time, regardless of the load of the machine."""
+    """Run a search within the remaining time, even if the machine is busy."""
     started_s = monotonic()
     trial_s = min(TRIAL_S, clock.remaining_s())
     try:
@@ -389,7 +392,7 @@ def _search_with_retry(clock: Clock, search: Callable[..., Any]) -> Any:
 
 
 def _match_value(match: Any) -> object:
-    """Convert a match as in Clojure: to its text, or to a vector of the text and its groups."""
+    """Convert a match to its text, or to a vector of the text and the groups if the pattern has groups."""
     if match is None:
         return None
     groups = match.groups()

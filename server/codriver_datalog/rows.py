@@ -1,4 +1,4 @@
-"""The rows of a query: tuples with a value for each bound variable that has no constant value."""
+"""Rows of a query, which are tuples with the values of the bound variables that are not constant."""
 
 from __future__ import annotations
 

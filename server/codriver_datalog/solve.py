@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
 from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
-from codriver_datalog.clause_readiness import bound_after
+from codriver_datalog.clause_readiness import find_bound_variables
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 from codriver_datalog.functions import explain_failure
@@ -47,8 +47,8 @@ from codriver_datalog.syntax_tree import (
     Source,
     Variable,
     check_rule_calls,
+    replace_source,
     rule_calls,
-    with_source,
 )
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ NUMBERS = frozenset({int, float})
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """The answer of a query as JSON values.
+    """The answer to a query as JSON values.
 
-    `result` has the shape that `:find` requests, and `count` is its number of rows. `cut` is the reason why the answer
-    is incomplete, or None. All rows of an incomplete answer are correct.
+    `result` has the shape that `:find` requests, and `count` is its number of rows. `cut` is the reason why rows are
+    missing, or None if the answer is complete.
     """
 
     result: object
@@ -84,12 +84,12 @@ class QueryAnswer:
 
     @property
     def rows(self) -> list[Any]:
-        """Return the rows of an answer that is a list, or []."""
+        """Return the rows of the answer. Returns [] if `:find` requests a single value or row."""
         return self.result if isinstance(self.result, list) else []
 
 
 def pull_entity(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
-    """Return the `id` and requested attributes of an entity, by unqualified name, or None if it does not exist."""
+    """Return an entity as a dict of its `id` and the attributes in the pull pattern, or None if it does not exist."""
     record = snapshot.entity(entity)
     if record is None:
         return None
@@ -106,16 +106,16 @@ def pull_entity(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dic
     return pulled
 
 
-class LineVariables:
-    """Finds the variables of a query that represent an entity, or the value of the attribute `line`."""
+class LineVariableFinder:
+    """Finds the variables of a query whose values are lines of entities."""
 
     def __init__(self, line: str, rules: Rules) -> None:
         self._line = Constant(line)
         self._rules = rules
         self._of_rules: dict[str, list[set[str]]] = {}
 
-    def find_in(self, clauses: Iterable[Clause]) -> set[str]:
-        """Return the variables of the clauses that represent a line."""
+    def find(self, clauses: Iterable[Clause]) -> set[str]:
+        """Return the variables in the clauses whose values are lines."""
         found: set[str] = set()
         for clause in clauses:
             match clause:
@@ -126,7 +126,7 @@ class LineVariables:
                         found.add(value.name)
                 case Or(variables=names, branches=branches):
                     for branch in branches:
-                        found |= self.find_in(branch) & set(names)
+                        found |= self.find(branch) & set(names)
                 case RuleCall(name=name, arguments=arguments):
                     for rule, inner in zip(self._rules[name], self._line_variables_by_branch(name), strict=False):
                         pairs = zip(rule.head, arguments, strict=True)
@@ -134,22 +134,22 @@ class LineVariables:
         return found
 
     def _line_variables_by_branch(self, name: str) -> list[set[str]]:
-        """Return the line variables of each branch of a rule. Recursive calls add nothing."""
+        """Return the line variables of each branch of a rule. Recursive calls are ignored."""
         if name not in self._of_rules:
             self._of_rules[name] = []
-            self._of_rules[name] = [self.find_in(branch.clauses) for branch in self._rules[name]]
+            self._of_rules[name] = [self.find(branch.clauses) for branch in self._rules[name]]
         return self._of_rules[name]
 
 
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """Run a query on its sources, which are given by name.
+    """Run a query on its sources, which are snapshots by name.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is the maximum number of rows.
 
     Raises:
-        QueryError: the inputs do not fit, or a clause cannot be run.
+        QueryError: the inputs do not match the query, or a clause cannot be run.
     """
     schema = query.schema
     given = read_inputs(query, inputs, schema)
@@ -160,10 +160,10 @@ def solve(
     for source in query.inputs:
         if isinstance(source, Source):
             context.snapshot(source)
-    names = _names(query)
-    found, cut = _find(context, query, given, names)
-    lines = LineVariables(schema.keywords[0], given.rules).find_in(query.where)
-    shaped = _Shape(context, query, names, lines, given)
+    names = _row_variables(query)
+    found, cut = _find_rows(context, query, given, names)
+    lines = LineVariableFinder(schema.keywords[0], given.rules).find(query.where)
+    shaped = _AnswerShaper(context, query, names, lines, given)
     rows = shaped.rows(found)
     if len(rows) > limit and query.shape in ("relation", "collection"):
         cut = cut or "rows"
@@ -171,21 +171,21 @@ def solve(
     return shaped.answer(rows, cut)
 
 
-def _names(query: Query) -> list[str]:
-    """Return the variables whose values form a row: those of `:find`, then those of `:with`, without duplicates."""
+def _row_variables(query: Query) -> list[str]:
+    """Return the variables of `:find`, followed by those of `:with`, without duplicates."""
     found = [element.name if isinstance(element, Variable) else element.variable.name for element in query.elements]
     return list(dict.fromkeys([*found, *query.with_variables]))
 
 
-def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
-    """Return the distinct rows of these variables, and the reason why they are incomplete, or None."""
+def _find_rows(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
+    """Return the distinct rows with the values of these variables, and why rows are missing, or None."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     distinct: Rows = []
     cut: Cut | None = None
     try:
         planned = plan_clauses(context, query.where, scope, names)
-        output = planned.output(names)
+        output = planned.projection(names)
         is_whole = planned.scope.names == tuple(names)
         for batch in operators.run_steps(planned.steps, given.rows, context.budget):
             before = len(found) + len(distinct)
@@ -201,8 +201,11 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
     return distinct or list(found), cut
 
 
-class _Shape:
-    """Converts rows to the shape of the answer. Rows are sorted by the element at `line_column` unless that is None."""
+class _AnswerShaper:
+    """Converts rows to the shape that `:find` requests.
+
+    Rows are sorted by the element at `line_column`, unless it is None.
+    """
 
     def __init__(
         self, context: Context, query: Query, names: Sequence[str], lines: Iterable[str], given: Inputs
@@ -220,7 +223,7 @@ class _Shape:
         )
 
     def rows(self, found: Rows) -> Rows:
-        """Return the rows in order, after aggregation and before entities are pulled."""
+        """Aggregate and sort the rows. Entities are not pulled yet."""
         if any(isinstance(element, Aggregate) for element in self._query.elements):
             rows = self._aggregate_rows(found)
         elif self._columns == list(range(len(found[0]) if found else 0)):
@@ -234,7 +237,7 @@ class _Shape:
         return rows
 
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
-        """Build the answer from rows in order."""
+        """Convert sorted rows to the answer, pulling entities if requested."""
         query = self._query
         is_one = query.shape in ("scalar", "tuple")
         if is_one:
@@ -243,7 +246,7 @@ class _Shape:
             pulled = [self._cell_converter(element) for element in query.elements]
             rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
         if not is_one:
-            rows, cut = self._within_size(rows, cut)
+            rows, cut = self._limit_size(rows, cut)
         rendered: list[Any] = _rows_to_json(rows)
         if query.keys:
             rendered = [dict(zip(query.keys, row, strict=True)) for row in rendered]
@@ -253,8 +256,8 @@ class _Shape:
             return QueryAnswer(rendered[0] if rendered else None, len(rendered), cut)
         return QueryAnswer(rendered, len(rendered), cut)
 
-    def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """Return as many rows as fit into an answer: those with the highest lines, or the first ones."""
+    def _limit_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
+        """Return as many rows as fit into an answer, those with the highest lines or else the first ones."""
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut
@@ -289,7 +292,7 @@ class _Shape:
             raise self._query.text.error(expected, element.form) from error
 
     def _cell_converter(self, element: Element) -> Callable[[Any], object]:
-        """Return a function that converts a cell of the result, which pulls an entity if requested."""
+        """Return a function that converts a value of this element for the answer."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
@@ -297,14 +300,14 @@ class _Shape:
         return lambda cell: pull_entity(snapshot, cell, pattern)
 
     def _input_pattern(self, variable: Variable) -> PullPattern:
-        """Return the pull pattern from an input, which is an EDN string or a list of attributes."""
+        """Parse a pull pattern that was passed as an input, an EDN string or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
         return parse_pull(text, read_form(text), self._query.schema)
 
 
 def _characters(column: Row) -> int:
-    """Return the length of all text in a column, which usually has values of one type."""
+    """Return the total length of the strings in a column. This is fast if all values have the same type."""
     types = set(map(type, column))
     return 0 if types <= NUMBERS else sum(map(len if types == {str} else text_length, column))
 
@@ -320,7 +323,7 @@ def _is_aggregate(element: Element) -> bool:
 
 
 def _line_name(element: Element) -> str | None:
-    """Return the variable whose value, or whose extreme, this element is, or None."""
+    """Return the variable whose value this element has for one entity, or None for other aggregates."""
     if isinstance(element, Variable):
         return element.name
     if isinstance(element, Pull):
@@ -333,7 +336,10 @@ Positions = tuple[int, ...]
 
 
 class Table:
-    """The answers of one rule for each requested input. An input has the values of the arguments at `positions`."""
+    """The answers of one rule when the arguments at `positions` are bound, for each input.
+
+    An input has the values of these arguments. `readers` are the jobs that run again when an input has new answers.
+    """
 
     def __init__(self, branches: tuple[Branch, ...], positions: Positions) -> None:
         self.branches = branches
@@ -343,7 +349,7 @@ class Table:
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
     def request(self, inputs: Iterable[Row]) -> list[Row]:
-        """Request the answers for these inputs, and return those inputs that are new."""
+        """Add inputs to evaluate, and return those that were not added before."""
         new = [key for key in inputs if key not in self.answers]
         for key in new:
             self.answers[key] = {}
@@ -353,7 +359,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Job:
-    """Inputs of a table that were requested together. Later jobs have higher numbers."""
+    """Inputs of a rule that were requested together. Jobs with higher numbers were created later."""
 
     number: int
     table: Table
@@ -361,7 +367,7 @@ class Job:
 
 
 class RuleSolver:
-    """The rules of one query, and the tables of their answers so far."""
+    """Evaluates the rules of a query, and stores their answers in tables."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -374,18 +380,21 @@ class RuleSolver:
         self._current: Job | None = None
 
     def set_context(self, context: Context) -> None:
-        """Set the context of the query, which refers to this solver."""
+        """Set the context of the query, which cannot be a constructor argument because it refers to the solver."""
         self._context = context
 
     def with_separate_tables(self) -> RuleSolver:
-        """Return the same rules with separate tables of answers, so that answers are always complete."""
+        """Return a solver for the same rules with separate tables of answers.
+
+        A `not` needs it, because its nested clauses must see complete answers.
+        """
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.set_context(replace(self._context, rules=other))
         return other
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
-        """Return whether the rule can be evaluated if the arguments at these positions are bound."""
+        """Return whether a rule can be evaluated if the arguments at these positions are bound."""
         known = self._runnable.get((name, positions))
         if known is None:
             # A recursive rule can run if its other clauses can.
@@ -396,26 +405,28 @@ class RuleSolver:
         return known
 
     def _can_run(self, branch: Branch, positions: frozenset[int]) -> bool:
-        """Return whether a branch of a rule can run if the arguments at these positions are bound."""
+        """Return whether a branch of a rule can be evaluated if the arguments at these positions are bound."""
         bound = frozenset(branch.head[position] for position in positions)
         if self._context is None:
-            raise RuntimeError("attach must be called before the rules are used")
-        after = bound_after(self._context, branch.clauses, bound)
+            raise RuntimeError("set_context must be called before the rules are used")
+        after = find_bound_variables(self._context, branch.clauses, bound)
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def make_rule_caller(
         self, call: RuleCall, positions: Positions
     ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return a function that takes all input rows and returns a function from a row to its answers.
+        """Return a function that evaluates a rule for a batch of inputs.
 
-        While tables are growing, the answers are those known so far. Afterwards they are complete.
+        An input has the values of the arguments at `positions`. The function returns another function from each of
+        these inputs to its answers. If it is called while another rule is evaluated, answers may be incomplete, and the
+        other rule is evaluated again when there are more.
         """
         key = (call.name, call.source, positions)
         table = self._tables.get(key)
         if table is None:
             branches = self._rules[call.name]
             if call.source.name != "$":
-                moved = [tuple(with_source(clause, call.source) for clause in branch.clauses) for branch in branches]
+                moved = [tuple(replace_source(clause, call.source) for clause in branch.clauses) for branch in branches]
                 branches = tuple(replace(b, clauses=clauses) for b, clauses in zip(branches, moved, strict=True))
             table = self._tables[key] = Table(branches, positions)
 
@@ -423,7 +434,7 @@ class RuleSolver:
             new = table.request(inputs)
             if new:
                 self._jobs += 1
-                self._put(Job(self._jobs, table, new))
+                self._enqueue(Job(self._jobs, table, new))
             if self._current is None:
                 self._grow_tables()
             else:
@@ -433,14 +444,14 @@ class RuleSolver:
 
         return answer
 
-    def _put(self, job: Job) -> None:
-        """Queue a job."""
+    def _enqueue(self, job: Job) -> None:
+        """Queue a job unless it is queued already."""
         if job not in self._queued:
             self._queued.add(job)
             heappush(self._waiting, (-job.number, job))
 
     def _grow_tables(self) -> None:
-        """Run jobs until no table grows any more."""
+        """Run jobs until there are no new answers."""
         while self._waiting:
             job = heappop(self._waiting)[1]
             self._queued.remove(job)
@@ -449,16 +460,16 @@ class RuleSolver:
             self._current = None
             for key in grown:
                 for reader in job.table.readers[key]:
-                    self._put(reader)
+                    self._enqueue(reader)
 
     def _process_job(self, job: Job) -> set[Row]:
         """Run a job, and return the inputs that have new answers."""
         if self._context is None:
-            raise RuntimeError("attach must be called before the rules are used")
+            raise RuntimeError("set_context must be called before the rules are used")
         budget = self._context.budget
         input_of = operators.make_projection(job.table.positions)
         grown: set[Row] = set()
-        for planned, output in self._plans(job.table, self._context):
+        for planned, output in self._get_plans(job.table, self._context):
             for batch in operators.run_steps(planned.steps, job.inputs, budget):
                 for row in map(output, batch):
                     key = input_of(row)
@@ -469,12 +480,12 @@ class RuleSolver:
                         grown.add(key)
         return grown
 
-    def _plans(self, table: Table, context: Context) -> list[tuple[Plan, Callable[[Row], Row]]]:
-        """Return a plan for each branch of a table's rule, with a function that returns the rule's arguments."""
+    def _get_plans(self, table: Table, context: Context) -> list[tuple[Plan, Callable[[Row], Row]]]:
+        """Return a plan for each branch of a table's rule, with a function that selects the rule's arguments."""
         if table.plans is None:
             table.plans = []
             for branch in table.branches:
                 scope = Scope(tuple(branch.head[position] for position in table.positions), {})
                 planned = plan_clauses(context, branch.clauses, scope, branch.head)
-                table.plans.append((planned, planned.output(branch.head)))
+                table.plans.append((planned, planned.projection(branch.head)))
         return table.plans

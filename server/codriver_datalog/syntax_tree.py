@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable, `?name`."""
+    """A variable such as `?name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal value in the query."""
+    """A literal value in a query."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """A blank, `_`, which matches any value. Blanks are independent of each other."""
+    """The blank `_`, which matches any value. Two blanks may match different values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The name of a source, such as `$`."""
+    """A data source such as `$`."""
 
     name: str
 
@@ -51,14 +51,14 @@ Argument = Variable | Constant | Source
 
 @dataclass(frozen=True, slots=True)
 class TupleBinding:
-    """`[?a ?b]`, which binds the parts of a value in order."""
+    """A binding such as `[?a ?b]`, which binds the items of a collection in order."""
 
     parts: tuple[Binding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionBinding:
-    """`[?a ...]`, or `[[?a ?b]]` with a nested tuple, which binds each element of a value in a row of its own."""
+    """A binding such as `[?a ...]`, which makes a row for each item of a collection. `[[?a ?b]]` has a nested tuple."""
 
     element: Binding
 
@@ -70,7 +70,10 @@ Binding = Variable | Blank | TupleBinding | CollectionBinding
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`[?e :attribute ?v]`. The attribute may be a variable, and positions omitted at the end are blank."""
+    """A clause such as `[?e :attribute ?v]`, which matches entities with an attribute.
+
+    The attribute may be a variable. The attribute and value are blank if omitted.
+    """
 
     source: Source
     entity: Term
@@ -81,7 +84,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`[(f ?a 1)]`, which keeps the rows for which the result is neither false nor nil."""
+    """A clause such as `[(f ?a 1)]`, which drops rows for which the result is false or nil."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -90,7 +93,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`[(f ?a 1) ?b]`, which binds the result. Rows for which it is nil are dropped."""
+    """A clause such as `[(f ?a 1) ?b]`, which binds the result. Rows for which the result is nil are dropped."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -100,10 +103,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`(not …)` or `(not-join [?a] …)`, which keeps the rows for which the nested clauses have no answer.
+    """A clause `(not …)` or `(not-join [?a] …)`, which drops rows for which the nested clauses have an answer.
 
-    `join` has the variables shared with the surrounding clauses. If it is None, all variables that occur in both are
-    shared.
+    `join` are the variables shared with other clauses, or None if all common variables are shared.
     """
 
     join: frozenset[str] | None
@@ -113,9 +115,9 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """`(or …)` or `(or-join [[?a] ?b] …)`, which returns the rows of any branch.
+    """A clause `(or …)` or `(or-join [[?a] ?b] …)`, which combines the rows of all branches.
 
-    `variables` are shared with the surrounding clauses, which must bind those that are also in `required`.
+    `variables` are shared with other clauses. Those in `required` must be bound by other clauses.
     """
 
     variables: tuple[str, ...]
@@ -126,7 +128,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class RuleCall:
-    """`(name ?a "x")`, a call of a rule whose patterns use `source`."""
+    """A clause such as `(name ?a "x")`, which calls a rule. Patterns in the rule read from `source`."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -139,9 +141,9 @@ Clause = Pattern | Predicate | FunctionCall | Not | Or | RuleCall
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the alternative definitions of a rule.
+    """One definition of a rule. A rule with several definitions returns the rows of all of them.
 
-    `head` has its variables in order. A call must bind those that are also in `required`.
+    `head` are the parameters. Those in `required` must be bound by the caller.
     """
 
     head: tuple[str, ...]
@@ -155,7 +157,7 @@ Rules = dict[str, tuple[Branch, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`(count ?a)` or `(max 3 ?a)`, one value for a group of rows. `amount` is the number before the variable."""
+    """An element of `:find` such as `(count ?a)` or `(max 3 ?a)`. `amount` is the number, or None."""
 
     function: str
     amount: int | None
@@ -165,7 +167,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class PullAttribute:
-    """An attribute in a pull pattern: its keyword, its key in the answer, and its default."""
+    """An attribute in a pull pattern, with its key in the answer and its default value."""
 
     keyword: str
     key: str
@@ -174,7 +176,7 @@ class PullAttribute:
 
 @dataclass(frozen=True, slots=True)
 class PullPattern:
-    """A pull pattern: the listed attributes, or all attributes if `wildcard` is set."""
+    """A pull pattern, which selects attributes of an entity. `wildcard` selects all of them."""
 
     wildcard: bool
     attributes: tuple[PullAttribute, ...]
@@ -182,7 +184,7 @@ class PullPattern:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """`(pull ?e [:output/line])`. If the pattern is a variable, it is an input."""
+    """An element of `:find` such as `(pull ?e [:output/line])`. If the pattern is a variable, it is an input."""
 
     source: Source
     variable: Variable
@@ -196,7 +198,7 @@ Shape = Literal["relation", "collection", "tuple", "scalar"]
 
 @dataclass(frozen=True, slots=True)
 class RulesInput:
-    """`%` in `:in`, which declares an input with rules."""
+    """The input `%` in `:in`, through which the caller passes rules."""
 
 
 Input = Source | RulesInput | Binding
@@ -206,8 +208,8 @@ Input = Source | RulesInput | Binding
 class Query:
     """A query that was parsed and checked.
 
-    `keys` has names for the values in a row if rows are maps. `schema` has all attributes that the query may use,
-    although a source need not have all of them.
+    `keys` are the keys of the values in a row if rows are maps. `schema` has all attributes that the query may use,
+    including those that only some sources have.
     """
 
     text: Text
@@ -235,12 +237,12 @@ def binding_variables(binding: Binding) -> tuple[str, ...]:
 
 
 def argument_variables(arguments: tuple[Argument | Term, ...]) -> frozenset[str]:
-    """Return the variables among arguments."""
+    """Return the names of the variables among these arguments."""
     return frozenset(argument.name for argument in arguments if isinstance(argument, Variable))
 
 
 def shared_variables(clause: Clause) -> frozenset[str]:
-    """Return the variables that a clause may share with other clauses."""
+    """Return the variables of a clause that other clauses can share."""
     match clause:
         case Pattern(entity=entity, attribute=attribute, value=value):
             return argument_variables((entity, attribute, value))
@@ -255,12 +257,12 @@ def shared_variables(clause: Clause) -> frozenset[str]:
 
 
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """Return all variables of clauses."""
+    """Return all variables that occur in these clauses."""
     return frozenset().union(*map(shared_variables, clauses))
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """Return the variables that clauses can bind, without those that clauses only test."""
+    """Return the variables that these clauses can bind, without those that they only test."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
@@ -272,7 +274,7 @@ BINDING_SYNTAX = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
 
 
 class Parser:
-    """A parser of clauses in one text. `rule_calls` collects all rule calls."""
+    """Parses the clauses in a text. `rule_calls` collects the rule calls that it finds."""
 
     def __init__(self, text: Text, schema: Schema) -> None:
         self.text = text
@@ -280,15 +282,15 @@ class Parser:
         self._schema = schema
 
     def parse_clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
-        """Parse clauses that must all hold."""
-        return tuple(clause for form in forms for clause in self._clause(form))
+        """Parse forms as clauses."""
+        return tuple(clause for form in forms for clause in self._parse_clause(form))
 
     def is_variable(self, form: Form) -> bool:
-        """Return whether a form is a variable, `?name`."""
+        """Return whether a form is a variable such as `?name`."""
         return form.tag == "symbol" and form.value.startswith("?") and len(form.value) > 1
 
     def is_source(self, form: Form) -> bool:
-        """Return whether a form is a source, `$name`."""
+        """Return whether a form is a source such as `$name`."""
         return form.tag == "symbol" and form.value.startswith("$")
 
     def parse_variable(self, form: Form) -> Variable:
@@ -301,11 +303,11 @@ class Parser:
             raise self.text.error("a variable such as `?x`", form)
         return Variable(form.value)
 
-    def source(self, form: Form) -> Source:
+    def parse_source(self, form: Form) -> Source:
         """Parse a source.
 
         Raises:
-            QueryError: there is no such source.
+            QueryError: the form is not the name of a source.
         """
         if form.value not in self._schema.source_names:
             raise self.text.error(self._schema.sources_text, form)
@@ -331,7 +333,10 @@ class Parser:
         return TupleBinding(tuple(self.parse_binding(item) for item in items))
 
     def parse_rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Parse variables, which `[?required …]` may precede. Return all of them, and the required ones."""
+        """Parse the parameters of a rule or `or-join`, and return all of them and the required ones.
+
+        The required parameters may be in a vector before the others, as in `[?required] ?other`.
+        """
         required: tuple[str, ...] = ()
         if forms and forms[0].tag in ("vector", "list"):
             required = tuple(self.parse_variable(item).name for item in forms[0].items)
@@ -341,17 +346,17 @@ class Parser:
             raise self.text.error("variables, each only once", whole)
         return names, frozenset(required)
 
-    def _clause(self, form: Form) -> tuple[Clause, ...]:
+    def _parse_clause(self, form: Form) -> tuple[Clause, ...]:
         if form.tag == "vector" and form.items:
             if form.items[0].tag == "list":
-                return (self._call(form),)
-            return (self._pattern(form, Source("$")),)
+                return (self._parse_call(form),)
+            return (self._parse_pattern(form, Source("$")),)
         if form.tag != "list" or not form.items:
             raise self.text.error(CLAUSE_SYNTAX, form)
         items = form.items
         source = Source("$")
         if self.is_source(items[0]):
-            source, items = self.source(items[0]), items[1:]
+            source, items = self.parse_source(items[0]), items[1:]
         if not items or items[0].tag != "symbol":
             raise self.text.error(CLAUSE_SYNTAX, form)
         name, *rest = items
@@ -360,20 +365,20 @@ class Parser:
             case "and":
                 clauses = self.parse_clauses(rest)
             case "not" | "not-join":
-                clauses = (self._not(name.value, rest, form),)
+                clauses = (self._parse_not(name.value, rest, form),)
             case "or" | "or-join":
-                clauses = (self._or(name.value, rest, form),)
+                clauses = (self._parse_or(name.value, rest, form),)
             case _:
-                clauses = (self._rule_call(name, rest, form),)
-        return clauses if source.name == "$" else tuple(with_source(clause, source) for clause in clauses)
+                clauses = (self._parse_rule_call(name, rest, form),)
+        return clauses if source.name == "$" else tuple(replace_source(clause, source) for clause in clauses)
 
-    def _pattern(self, form: Form, source: Source) -> Pattern:
+    def _parse_pattern(self, form: Form, source: Source) -> Pattern:
         items = form.items
         if self.is_source(items[0]):
-            source, items = self.source(items[0]), items[1:]
+            source, items = self.parse_source(items[0]), items[1:]
         if not 1 <= len(items) <= 3:
             raise self.text.error("a pattern `[?e :attribute ?v]`", form)
-        entity, attribute, value = (*map(self._term, items), Blank(), Blank())[:3]
+        entity, attribute, value = (*map(self._parse_term, items), Blank(), Blank())[:3]
         if isinstance(attribute, Constant) and attribute.value not in self._schema.usable_keywords:
             raise self._unknown_attribute_error(items[1])
         if isinstance(entity, Constant) and type(entity.value) is not int:
@@ -381,10 +386,10 @@ class Parser:
         return Pattern(source, entity, attribute, value, form)
 
     def _unknown_attribute_error(self, form: Form) -> Exception:
-        keywords = self._schema.usable_keywords_for(self.text.text)
+        keywords = self._schema.select_usable_keywords(self.text.text)
         return self.text.error(f"an attribute ({' '.join(keywords)})", form)
 
-    def _term(self, form: Form) -> Term:
+    def _parse_term(self, form: Form) -> Term:
         if form.is_symbol("_"):
             return Blank()
         if self.is_variable(form):
@@ -393,12 +398,12 @@ class Parser:
             raise self.text.error("a variable, `_` or a value", form)
         return Constant(constant_value(self.text, form))
 
-    def _call(self, form: Form) -> Predicate | FunctionCall:
+    def _parse_call(self, form: Form) -> Predicate | FunctionCall:
         call = form.items[0]
         if not call.items or call.items[0].tag != "symbol" or len(form.items) > 2:
             raise self.text.error("`[(f ?x …)]` or `[(f ?x …) binding]`", form)
         name = call.items[0]
-        arguments = tuple(self._argument(item) for item in call.items[1:])
+        arguments = tuple(self._parse_argument(item) for item in call.items[1:])
         if name.value in ENTITY_FUNCTIONS:
             self._check_entity_call(call, name.value, arguments)
         else:
@@ -412,10 +417,10 @@ class Parser:
         return FunctionCall(name.value, arguments, self.parse_binding(form.items[1]), form)
 
     def _check_entity_call(self, call: Form, name: str, arguments: tuple[Argument, ...]) -> None:
-        """Check the arguments of a function that reads entities.
+        """Check the arguments of a call to a function that reads entities.
 
         Raises:
-            QueryError: they do not fit the function's usage.
+            QueryError: the function does not accept these arguments.
         """
         usage = ENTITY_FUNCTIONS[name]
         count = len(arguments)
@@ -429,16 +434,16 @@ class Parser:
             if isinstance(argument, Constant) and argument.value not in self._schema.usable_keywords:
                 raise self._unknown_attribute_error(form)
 
-    def _argument(self, form: Form) -> Argument:
+    def _parse_argument(self, form: Form) -> Argument:
         if self.is_source(form):
-            return self.source(form)
+            return self.parse_source(form)
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag == "symbol":
             raise self.text.error("a variable or a value as an argument", form)
         return Constant(constant_value(self.text, form))
 
-    def _not(self, name: str, rest: list[Form], form: Form) -> Not:
+    def _parse_not(self, name: str, rest: list[Form], form: Form) -> Not:
         join: frozenset[str] | None = None
         if name == "not-join":
             if not rest or rest[0].tag != "vector" or not rest[0].items:
@@ -452,7 +457,7 @@ class Parser:
             raise self.text.error("the variables of `not-join` to occur in its clauses", form)
         return Not(join, clauses, form)
 
-    def _or(self, name: str, rest: list[Form], form: Form) -> Or:
+    def _parse_or(self, name: str, rest: list[Form], form: Form) -> Or:
         head: tuple[str, ...] | None = None
         required: frozenset[str] = frozenset()
         if name == "or-join":
@@ -460,7 +465,7 @@ class Parser:
                 raise self.text.error("`(or-join [?x …] clause …)`", form)
             head, required = self.parse_rule_variables(rest[0].items, rest[0])
             rest = rest[1:]
-        branches = tuple(self._clause(item) for item in rest)
+        branches = tuple(self._parse_clause(item) for item in rest)
         if not branches:
             raise self.text.error(f"`({name} … clause …)`", form)
         if head is None:
@@ -473,19 +478,19 @@ class Parser:
                 raise self.text.error(f"every variable of `or-join` ({' '.join(head)}) in this branch", item)
         return Or(head, required, branches, form)
 
-    def _rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:
+    def _parse_rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:
         if not rest or name.value in FUNCTIONS:
             raise self.text.error(CLAUSE_SYNTAX, form)
-        call = RuleCall(name.value, tuple(self._term(item) for item in rest), Source("$"), form)
+        call = RuleCall(name.value, tuple(self._parse_term(item) for item in rest), Source("$"), form)
         self.rule_calls.append(call)
         return call
 
 
 def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> None:
-    """Check that every call names a rule and has the right number of arguments.
+    """Check that each call refers to a rule and has the right number of arguments.
 
     Raises:
-        QueryError: a call names no rule or has another number of arguments.
+        QueryError: a call refers to an unknown rule or has the wrong number of arguments.
     """
     for call in calls:
         if call.name not in rules:
@@ -520,7 +525,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
 
 
 def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:
-    """Yield the rule calls in clauses, each with whether it is inside a `not`."""
+    """Yield the rule calls in these clauses. The flag of each is true if it is inside a `not`."""
     for clause in clauses:
         match clause:
             case RuleCall():
@@ -532,16 +537,16 @@ def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterato
                     yield from rule_calls(branch, negated=negated)
 
 
-def with_source(clause: Clause, source: Source) -> Clause:
-    """Return the clause with `source` in place of `$`."""
+def replace_source(clause: Clause, source: Source) -> Clause:
+    """Return a copy of a clause that reads from `source` instead of `$`."""
     match clause:
         case Pattern(source=Source("$"), entity=entity, attribute=attribute, value=value, form=form):
             return Pattern(source, entity, attribute, value, form)
         case RuleCall(name=name, arguments=arguments, source=Source("$"), form=form):
             return RuleCall(name, arguments, source, form)
         case Not(join=join, clauses=clauses, form=form):
-            return Not(join, tuple(with_source(inner, source) for inner in clauses), form)
+            return Not(join, tuple(replace_source(inner, source) for inner in clauses), form)
         case Or(variables=names, required=required, branches=branches, form=form):
-            moved = tuple(tuple(with_source(inner, source) for inner in branch) for branch in branches)
+            moved = tuple(tuple(replace_source(inner, source) for inner in branch) for branch in branches)
             return Or(names, required, moved, form)
     return clause

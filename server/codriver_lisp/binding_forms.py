@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def _walk_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a binding vector and then the body, in which its names are bound."""
-    walk.code(items[2:], _bound(walk, items, scope))
+    """Walk a binding vector, and then the body in the scope of its names."""
+    walk.schedule(items[2:], _bind_vector(walk, items, scope))
 
 
 def _walk_if_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a binding vector, then one form in which its names are bound, then forms in which they are not."""
-    walk.code(items[2:3], _bound(walk, items, scope))
-    walk.code(items[3:], scope)
+    """Walk a binding vector, then one form in the scope of its names, and then the others outside that scope."""
+    walk.schedule(items[2:3], _bind_vector(walk, items, scope))
+    walk.schedule(items[3:], scope)
 
 
-def _bound(walk: Walk, items: Items, scope: Scope) -> Scope:
-    """Walk a binding vector, and return the scope in which its names are bound."""
+def _bind_vector(walk: Walk, items: Items, scope: Scope) -> Scope:
+    """Walk a binding vector, and return the scope with its names bound."""
     if len(items) < 2 or items[1].kind != "vector":
-        walk.code(items[1:2], scope)
+        walk.schedule(items[1:2], scope)
         return scope
     return bind_pairs(walk, items[1], scope)
 
@@ -43,9 +43,9 @@ def _walk_fn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _bind_function_name(walk: Walk, items: Items, scope: Scope) -> tuple[Items, Scope]:
-    """Bind the optional name of a function in the function itself.
+    """Bind the optional name of a function inside the function itself.
 
-    Return the items after the name, and the scope that includes it.
+    Return the items after the name, and the scope in which the name is bound.
     """
     if items and (name := walk.unwrap_metadata(items[0])).kind == "atom":
         return items[1:], bind(walk, [name], scope)
@@ -53,129 +53,129 @@ def _bind_function_name(walk: Walk, items: Items, scope: Scope) -> tuple[Items, 
 
 
 def _walk_function(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk the parameters and body of a function, or the list of both for each arity."""
+    """Walk the parameters and body of a function, or of each of its arities."""
     is_schema = False
     for number, item in enumerate(items):
         inner = item if is_schema else walk.unwrap_metadata(item)
         if inner.kind == "vector" and not is_schema:
-            walk.code(items[number + 1 :], bind(walk, [inner], scope))
+            walk.schedule(items[number + 1 :], bind(walk, [inner], scope))
             return
         parts = walk.items(inner) if inner.kind == "list" else []
         params = walk.unwrap_metadata(parts[0]) if parts else None
         if params is not None and params.kind == "vector":
-            walk.code(parts[1:], bind(walk, [params], scope))
+            walk.schedule(parts[1:], bind(walk, [params], scope))
         else:
-            walk.code([inner], scope)
+            walk.schedule([inner], scope)
         is_schema = inner.kind == "atom" and walk.source_text(inner) == ":-"
 
 
 def _walk_defn(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
-        walk.defined_name(name, scope)
+        walk.walk_defined_name(name, scope)
     _walk_function(walk, items[2:], scope)
 
 
 def _walk_def(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
-        walk.defined_name(name, scope)
-    walk.code(items[2:], scope)
+        walk.walk_defined_name(name, scope)
+    walk.schedule(items[2:], scope)
 
 
 def _walk_declare(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:]:
-        walk.defined_name(name, scope)
+        walk.walk_defined_name(name, scope)
 
 
 def _walk_var(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:]:
-        walk.global_name(name, scope)
+        walk.walk_global_name(name, scope)
 
 
 def _walk_rebinding(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `binding` or `with-redefs`, which rebind names of the namespace and shadow nothing."""
+    """Walk `binding` or `with-redefs`, which rebind global names and do not shadow them."""
     parts = walk.items(items[1]) if len(items) > 1 else []
     for name in parts[::2]:
-        walk.global_name(name, scope)
-    walk.code(parts[1::2], scope)
-    walk.code(items[2:], scope)
+        walk.walk_global_name(name, scope)
+    walk.schedule(parts[1::2], scope)
+    walk.schedule(items[2:], scope)
 
 
 def _walk_defmethod(walk: Walk, items: Items, scope: Scope) -> None:
-    walk.code(items[1:3], scope)
+    walk.schedule(items[1:3], scope)
     _walk_function(walk, *_bind_function_name(walk, items[3:], scope))
 
 
 def _walk_letfn(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk functions that can all call one another."""
+    """Walk `letfn`, whose functions can all call each other."""
     functions = [walk.items(form) for form in walk.items(items[1])] if len(items) > 1 else []
     scope = bind(walk, [function[0] for function in functions if function], scope)
     for function in functions:
         _walk_function(walk, function[1:], scope)
-    walk.code(items[2:], scope)
+    walk.schedule(items[2:], scope)
 
 
 def _walk_third_bound(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `catch` or `as->`, in which the third item is a name bound in all the items that follow."""
-    walk.code(items[1:2], scope)
-    walk.code(items[3:], bind(walk, items[2:3], scope))
+    """Walk a form such as `catch` or `as->`, whose third item is a name bound in the items after it."""
+    walk.schedule(items[1:2], scope)
+    walk.schedule(items[3:], bind(walk, items[2:3], scope))
 
 
 def _walk_second_bound(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a form whose second item is a pattern that is bound in all the items that follow."""
-    walk.code(items[2:], bind(walk, items[1:2], scope))
+    """Walk a form whose second item is a pattern bound in the items after it."""
+    walk.schedule(items[2:], bind(walk, items[1:2], scope))
 
 
 def _walk_are(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `are`, whose names are bound in the expression but not in the values that follow."""
-    walk.code(items[2:3], bind(walk, items[1:2], scope))
-    walk.code(items[3:], scope)
+    """Walk `are`. Its names are bound in the expression, but not in the values after it."""
+    walk.schedule(items[2:3], bind(walk, items[1:2], scope))
+    walk.schedule(items[3:], scope)
 
 
 def _walk_amap(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `(amap array index result expression)`, whose names are bound in the expression."""
-    walk.code(items[1:2], scope)
-    walk.code(items[4:], bind(walk, items[2:4], scope))
+    """Walk `(amap array index result expression)`. The index and result are bound in the expression."""
+    walk.schedule(items[1:2], scope)
+    walk.schedule(items[4:], bind(walk, items[2:4], scope))
 
 
 def _walk_areduce(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `(areduce array index result start expression)`, in which the index is also bound in the start value."""
-    walk.code(items[1:2], scope)
+    """Walk `(areduce array index result start expression)`. The index is also bound in the start value."""
+    walk.schedule(items[1:2], scope)
     scope = bind(walk, items[2:3], scope)
-    walk.code(items[4:5], scope)
-    walk.code(items[5:], bind(walk, items[3:4], scope))
+    walk.schedule(items[4:5], scope)
+    walk.schedule(items[5:], bind(walk, items[3:4], scope))
 
 
 def _walk_thread(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `->`, which inserts a form into each one that follows, so the name bound by an inner `as->` is second."""
-    walk.code(items[1:2], scope)
+    """Walk `->`. It inserts a form into each of the others, so the name in a nested `as->` is its second item."""
+    walk.schedule(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item) if item.kind == "list" else []
         if walk.head(parts) == "as->":
             _walk_second_bound(walk, parts, scope)
         else:
-            walk.code([item], scope)
+            walk.schedule([item], scope)
 
 
 def _walk_type(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a record or type, whose fields are bound in its methods but not in the names of its protocols."""
+    """Walk a record or type. Its fields are bound in its methods."""
     for name in items[1:2]:
-        walk.defined_name(name, scope)
+        walk.walk_defined_name(name, scope)
     _walk_methods(walk, items[3:], scope, bind(walk, items[2:3], scope))
 
 
 def _walk_methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
-    """Walk methods in the scope `inner`, and the protocol names between them in `scope`."""
+    """Walk methods in the scope `inner`, and the names of protocols between them in `scope`."""
     for item in _with_branches(walk, items):
         parts = walk.items(item) if item.kind == "list" else []
         if parts:
-            walk.member_name(parts[0], inner)
+            walk.walk_member_name(parts[0], inner)
             _walk_function(walk, parts[1:], inner)
         else:
-            walk.code([item], scope)
+            walk.schedule([item], scope)
 
 
 def _with_branches(walk: Walk, items: Items) -> list[Form]:
-    """Return the items, with each reader conditional replaced by the forms of all its branches."""
+    """Return the items, replacing each reader conditional by the forms of all its branches."""
     found: list[Form] = []
     for item in items:
         branches = walk.conditional_branches(item)
@@ -191,48 +191,51 @@ def _walk_reify(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _walk_proxy(walk: Walk, items: Items, scope: Scope) -> None:
-    walk.code(items[1:3], scope)
+    walk.schedule(items[1:3], scope)
     _walk_methods(walk, items[3:], scope, scope)
 
 
 def _walk_protocol(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a protocol or interface, which defines its own name and those of its methods."""
+    """Walk a protocol or interface, which defines its own name and the names of its methods."""
     for name in items[1:2]:
-        walk.defined_name(name, scope)
+        walk.walk_defined_name(name, scope)
     for item in _with_branches(walk, items[2:]):
         for name in walk.items(item)[:1] if item.kind == "list" else ():
-            walk.defined_name(name, scope)
+            walk.walk_defined_name(name, scope)
 
 
 def _walk_case(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `case`: constants and values alternate after the first argument, and a last unpaired form is the default."""
-    walk.code([*items[1:2], *items[3::2]], scope)
+    """Walk `case`, in which constants and values alternate. A single last form is the default."""
+    walk.schedule([*items[1:2], *items[3::2]], scope)
     if len(items) % 2:
-        walk.code(items[-1:], scope)
+        walk.schedule(items[-1:], scope)
 
 
 def _walk_member(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `(. object member …)` or `(. object (member …))`."""
     _walk_members(walk, items[:3], scope)
-    walk.code(items[3:], scope)
+    walk.schedule(items[3:], scope)
 
 
 def _walk_members(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `(.. object member (member …) …)`."""
-    walk.code(items[1:2], scope)
+    walk.schedule(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item) if item.kind == "list" else [item]
         for part in parts[:1]:
-            walk.member_name(part, scope)
-        walk.code(parts[1:], scope)
+            walk.walk_member_name(part, scope)
+        walk.schedule(parts[1:], scope)
 
 
 def skip_form(_walk: Walk, _items: Items, _scope: Scope) -> None:
-    """Skip a form that contains no code: a quote or an import."""
+    """Ignore a form that contains no code, such as a quote or an import."""
 
 
 def binders_by_name(*groups: tuple[str, Binder]) -> dict[str, Binder]:
-    """Return the functions that walk forms by the forms' names, each group of which is separated by spaces."""
+    """Return a dict from the names of binding forms to the functions that walk them.
+
+    Each group is a string of names separated by spaces, and the function for these names.
+    """
     return {name: binder for names, binder in groups for name in names.split()}
 
 

@@ -1,4 +1,4 @@
-"""Find the definitions in Lisp text, and compare them between versions of a file.
+"""Finding definitions in Lisp code, and comparing them between versions of a file.
 
 Two definitions are equal if their tokens are: comments, forms after `#_`, whitespace and commas do not count. No code
 is run. A call of an unknown macro whose name starts with `def` is assumed to define the name after it, but the
@@ -60,7 +60,7 @@ _REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
 
 @dataclass(frozen=True, slots=True)
 class ForeignMethod:
-    """A method of a multimethod or protocol that belongs to another namespace.
+    """A method for a multimethod or protocol of another namespace.
 
     `name` and `digest` are those that the method would have if it were written in that namespace.
     """
@@ -75,9 +75,9 @@ class Definition:
     """A definition found in a text.
 
     `digest` is equal for forms with equal tokens. `head` is the defining word without its namespace. `name` is the name
-    of the var or type; for a method it includes the dispatch value or the types. `makes` lists the vars that the form
-    creates: none for a method, several for a record or a protocol. A form with the head `ns-unmap` or `remove-ns`
-    removes definitions; with a blank name, it removes all those of the namespace.
+    of the var or type; for a method, it includes the dispatch value or the types. `makes` lists the vars that the form
+    creates: none for a method, several for a record or protocol. A form with the head `ns-unmap` or `remove-ns` removes
+    definitions. If its name is empty, it removes all definitions of the namespace.
     """
 
     namespace: str
@@ -92,13 +92,13 @@ class Definition:
 
     @property
     def is_removal(self) -> bool:
-        """Return whether the form removes a definition instead of adding one."""
+        """Return whether the form removes a definition instead of creating one."""
         return self.head in _REMOVING_HEADS
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownMacroCall:
-    """A top-level call of a macro that may define the names in its arguments, or names derived from them."""
+    """A top-level call of an unknown macro, which may define names that are derived from its arguments."""
 
     line: int
     last_line: int
@@ -108,16 +108,16 @@ class UnknownMacroCall:
     """The words among its direct arguments, all the words in vectors, and the first word of each list."""
 
     def may_define(self, name: str) -> bool:
-        """Return whether the macro could define `name`, because one of its words or arguments resembles the name.
+        """Return whether the macro may define `name`, because the name resembles the call.
 
-        That is so if `name` is a part of a word in the call, or an argument is a part of `name`.
+        This is the case if `name` is a part of a word in the call, or if an argument is a part of `name`.
         """
         plain = plain_name(name)
         parts = (word for word in self.arguments if len(word) >= MIN_NAME_PART_CHARACTERS)
         return any(plain in word for word in self.words) or any(word in plain for word in parts)
 
     def defines(self, name: str) -> bool:
-        """Return whether the macro probably defines `name`, because the name is one of the arguments."""
+        """Return whether the macro probably defines `name`, because one of the arguments is exactly this name."""
         return plain_name(name) in self.arguments
 
 
@@ -125,8 +125,8 @@ class UnknownMacroCall:
 class Definitions:
     """The definitions in a text, in order.
 
-    `namespace` is the namespace of its first `ns` form, or blank without one. `ends` has, for each top-level form, the
-    number of definitions up to its end.
+    `namespace` is the namespace of the first `ns` form, or empty if there is none. For each top-level form, `ends` has
+    the number of definitions up to the end of the form.
     """
 
     found: tuple[Definition, ...]
@@ -149,10 +149,10 @@ class Definitions:
 def read_definitions(
     text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
 ) -> Definitions:
-    """Read the definitions in `text`, which starts in `namespace`.
+    """Find the definitions in a text whose code starts in `namespace`.
 
-    `features` are the features of the dialect, which select the branches of reader conditionals. `aliases` maps each
-    known alias, as a pair of the namespace that declares it and its name, to the namespace to which it refers.
+    `features` are the features of the dialect, which select the branches of reader conditionals. `aliases` maps known
+    aliases to namespaces. Its keys are pairs of the namespace that declares the alias, and the alias.
 
     Raises:
         TooManyFormsError: the text has more than `MAX_FORMS` forms.
@@ -161,7 +161,7 @@ def read_definitions(
 
 
 class _Finder:
-    """Finds the definitions in the top-level forms of a text."""
+    """Finds definitions in the top-level forms of a text."""
 
     def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text
@@ -181,58 +181,58 @@ class _Finder:
         reading = read_forms(self._text, most_forms=MAX_FORMS)
         for form in reading.forms:
             if form.kind != "discard":
-                self._top(form, b"")
+                self._record_top_level(form, b"")
                 ends.append(len(self._found))
         return Definitions(
             tuple(self._found), self._first, self._requires, tuple(ends), tuple(self._unknown),
             frozenset(self._declared), tuple(self._ns_forms), reading.imbalance is None, self._aliases,
         )  # fmt: skip
 
-    def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
-        """Record the definitions in a top-level form, or in one inside `do` and similar forms.
+    def _record_top_level(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
+        """Record the definitions in a top-level form, or in a form inside `do` and similar top-level forms.
 
         `digest` is the digest of the enclosing form, or empty.
         """
         if form.kind == "prefixed":
-            self._prefixed(form, digest, is_sure=is_sure)
+            self._record_prefixed(form, digest, is_sure=is_sure)
             return
         items = _items(form)
         if form.kind != "list" or not items or items[0].kind != "atom":
             return
-        head = self._word(items[0]).rpartition("/")[2] or "/"
+        head = self._source_text(items[0]).rpartition("/")[2] or "/"
         if head in TOP_LEVEL_HEADS or head in CONDITIONAL_HEADS:
             # A `do` does not change the meaning of the forms in it, while other lists may bind names that they use.
             form_digest = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
-                self._top(inner, form_digest, is_sure=is_sure and head in TOP_LEVEL_HEADS)
+                self._record_top_level(inner, form_digest, is_sure=is_sure and head in TOP_LEVEL_HEADS)
         elif head == "ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
-            self._requires = tuple(self._required(items[2:]))
+            self._requires = tuple(self._required_namespaces(items[2:]))
             form_digest, line = _digest(self._text, form), self._positions.line(form.start)
             self._ns_forms.append(Definition(self._current, NS_FORM_NAME, "ns", form_digest, line, is_sure=is_sure))
         elif head == "in-ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
         elif head in _REMOVING_HEADS and len(items) > 1:
-            self._undo(head, items)
+            self._record_removal(head, items)
         elif head in REBINDING_HEADS:
-            self._rebind(form, head, items, digest, is_sure=is_sure)
+            self._record_rebinding(form, head, items, digest, is_sure=is_sure)
         elif head in EXTENDING_HEADS and len(items) > 2:
-            self._extend(form, head, items, digest, is_sure=is_sure)
+            self._record_methods(form, head, items, digest, is_sure=is_sure)
         else:
             if head in ("require", "use"):
                 for item in items[1:]:
-                    list(self._required_names(self._chosen(item), ""))
-            self._define(form, head, items, digest, is_sure=is_sure)
+                    list(self._required_names(self._select_branch(item), ""))
+            self._record_definition(form, head, items, digest, is_sure=is_sure)
 
-    def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a method, or the methods that implement a protocol for a type."""
+    def _record_methods(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+        """Record a method, or the methods with which a type implements a protocol."""
         words = items[1:3] if head != "extend-protocol" else items[1:2]
         start = "" if head in ("defmethod", "remove-method") else f"{head} "
         name = start + " ".join(word for part in words for word in _tokens(self._text, part))
         owner = items[2] if head in ("extend-type", "extend") else items[1]
-        raw = self._word(owner) if owner.kind == "atom" else ""
+        raw = self._source_text(owner) if owner.kind == "atom" else ""
         space, _, plain = raw.rpartition("/")
         foreign = None
         if space and plain:
@@ -244,35 +244,35 @@ class _Finder:
             )
         self._add(form, head, name, digest, (), is_sure=is_sure, foreign=foreign)
 
-    def _prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
-        """Record the definitions in a form with a prefix, such as the selected branch of a reader conditional."""
+    def _record_prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
+        """Record the definitions in a form with a prefix, such as a reader conditional."""
         items = _items(form)
         start = self._text[form.start : form.start + 2]
         if start == "#?" and items:
             pairs = _items(items[-1])
             for feature, branch in zip(pairs[::2], pairs[1::2], strict=False):
-                if self._word(feature) in self._features:
+                if self._source_text(feature) in self._features:
                     inner = _items(branch) if self._text.startswith("#?@", form.start) else [branch]
                     for child in inner:
-                        self._top(child, digest, is_sure=is_sure)
+                        self._record_top_level(child, digest, is_sure=is_sure)
                     return
         elif (start[:1] == "^" or start == "#^") and len(items) > 1:
-            self._top(items[-1], digest, is_sure=is_sure)
+            self._record_top_level(items[-1], digest, is_sure=is_sure)
 
-    def _undo(self, head: str, items: Sequence[Form]) -> None:
-        """Record a form that removes a definition."""
+    def _record_removal(self, head: str, items: Sequence[Form]) -> None:
+        """Record a form that removes definitions."""
         home, name = (self._name(items[1]), "") if head == "remove-ns" else ("", "")
         if head == "ns-unmap" and len(items) > 2:
-            home = self._current if self._word(items[1]) == "*ns*" else self._name(items[1])
+            home = self._current if self._source_text(items[1]) == "*ns*" else self._name(items[1])
             name = self._name(items[2])
         line = self._positions.line(items[0].start)
         self._found.append(Definition(home, name, head, b"", line))
 
-    def _rebind(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+    def _record_rebinding(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
         """Record a form that changes the root value of a var."""
         home, name = self._current, ""
         if head == "intern" and len(items) > 3:
-            home = home if self._word(items[1]) == "*ns*" else self._name(items[1])
+            home = home if self._source_text(items[1]) == "*ns*" else self._name(items[1])
             name = self._name(items[2])
         elif head != "intern" and len(items) > 2:
             space, _, name = self._name(items[1]).rpartition("/")
@@ -284,14 +284,14 @@ class _Finder:
         self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = "",
         foreign: ForeignMethod | None = None,
     ) -> None:  # fmt: skip
-        """Record a definition. `home` is its namespace if it is not the current one."""
+        """Record a definition. `home` is its namespace if that is not the current one."""
         form_digest, line = digest or _digest(self._text, form), self._positions.line(form.start)
         self._found.append(
             Definition(home or self._current, name, head, form_digest, line, made, is_sure=is_sure, foreign=foreign)
         )
 
-    def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a definition of a var or type, or a call that may define one."""
+    def _record_definition(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+        """Record a definition of a var or type, or a call of a macro that may define names."""
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTION_HEADS
@@ -318,7 +318,7 @@ class _Finder:
         self._found.append(Definition(self._current, name, head, form_digest, line, made, is_sure=is_sure and is_known))
 
     def _record_unknown(self, form: Form, items: Sequence[Form]) -> None:
-        """Record a call of a macro that may define names."""
+        """Record a call of an unknown macro."""
         words = frozenset(word for item in items[1:] for word in _tokens(self._text, item))
         arguments: set[str] = set()
         for item in items[1:]:
@@ -327,34 +327,36 @@ class _Finder:
         line, last = self._positions.line(form.start), self._positions.line(form.end)
         self._unknown.append(UnknownMacroCall(line, last, words, frozenset(arguments - {""})))
 
-    def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
+    def _required_namespaces(self, clauses: Sequence[Form]) -> Iterator[str]:
         """Yield the namespaces that clauses of an `ns` form require."""
         for clause in clauses:
-            items = _items(self._chosen(clause))
-            if items and self._word(items[0]) in (":require", ":use", ":require-macros", "require", "use"):
+            items = _items(self._select_branch(clause))
+            if items and self._source_text(items[0]) in (":require", ":use", ":require-macros", "require", "use"):
                 for item in items[1:]:
-                    yield from self._required_names(self._chosen(item), "")
+                    yield from self._required_names(self._select_branch(item), "")
 
-    def _chosen(self, form: Form) -> Form:
-        """Return the form that a reader conditional selects, or `form` itself if it is anything else."""
+    def _select_branch(self, form: Form) -> Form:
+        """Return the form that a reader conditional selects, or `form` itself if it is not a reader conditional."""
         if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
             return form
         pairs = _items(_items(form)[-1]) if _items(form) else []
         chosen = (
-            branch for word, branch in zip(pairs[::2], pairs[1::2], strict=False) if self._word(word) in self._features
+            branch
+            for word, branch in zip(pairs[::2], pairs[1::2], strict=False)
+            if self._source_text(word) in self._features
         )
         return next(chosen, form)
 
     def _required_names(self, form: Form, prefix: str) -> Iterator[str]:
-        """Yield the names of the namespaces in a libspec, each with the prefix."""
-        if form.kind == "atom" and not self._word(form).startswith(":"):
-            yield prefix + self._word(form)
+        """Yield the namespaces that a libspec requires. `prefix` is the prefix of a prefix list."""
+        if form.kind == "atom" and not self._source_text(form).startswith(":"):
+            yield prefix + self._source_text(form)
         items = _items(form)
         if form.kind == "prefixed" and items:
             yield from self._required_names(items[-1], prefix)
         elif form.kind == "vector" and items:
             library = prefix + self._name(items[0])
-            words = list(map(self._word, items))
+            words = list(map(self._source_text, items))
             for word, alias in zip(words[1::2], words[2::2], strict=False):
                 if word in (":as", ":as-alias"):
                     self._aliases[self._current, alias] = library
@@ -364,9 +366,9 @@ class _Finder:
                 yield from self._required_names(item, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """Return the name in a form, ignoring metadata, a quote, `(quote …)` and `(var …)`.
+        """Return the name that a form consists of, or "" if it is not a name.
 
-        Return an empty string for other forms.
+        Metadata, a quote, `(quote …)` and `(var …)` around the name are ignored.
         """
         while form.kind == "prefixed":
             items = _items(form)
@@ -374,17 +376,16 @@ class _Finder:
                 return ""
             form = items[-1]
         inner = _items(form) if form.kind == "list" else []
-        if len(inner) == 2 and self._word(inner[0]) in ("quote", "var"):
+        if len(inner) == 2 and self._source_text(inner[0]) in ("quote", "var"):
             return self._name(inner[1])
-        return self._word(form) if form.kind == "atom" else ""
+        return self._source_text(form) if form.kind == "atom" else ""
 
-    def _word(self, form: Form) -> str:
-        """Return the source text of a form."""
+    def _source_text(self, form: Form) -> str:
         return self._text[form.start : form.end]
 
 
 def _items(form: Form) -> list[Form]:
-    """Return the children of a form that are not discarded."""
+    """Return the children of a form without discarded ones."""
     return [child for child in form.children if child.kind != "discard"]
 
 
@@ -397,7 +398,7 @@ def _digest_tokens(words: Sequence[str]) -> bytes:
 
 
 def _tokens(text: str, form: Form) -> list[str]:
-    """Return the tokens of a form, without whitespace, comments and forms after `#_`."""
+    """Return the tokens of a form without whitespace, comments and discarded forms."""
     found = [token for token in tokens(text[form.start : form.end]) if token.lastgroup not in ("space", "comment")]
     if not any(match.lastgroup == "discard" for match in found):
         return [match[0] for match in found]
@@ -414,12 +415,12 @@ def _discarded_forms(form: Form) -> Iterator[Form]:
 
 
 def defines_within(text: str, name: str) -> bool:
-    """Return whether any form in the text, at any depth, looks like a definition of `name`."""
+    """Return whether any form in a text, however deeply nested, looks like a definition of `name`."""
     plain = re.escape(plain_name(name))
     end = r"(?![^\s()\[\]{}\"'`~@^;,])"
     return re.search(rf"\((?:[^\s()]*/)?def[^\s()]*\s+(?:\^\S+\s+)*{plain}{end}", text) is not None
 
 
 def plain_name(name: str) -> str:
-    """Return the name of the type for a constructor function such as `->T`, and other names unchanged."""
+    """Return the type's name for a constructor such as `->T`, and any other name unchanged."""
     return name.removeprefix("map->").removeprefix("->")

@@ -1,4 +1,4 @@
-"""Patterns of Clojure's dialects, which bind names in binding vectors and parameter lists.
+"""Destructuring patterns of Clojure and related dialects, which bind names in binding vectors and parameter lists.
 
 Patterns may be nested vectors and maps.
 
@@ -24,17 +24,17 @@ _KEYS_PATTERN = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
 
 
 def bind(walk: Walk, patterns: Iterable[Form], scope: Scope) -> Scope:
-    """Return the scope in which the names of `patterns` are bound. Walk the code inside the patterns in `scope`."""
+    """Return the scope after binding the names in `patterns`. Code inside the patterns is walked in `scope`."""
     pattern = _Pattern(walk, scope)
     inner = Scope.LOCAL if pattern.binds_name(patterns) else scope
     for key, default in pattern.defaults:
         # A default value can use the other names of its pattern, but not the name that it is for.
-        walk.code([default], scope if walk.source_text(key) == walk.name else inner)
+        walk.schedule([default], scope if walk.source_text(key) == walk.name else inner)
     return inner
 
 
 class _Pattern:
-    """A binding pattern, which is destructured into the names that it binds."""
+    """Determines which names a destructuring pattern binds."""
 
     def __init__(self, walk: Walk, scope: Scope) -> None:
         self.defaults: list[tuple[Form, Form]] = []
@@ -43,7 +43,10 @@ class _Pattern:
         self._pending: list[Form] = []
 
     def binds_name(self, patterns: Iterable[Form]) -> bool:
-        """Return whether the patterns bind the name. Schedule the code inside them, except defaults, to be walked."""
+        """Return whether the patterns bind the name that the walk looks for.
+
+        Code inside the patterns, except default values, is scheduled to be walked.
+        """
         walk = self._walk
         is_bound = False
         self._pending = [*patterns]
@@ -59,25 +62,25 @@ class _Pattern:
                 case "prefixed":
                     self._pending += walk.items(form)[-1:]
                 case "vector":
-                    self._vector(walk.items(form))
+                    self._queue_vector(walk.items(form))
                 case "map":
-                    is_bound |= self._binds_key(walk.items(form))
+                    is_bound |= self._keys_bind_name(walk.items(form))
                 case _:
-                    walk.code([form], self._scope)
+                    walk.schedule([form], self._scope)
         return is_bound
 
-    def _vector(self, items: Items) -> None:
-        """Queue the patterns in a vector. The form after Schema's `:-` is code."""
+    def _queue_vector(self, items: Items) -> None:
+        """Queue the patterns in a vector. After `:-`, there is a schema, which is code."""
         is_schema = False
         for item in items:
             if is_schema:
-                self._walk.code([item], self._scope)
+                self._walk.schedule([item], self._scope)
             else:
                 self._pending.append(item)
             is_schema = item.kind == "atom" and self._walk.source_text(item) == ":-"
 
-    def _binds_key(self, items: Items) -> bool:
-        """Return whether keys of a map, listed after `:keys`, bind the name. Queue the other patterns in the map."""
+    def _keys_bind_name(self, items: Items) -> bool:
+        """Return whether `:keys` or a similar entry of a map binds the name. Queue the other patterns in the map."""
         walk = self._walk
         is_bound = False
         for key, value in zip(items[::2], items[1::2], strict=False):
@@ -91,17 +94,18 @@ class _Pattern:
                 pairs = walk.items(value)
                 self.defaults += zip(pairs[::2], pairs[1::2], strict=False)
             else:
-                walk.code([value], self._scope)
+                walk.schedule([value], self._scope)
                 if not word.startswith(":"):
                     self._pending.append(key)
         return is_bound
 
 
 def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
-    """Walk a binding vector, in which each value sees the names before it, and return the resulting scope.
+    """Walk a binding vector, and return the scope with its names bound.
 
-    A keyword instead of a pattern is a modifier, as in `for`. The names of `:let` are bound one after the other. `#?@`
-    can also splice in pairs. The names of one branch are bound after the conditional, but not in its other branches.
+    Each value is in the scope of the pairs before it. A keyword in place of a pattern is a modifier, as in `for`. The
+    names of `:let` are bound one after the other. Pairs that `#?@` splices in are bound after the conditional, but not
+    in its other branches.
     """
     waiting: deque[Form | None] = deque(walk.items(form))  # None marks the end of a branch
     open_branches: list[tuple[Scope, Scope, int]] = []  # scopes before the branches and after them; how many are left
@@ -121,12 +125,12 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
             continue
         value = waiting.popleft() if waiting and waiting[0] is not None else None
         if value is None:
-            walk.code([key], scope)
+            walk.schedule([key], scope)
         elif key.kind == "atom" and walk.source_text(key) == ":let" and value.kind == "vector":
             waiting.extendleft(reversed(walk.items(value)))
         elif key.kind == "atom" and walk.text[key.start] == ":":
-            walk.code([value], scope)
+            walk.schedule([value], scope)
         else:
-            walk.code([value], scope)
+            walk.schedule([value], scope)
             scope = bind(walk, [key], scope)
     return scope

@@ -1,4 +1,4 @@
-"""Structural edits of a text: replace, insert, append and move forms without changing anything else.
+"""Structural edits that replace, insert, append and move forms, without changing any other text.
 
 Edits work on top-level forms. The forms directly inside a top-level `(comment …)` or `(do …)`, or in the branches of a
 reader conditional, also count as top-level forms. A branch has exactly one form, which can only be replaced by another
@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """An edit that replaces the target by `new`. If `new` is blank, the target is deleted."""
+    """Replaces the target form by `new`. If `new` is blank, the target is deleted."""
 
     target: Target
     new: str
@@ -64,7 +64,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """An edit that inserts `new` before the target and the comments attached to it."""
+    """Inserts `new` before the target form and its comments."""
 
     target: Target
     new: str
@@ -72,14 +72,14 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An edit that adds `new` at the end of the text."""
+    """Adds `new` at the end of the text."""
 
     new: str
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An edit that moves the target, with its attached comments, to before or after the form `to`."""
+    """Moves the target form and its comments to before or after the form `to`."""
 
     target: Target
     to: Target
@@ -92,7 +92,7 @@ TextEdit = Replace | Insert | Append | Move
 
 @dataclass(frozen=True, slots=True)
 class EditEffect:
-    """The effect of one edit: its line in the text before and after the edits."""
+    """The result of an edit: the line of the edited form before and after all edits."""
 
     line: int
     new_line: int
@@ -100,7 +100,7 @@ class EditEffect:
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """The text after all edits, and the effect of each edit by its number."""
+    """The text after all edits, and the effect of each edit by the edit's number."""
 
     text: str
     done: Mapping[int, EditEffect]
@@ -108,7 +108,7 @@ class EditedText:
 
 @dataclass(frozen=True, slots=True)
 class RefusedEdits:
-    """The errors that prevented the edits, in order, each with the number of its edit. The text is unchanged."""
+    """The errors that prevented the edits, each with the number of its edit. No edit was applied."""
 
     errors: tuple[tuple[int, EditError], ...]
 
@@ -116,9 +116,9 @@ class RefusedEdits:
 def apply_edits(
     document: Document, edits: Mapping[int, TextEdit], limits: SearchLimits | None = None
 ) -> EditedText | RefusedEdits:
-    """Apply all `edits` to `document`, or none of them.
+    """Apply all `edits` to `document`, or none of them if any fails.
 
-    The keys are the numbers by which the caller identifies the edits.
+    The keys of `edits` are numbers that identify the edits in the result.
     """
     plan = _EditPlan(document, limits or SearchLimits())
     for number, edit in edits.items():
@@ -144,7 +144,7 @@ def apply_edits(
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """The deletion of a unit, with the span of text that is deleted."""
+    """A span of text that is deleted because a unit is deleted."""
 
     unit: Unit
     begin: int
@@ -153,7 +153,7 @@ class _Deletion:
 
 
 class _EditPlan:
-    """The changes that the edits of one text require, collected edit by edit and completed by `finish`."""
+    """Collects the changes for several edits of a text. Call `attempt` for each edit, and then `finish`."""
 
     def __init__(self, document: Document, limits: SearchLimits) -> None:
         self.errors: list[tuple[int, EditError]] = []
@@ -169,7 +169,7 @@ class _EditPlan:
         self._moves: list[tuple[Unit, Unit, Move, int]] = []
 
     def attempt(self, number: int, edit: TextEdit) -> None:
-        """Plan the changes for `edit`, or record the error that prevents it."""
+        """Plan the changes for an edit, or record the error that prevents it."""
         try:
             match edit:
                 case Replace():
@@ -190,23 +190,23 @@ class _EditPlan:
             self.errors.append((number, error.error))
 
     def _find(self, number: int, target: Target) -> Unit:
-        """Return the target of an edit, and store its line."""
+        """Find the target of an edit, and record its line."""
         unit = find_target(self._document, target, self._limits)
         self.lines[number] = unit.line
         return unit
 
     def _check_balanced(self) -> None:
-        """Check that the brackets of the text balance, so that text can be appended.
+        """Check that the text is balanced, so that text can be appended.
 
         Raises:
-            EditFailedError: they do not.
+            EditFailedError: the text is not balanced.
         """
         if self._document.bracket_error is not None:
             words = "the file cannot be appended to, because its brackets do not balance"
             raise EditFailedError(EditError(f"{words}: {self._document.bracket_error}"))
 
     def _replace(self, number: int, edit: Replace) -> None:
-        """Plan the replacement or deletion of a target."""
+        """Plan to replace or delete a target."""
         unit = self._find(number, edit.target)
         check_balanced(edit.new)
         check_branch_replacement(unit, edit.new)
@@ -231,7 +231,7 @@ class _EditPlan:
         self._deletions.append(_Deletion(unit, begin, end, number))
 
     def finish(self) -> None:
-        """Plan the moves and deletions, which depend on the other edits, and record conflicts between edits."""
+        """Plan moves and deletions, which depend on the other edits, and record conflicts."""
         document = self._document
         for unit, to, edit, number in self._moves:
             begin, end = document.start_with_comments(unit), document.end_of_line(unit)
@@ -258,13 +258,13 @@ class _EditPlan:
                 reached, owner = end, number
 
     def _conflict(self, number: int, other: int, at: int) -> None:
-        """Record the conflict between two edits at an offset."""
+        """Record a conflict between two edits at an offset of the text."""
         line = self._document.positions.line(at)
         for first, another in ((number, other), (other, number)):
             self.errors.append((first, EditError(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
-        """Return the deletions in order, merging neighbours separated only by whitespace so that no gap remains."""
+        """Return the deletions in order, merging those that are separated only by whitespace."""
         merged: list[_Deletion] = []
         insertions = [splice.start for splice, _ in self.splices]
         for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
@@ -280,7 +280,7 @@ class _EditPlan:
         return merged
 
     def _are_adjacent(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
-        """Return whether two deletions are adjacent, with only whitespace and no insertion between them."""
+        """Return whether only whitespace, and no insertion, is between two deletions."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
         return (

@@ -1,4 +1,4 @@
-"""Exceptions of the Lisp package, and the error that explains a refused edit."""
+"""Exceptions of the package, and the error that explains why an edit was refused."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class LispError(Exception):
 
 
 class TooManyFormsError(LispError, ValueError):
-    """The text has more forms than the reader accepts."""
+    """Raised when a text has more forms than allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditError:
-    """The reason for refusing an edit.
+    """The reason why an edit was refused.
 
-    `context` shows the lines around a target that was not found. `balanced_text` is a suggestion for new text whose
-    brackets do not balance.
+    `context` has the lines around a target that was not found. `balanced_text` is a suggestion if the brackets of the
+    new text do not balance.
     """
 
     message: str
@@ -27,7 +27,7 @@ class EditError:
 
 
 class EditFailedError(LispError):
-    """An edit cannot be applied. `error` has the reason."""
+    """Raised when an edit cannot be applied. `error` has the reason."""
 
     def __init__(self, error: EditError) -> None:
         super().__init__(error.message)
@@ -35,5 +35,5 @@ class EditFailedError(LispError):
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Return `text`, shortened to `max_characters` with an ellipsis at the end if it is longer."""
+    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

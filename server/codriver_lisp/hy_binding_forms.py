@@ -34,7 +34,7 @@ def _is_tuple(walk: Walk, form: Form) -> bool:
 
 
 def _split_targets(walk: Walk, targets: Iterable[Form]) -> tuple[bool, list[Form]]:
-    """Return whether assigning to `targets` binds the name, and the code in them, such as annotations."""
+    """Return whether assigning to `targets` binds the name, and the code inside the targets, such as annotations."""
     is_bound = False
     code: list[Form] = []
     pending = [*targets]
@@ -54,44 +54,44 @@ def _split_targets(walk: Walk, targets: Iterable[Form]) -> tuple[bool, list[Form
 
 
 def _walk_targets(walk: Walk, targets: Iterable[Form], scope: Scope) -> bool:
-    """Return whether assigning to `targets` binds the name. Walk the code in them."""
+    """Walk the code inside assignment targets, and return whether they bind the name."""
     is_bound, code = _split_targets(walk, targets)
-    walk.code(code, scope)
+    walk.schedule(code, scope)
     return is_bound
 
 
 def _walk_pairs(walk: Walk, items: Items, scope: Scope) -> Scope:
-    """Walk pairs of targets and values, each in the scope of those before, and return the scope after them.
+    """Walk pairs of targets and values, and return the scope after them. Each pair is in the scope of those before it.
 
     A value without a target is walked as code.
     """
     pairs = [item for item in items if not _is_keyword(walk, item)]
     if len(pairs) % 2:
-        walk.code(pairs[-1:], scope)
+        walk.schedule(pairs[-1:], scope)
     for target, value in zip(pairs[::2], pairs[1::2], strict=False):
-        walk.code([value], scope)
+        walk.schedule([value], scope)
         if _walk_targets(walk, [target], scope):
             scope = Scope.LOCAL
     return scope
 
 
 def _walk_bound_pairs(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `let`, `with` or `except`: pairs of targets and values, and a body in which the targets are bound."""
+    """Walk `let`, `with` or `except`: pairs of targets and values, and a body in their scope."""
     vector = items[1:2]
     if vector and vector[0].kind == "vector":
-        walk.code(items[2:], _walk_pairs(walk, walk.items(vector[0]), scope))
+        walk.schedule(items[2:], _walk_pairs(walk, walk.items(vector[0]), scope))
     else:
-        walk.code(items[1:], scope)
+        walk.schedule(items[1:], scope)
 
 
 def _walk_setv(walk: Walk, items: Items, scope: Scope) -> None:
     pairs = items[1:]
-    walk.code(pairs[1::2], scope)
+    walk.schedule(pairs[1::2], scope)
     walk.defines_name |= _walk_targets(walk, pairs[::2], scope)
 
 
 def _split_clauses(walk: Walk, items: Items) -> tuple[list[Form], list[Form]]:
-    """Return the targets in the clauses of a loop or comprehension, and the other forms in the clauses."""
+    """Split the clauses of a loop or comprehension into its targets and the other forms."""
     targets: list[Form] = []
     values: list[Form] = []
     is_target = True
@@ -108,25 +108,25 @@ def _split_clauses(walk: Walk, items: Items) -> tuple[list[Form], list[Form]]:
 
 
 def _walk_clauses(walk: Walk, items: Items, scope: Scope) -> Scope:
-    """Walk the clauses of a loop or comprehension, and return the scope in which all their targets are bound.
+    """Walk the clauses of a loop or comprehension, and return the scope with all their targets bound.
 
-    As in Python, only the first iterable is evaluated outside.
+    As in Python, only the first iterable is evaluated outside this scope.
     """
     targets, values = _split_clauses(walk, items)
     inner = Scope.LOCAL if _walk_targets(walk, targets, scope) else scope
-    walk.code(values[:1], scope)
-    walk.code(values[1:], inner)
+    walk.schedule(values[:1], scope)
+    walk.schedule(values[1:], inner)
     return inner
 
 
 def _walk_comprehension(walk: Walk, items: Items, scope: Scope) -> None:
     end = len(items) - _COMPREHENSION_RESULTS[walk.head(items)]
-    walk.code(items[end:], _walk_clauses(walk, items[1:end], scope))
+    walk.schedule(items[end:], _walk_clauses(walk, items[1:end], scope))
 
 
 def _walk_for(walk: Walk, items: Items, scope: Scope) -> None:
     clauses = walk.items(items[1]) if len(items) > 1 else []
-    walk.code(items[2:], _walk_clauses(walk, clauses, scope))
+    walk.schedule(items[2:], _walk_clauses(walk, clauses, scope))
 
 
 def _walk_fn(walk: Walk, items: Items, scope: Scope) -> None:
@@ -140,15 +140,15 @@ def _walk_defn(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `(defn :async [decorators] name [parameters] …)`."""
     items = _walk_decorators(walk, items[1:], scope)
     for name in items[:1]:
-        walk.defined_name(name, scope)
+        walk.walk_defined_name(name, scope)
     _walk_function(walk, items[1:], scope)
 
 
 def _walk_decorators(walk: Walk, items: Items, scope: Scope) -> Items:
-    """Walk the decorators and type parameters before the name of a definition, and return the items from the name."""
+    """Walk the decorators and type parameters of a definition, and return the items from its name on."""
     for number, item in enumerate(items):
         if item.kind == "vector":
-            walk.code([item], scope)
+            walk.schedule([item], scope)
         elif not _is_keyword(walk, item):
             return items[number:]
     return ()
@@ -162,27 +162,30 @@ def _walk_function(walk: Walk, items: Items, scope: Scope) -> None:
         plain = param
         if param.kind == "vector":  # a parameter with a default value
             plain, *defaults = walk.items(param) or [param]
-            walk.code(defaults, scope)
+            walk.schedule(defaults, scope)
         if _walk_targets(walk, [plain], scope):
             inner = Scope.LOCAL
-    walk.code(body, _scope_of_body(walk, body, inner, scope))
+    walk.schedule(body, _body_scope(walk, body, inner, scope))
 
 
 def _walk_class(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `(defclass [decorators] Name [bases] …)`. Functions in a class do not see the names that it assigns."""
+    """Walk `(defclass [decorators] Name [bases] …)`. Methods do not see the names assigned in the class."""
     items = _walk_decorators(walk, items[1:], scope)
     for name in items[:1]:
-        walk.defined_name(name, scope)
-    walk.code(items[1:2], scope)
+        walk.walk_defined_name(name, scope)
+    walk.schedule(items[1:2], scope)
     inner = scope
     for item in items[2:]:
         is_function = item.kind == "list" and walk.head(walk.items(item)) in _FUNCTION_HEADS
-        walk.code([item], scope if is_function else inner)
-        inner = _scope_of_body(walk, [item], inner, scope)
+        walk.schedule([item], scope if is_function else inner)
+        inner = _body_scope(walk, [item], inner, scope)
 
 
-def _scope_of_body(walk: Walk, body: Items, inner: Scope, outer: Scope) -> Scope:
-    """Return the scope of a body: local if it assigns the name, unless it declares the name global or nonlocal."""
+def _body_scope(walk: Walk, body: Items, inner: Scope, outer: Scope) -> Scope:
+    """Return the scope of a body, which is local if the body assigns the name.
+
+    If the body declares the name global or nonlocal, its scope is that of the surrounding code.
+    """
     pending = [*body]
     while pending:
         form = pending.pop()
@@ -205,7 +208,7 @@ def _scope_of_body(walk: Walk, body: Items, inner: Scope, outer: Scope) -> Scope
 
 
 def _targets(walk: Walk, head: str, items: Items) -> Items:
-    """Return the targets of a form that assigns names in the scope around it, or of `let`."""
+    """Return the targets of a form that assigns names."""
     vector = walk.items(items[1]) if len(items) > 1 and items[1].kind == "vector" else []
     if head in ("setv", "setx"):
         return items[1::2]
@@ -228,10 +231,10 @@ def _targets(walk: Walk, head: str, items: Items) -> Items:
 
 def _walk_attributes(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `(. object attribute [index] (method argument …) …)`."""
-    walk.code(items[1:2], scope)
+    walk.schedule(items[1:2], scope)
     for item in items[2:]:
         if item.kind != "atom":
-            walk.code(walk.items(item)[item.kind == "list" :], scope)
+            walk.schedule(walk.items(item)[item.kind == "list" :], scope)
 
 
 HY_BINDERS: Mapping[str, Binder] = binders_by_name(

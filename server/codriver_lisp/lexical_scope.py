@@ -1,4 +1,4 @@
-"""Walk code by lexical scope to find the references to a name that no local binding shadows.
+"""Finding the references to a global name that no local binding shadows.
 
 The walk understands quoting. Each dialect has a table of its binding forms, with functions that walk them. Forms that
 do not contain the name are skipped. The walk keeps its own stack, so nesting depth is not limited by Python's.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Scope(Enum):
-    """What a name refers to at a position in the code."""
+    """Whether a name refers to a global or a local variable at some position in the code."""
 
     GLOBAL = "global"
     LOCAL = "local"
 
 
 class Walk:
-    """A walk through the forms of a text that finds the references to `name`.
+    """Walks through the forms of a text to find the references to a global name.
 
-    `qualified` has the spellings of the name with a namespace, which no local binding shadows.
+    `qualified` has the spellings of the name with a namespace. Local bindings do not shadow them.
     """
 
     def __init__(self, text: str, name: str, qualified: Collection[str], *, is_hy: bool) -> None:
@@ -48,24 +48,27 @@ class Walk:
         self._tasks: list[tuple[Form, Scope, int]] = []
 
     def find_occurrences(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> None:
-        """Walk `forms`. `binders` maps the name of each binding form to the function that walks it."""
-        self.code(forms, Scope.GLOBAL)
+        """Walk these forms and record the references to the name.
+
+        `binders` maps the names of binding forms to the functions that walk them.
+        """
+        self.schedule(forms, Scope.GLOBAL)
         while self._tasks:
             form, scope, depth = self._tasks.pop()
             match form.kind:
                 case "atom":
-                    self.reference(form, Scope.GLOBAL if depth else scope)
+                    self.record_reference(form, Scope.GLOBAL if depth else scope)
                 case "prefixed":
-                    self._prefixed(form, scope, depth)
+                    self._walk_prefixed(form, scope, depth)
                 case "list" if not depth:
-                    self._call(form, scope, binders)
+                    self._walk_call(form, scope, binders)
                 case "function" if not depth and not self.is_hy:
-                    self._call(form, scope, binders)
+                    self._walk_call(form, scope, binders)
                 case _:
-                    self.code(form.children, scope, depth)
+                    self.schedule(form.children, scope, depth)
 
     def has_name(self, form: Form) -> bool:
-        """Return whether `form` contains the characters of the name."""
+        """Return whether the text of a form contains the name. If it does not, the form need not be walked."""
         at = bisect_left(self._at, form.start)
         return at < len(self._at) and self._at[at] < form.end
 
@@ -74,50 +77,50 @@ class Walk:
         return self.text[form.start : form.end]
 
     def head(self, items: Items) -> str:
-        """Return the name of the operator in the items of a call, without its namespace, or an empty string."""
+        """Return the operator of a call without its namespace, or "" if the call has no items."""
         return self.source_text(items[0]).rpartition("/")[2] if items and items[0].kind == "atom" else ""
 
     def items(self, form: Form) -> list[Form]:
-        """Return the forms in a bracket that are not discarded."""
+        """Return the forms inside a bracket without discarded ones."""
         return [child for child in form.children if child.kind != "discard"]
 
-    def code(self, forms: Iterable[Form], scope: Scope, depth: int = 0) -> None:
-        """Schedule `forms` to be walked in `scope`, at a depth of syntax quotes."""
+    def schedule(self, forms: Iterable[Form], scope: Scope, depth: int = 0) -> None:
+        """Schedule forms to be walked as code in `scope`. `depth` is the number of syntax quotes around them."""
         self._tasks += [(form, scope, depth) for form in forms if form.kind != "discard" and self.has_name(form)]
 
-    def reference(self, form: Form, scope: Scope) -> None:
-        """Record an atom as a reference, if it is the name and not local, or the name with a namespace."""
+    def record_reference(self, form: Form, scope: Scope) -> None:
+        """Record an atom if it is a reference to the name. An unqualified name is not one in a local scope."""
         word = self.source_text(form)
         plain = word.partition(".")[0] if self.is_hy else word
         if word in self._qualified or (plain == self.name and scope is Scope.GLOBAL):
             self.references[form.start] = word
 
-    def global_name(self, form: Form, scope: Scope) -> None:
-        """Walk a form that names a global regardless of local bindings, such as the operand of `var`."""
+    def walk_global_name(self, form: Form, scope: Scope) -> None:
+        """Walk a form that always names a global, such as the operand of `var`."""
         inner = self.unwrap_metadata(form)
         if inner.kind == "atom":
-            self.reference(inner, Scope.GLOBAL)
+            self.record_reference(inner, Scope.GLOBAL)
         else:
-            self.code([inner], scope)
+            self.schedule([inner], scope)
 
-    def defined_name(self, form: Form, scope: Scope) -> None:
-        """Walk a name that the code defines, whose metadata is evaluated."""
+    def walk_defined_name(self, form: Form, scope: Scope) -> None:
+        """Walk the name of a definition, whose metadata is code."""
         inner, metadata = self._split_metadata(form)
-        self.code(metadata, scope)
-        self.defines_name |= self.source_text(self.member_name(inner, scope)) == self.name
+        self.schedule(metadata, scope)
+        self.defines_name |= self.source_text(self.walk_member_name(inner, scope)) == self.name
 
-    def member_name(self, form: Form, scope: Scope) -> Form:
-        """Walk a name that is not looked up, such as that of a method, and return the name.
+    def walk_member_name(self, form: Form, scope: Scope) -> Form:
+        """Walk a name that is not a reference, such as that of a method, and return it without its metadata.
 
-        A form that is not a name is walked as code.
+        Anything other than a name is walked as code.
         """
         inner = self.unwrap_metadata(form)
         if inner.kind != "atom":
-            self.code([inner], scope)
+            self.schedule([inner], scope)
         return inner
 
     def unwrap_metadata(self, form: Form) -> Form:
-        """Return the form that the metadata belongs to. On names and parameters, metadata is not evaluated."""
+        """Return a form without its metadata, which is not evaluated on names and parameters."""
         return self._split_metadata(form)[0]
 
     def _split_metadata(self, form: Form) -> tuple[Form, list[Form]]:
@@ -128,40 +131,40 @@ class Walk:
         return form, metadata
 
     def conditional_branches(self, form: Form, prefix: str = "#?") -> list[Form]:
-        """Return the form of each branch of a reader conditional, or an empty list for other forms."""
+        """Return the forms in the branches of a reader conditional, or [] for other forms."""
         if form.kind != "prefixed" or not form.children or not self.text.startswith(prefix, form.start):
             return []
         return self.items(form.children[-1])[1::2]
 
-    def _prefixed(self, form: Form, scope: Scope, depth: int) -> None:
+    def _walk_prefixed(self, form: Form, scope: Scope, depth: int) -> None:
         """Walk a form with a prefix, such as a quote, metadata or a reader conditional."""
         prefix = self.text[form.start : form.start + 2]
         if prefix == "#'":
             for child in form.children:
-                self.global_name(child, scope)
+                self.walk_global_name(child, scope)
         elif prefix[0] == "^" or prefix == "#^":
             metadata = form.children[:-1]  # in Clojure, a single symbol names a class
-            self.code((part for part in metadata if self.is_hy or part.kind != "atom"), scope)
-            self.code(form.children[-1:], scope, depth)
+            self.schedule((part for part in metadata if self.is_hy or part.kind != "atom"), scope)
+            self.schedule(form.children[-1:], scope, depth)
         elif branches := self.conditional_branches(form):
-            self.code(branches, scope, depth)
+            self.schedule(branches, scope, depth)
         elif prefix[0] == "`":
-            self.code(form.children, scope, depth + 1)
+            self.schedule(form.children, scope, depth + 1)
         elif prefix[0] == "~":
-            self.code(form.children, scope, max(0, depth - 1))
+            self.schedule(form.children, scope, max(0, depth - 1))
         elif prefix[0] != "'" or depth:
-            self.code(form.children, scope, depth)
+            self.schedule(form.children, scope, depth)
 
-    def _call(self, form: Form, scope: Scope, binders: Mapping[str, Binder]) -> None:
-        """Walk a list in code, with the function for its binding form if it is one."""
+    def _walk_call(self, form: Form, scope: Scope, binders: Mapping[str, Binder]) -> None:
+        """Walk a list as code. If it is a binding form, its binder walks it."""
         items = self.items(form)
         head = self.head(items)
         binder = binders.get(head)
         if binder is not None:
-            self.code(items[:1], scope)
+            self.schedule(items[:1], scope)
             binder(self, items, scope)
             return
-        self.code(items, scope)
+        self.schedule(items, scope)
         if head.startswith("def"):
             for name in items[1:2]:
-                self.defined_name(name, scope)
+                self.walk_defined_name(name, scope)

@@ -1,4 +1,4 @@
-"""Balance brackets by indentation, as parinfer's indent mode does, but with more care for the text.
+"""Correcting brackets by indentation, like parinfer's indent mode, but with more care for the text.
 
 Indent mode trusts the indentation, with these rules for each line of code:
 
@@ -53,7 +53,7 @@ _NON_BMP_PATTERN = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
-    """An error of parinfer. `opener` is the position of the bracket that an unmatched closer was expected to close."""
+    """An error reported by parinfer. `opener` is the position of the bracket that an unmatched closer should close."""
 
     name: str
     line: int
@@ -62,20 +62,20 @@ class ParinferError:
 
     @property
     def message(self) -> str:
-        """The text for the user, without the position."""
+        """Return the message for the user, without the position."""
         return ERROR_MESSAGES[self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class IndentResult:
-    """The corrected text, or the original text with an `error`."""
+    """The corrected text. If there is an `error`, it is the original text."""
 
     text: str
     error: ParinferError | None = None
 
 
 class StopError(Exception):
-    """Internal exception that ends a pass at its first error."""
+    """Raised to end a pass at its first error."""
 
     def __init__(self, error: ParinferError) -> None:
         super().__init__(error.message)
@@ -83,7 +83,7 @@ class StopError(Exception):
 
 
 class OpenBracket:
-    """An open bracket. `x` is its column in the corrected line, and `shift` the columns by which that line moved."""
+    """A bracket that is still open. `x` is its column, and `shift` is how many columns its line was moved."""
 
     __slots__ = ("closer", "position", "shift", "x")
 
@@ -95,9 +95,9 @@ class OpenBracket:
 
 
 class CloserTrail:
-    """The trail of the last line of code, with columns in the corrected line.
+    """The closers at the end of the last line of code.
 
-    `openers` are the brackets that its closers close, innermost first.
+    Columns refer to the corrected line. `openers` are the brackets that the closers close, innermost first.
     """
 
     __slots__ = ("end", "line", "openers", "start")
@@ -110,12 +110,12 @@ class CloserTrail:
 
 
 def replace_span(line: str, start: int, end: int, new: str) -> str:
-    """Return `line` with the text from `start` to `end` replaced by `new`. Negative positions count as 0."""
+    """Replace the characters of a line from `start` to `end` by `new`. Negative positions count as 0."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
 
 class IndentPass:
-    """One pass over the lines that corrects the closers in each trail according to the indentation of the next line.
+    """Corrects the closers at the end of each line, according to the indentation of the next line.
 
     The second group of attributes belongs to the current line.
     """
@@ -135,8 +135,8 @@ class IndentPass:
         self._leading: Position | None = None  # the first closer that comes before any code
         self._unmatched: tuple[int, Position, Position | None] | None = None  # x, positions of closer and open bracket
 
-    def line(self, line: str) -> None:
-        """Correct the next line, which may also change the trail of an earlier one."""
+    def process_line(self, line: str) -> None:
+        """Process the next line. This may correct closers in an earlier line."""
         self._number += 1
         self._x = self._shift = 0
         self._edits = []
@@ -148,15 +148,15 @@ class IndentPass:
             begin = first = 0
             at = self._consume_string(line, 0)
         while at < len(line):
-            at = self._code(line, at)
+            at = self._consume_code(line, at)
         self.lines.append(self._correct_line(line, begin, first))
         self._end_line()
 
     def close_open_brackets(self) -> None:
-        """Close the brackets that are still open at the end of the text.
+        """Close all open brackets at the end of the text.
 
         Raises:
-            StopError: a string, or a quote in a comment, is still open.
+            StopError: a string, or a quote in a comment, is not closed.
         """
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
@@ -166,14 +166,11 @@ class IndentPass:
         self._correct_trail()
 
     def _stop(self, name: str, position: Position, opener: Position | None = None) -> NoReturn:
-        """End the pass with an error."""
+        """Raise a `StopError` with this error."""
         raise StopError(ParinferError(name, *position, opener))
 
     def _correct_line(self, line: str, begin: int, first: int) -> str:
-        """Return `line` with its edits applied.
-
-        Its code starts at the index `begin` and moves to the column `first`.
-        """
+        """Apply the recorded edits to a line, and move its first code from index `begin` to column `first`."""
         if first < 0:  # moved past the left margin: apply the edits at wrong columns, as parinfer.js does
             corrected = line[begin:]
             for _, x, new in self._edits:
@@ -186,7 +183,7 @@ class IndentPass:
         return "".join([*parts, line[at:]])
 
     def _move_indentation(self, line: str) -> int:
-        """Consume the text before the first code of `line`, move that code to its column, and return its index."""
+        """Process the text before the first code of a line, move the code, and return its index."""
         for index, character in enumerate(line):
             if character == " ":
                 self._x += 1
@@ -214,7 +211,7 @@ class IndentPass:
             self._move(opener.shift)
 
     def _move_comment(self) -> None:
-        """Move a comment on its own line together with its enclosing bracket. The comment closes no bracket."""
+        """Move a comment on its own line along with its enclosing bracket. Unlike code, it does not close brackets."""
         if not self._has_shifted:
             return
         count = self._closed_count()
@@ -224,12 +221,12 @@ class IndentPass:
                 self._move(opener.shift)
 
     def _move(self, columns: int) -> None:
-        """Move the code of the line by a number of columns."""
+        """Move the code of the line by some columns."""
         self._x += columns
         self._shift += columns
 
     def _closed_count(self) -> int:
-        """Return how many of the open brackets, counted from the innermost, end before code at the current column.
+        """Return how many open brackets end before code at the current column.
 
         A line belongs to a bracket that is to the left of it. If the line or the bracket has moved, the line stays in
         its bracket only if the line itself did not move. The line enters another bracket only if that bracket moved
@@ -252,8 +249,8 @@ class IndentPass:
                     return count
         return len(stack)
 
-    def _code(self, line: str, at: int) -> int:
-        """Consume code up to and including the next significant character, and return the index after it."""
+    def _consume_code(self, line: str, at: int) -> int:
+        """Process code up to and including the next special character, and return the index after it."""
         found = _SPECIAL_PATTERN.search(line, at)
         end = found.start() if found else len(line)
         if end > at:
@@ -276,7 +273,7 @@ class IndentPass:
                 self._x += 1
                 return self._consume_string(line, end + 1)
             case ";":
-                return self._comment(line, end)
+                return self._consume_comment(line, end)
             case "\\":
                 if end + 1 == len(line):
                     self._stop("eol-backslash", (self._number, end))
@@ -292,7 +289,7 @@ class IndentPass:
         return end + 1
 
     def _handle_closer(self, closer: str, index: int) -> None:
-        """Handle a closer after code. It either closes the innermost open bracket or matches nothing."""
+        """Process a closer that follows code. It closes the innermost open bracket, or is unmatched."""
         position = self._number, index
         opener = self._stack[-1] if self._stack else None
         if opener is not None and opener.closer == closer:
@@ -305,7 +302,7 @@ class IndentPass:
         self._remove_stray_closer(index, position)
 
     def _consume_string(self, line: str, at: int) -> int:
-        """Consume the open string up to its end or the end of the line, and return the index reached."""
+        """Process a string up to its end or the end of the line, and return the index after it."""
         found = _STRING_REST_PATTERN.match(line, at)
         end = found.end() if found else at
         if end < len(line) and line[end] == '"':
@@ -316,8 +313,8 @@ class IndentPass:
         self._x += len(line) - at
         return len(line)
 
-    def _comment(self, line: str, at: int) -> int:
-        """Consume the comment that starts at `at`, keeping track of its quotes, and return the length of the line."""
+    def _consume_comment(self, line: str, at: int) -> int:
+        """Process a comment, counting its quotes, and return the length of the line."""
         for found in _QUOTE_PATTERN.finditer(line, at):
             if found["quote"]:
                 self._danger = None if self._danger else (self._number, found.start())
@@ -325,17 +322,17 @@ class IndentPass:
         return len(line)
 
     def _remove_stray_closer(self, index: int, position: Position) -> None:
-        """Remove a closer that matches nothing. `_end_line` decides whether it is an error."""
+        """Remove an unmatched closer. `_end_line` decides whether it is an error."""
         if self._unmatched is None:
             self._unmatched = self._x, position, self._stack[-1].position if self._stack else None
         self._edits.append((index, self._x, ""))
         self._shift -= 1
 
     def _end_line(self) -> None:
-        """Reopen the brackets closed in the line's trail, so that the next line decides where they close.
+        """Reopen the brackets closed at the end of the line, so that the next line decides where they close.
 
         Raises:
-            StopError: a closer before the trail matches nothing, or a line of code starts with a closer.
+            StopError: a closer before code is unmatched, or a line of code starts with a closer.
         """
         trail, leading, unmatched = self._trail, self._leading, self._unmatched
         self._leading = self._unmatched = None
@@ -355,7 +352,7 @@ class IndentPass:
             trail.openers = []
 
     def _correct_trail(self) -> None:
-        """Replace the closers in the last trail by those of the brackets that end before code at the current column."""
+        """Replace the last closer trail, so that it closes the brackets that end before the current column."""
         count = self._closed_count()
         closed = self._stack[len(self._stack) - count :][::-1]
         del self._stack[len(self._stack) - count :]
@@ -370,12 +367,12 @@ class IndentPass:
 
 
 def indent_mode(text: str) -> IndentResult:
-    """Return `text` with the closers at the ends of lines replaced by those that the indentation implies."""
+    """Replace the closers at the ends of lines by those that the indentation implies."""
     run = IndentPass()
     units = _NON_BMP_PATTERN.sub(lambda match: _to_surrogate_pair(match[0]), text)
     try:
         for line in _LINE_END_PATTERN.split(units):
-            run.line(line)
+            run.process_line(line)
         run.close_open_brackets()
     except StopError as stop:
         return IndentResult(text, stop.error)
@@ -386,7 +383,7 @@ def indent_mode(text: str) -> IndentResult:
 
 
 def _to_surrogate_pair(character: str) -> str:
-    """Return a character outside the Basic Multilingual Plane as a UTF-16 surrogate pair."""
+    """Encode a character outside the Basic Multilingual Plane as a UTF-16 surrogate pair."""
     code = ord(character) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
@@ -406,7 +403,7 @@ _STRING_KINDS = frozenset({"string", "bracketed"})
 
 @dataclass(frozen=True, slots=True)
 class BalancedText:
-    """The balanced text, or the original text with the `error` that could not be corrected."""
+    """The balanced text. If the brackets could not be corrected, it is the original text, and `error` is the reason."""
 
     text: str
     changed: bool
@@ -416,11 +413,11 @@ class BalancedText:
 
 
 def balance_by_indentation(text: str) -> BalancedText:
-    """Return `text` with the brackets that its indentation implies. Text that already balances is not changed."""
+    """Correct the brackets of a text according to its indentation. Balanced text is returned unchanged."""
     error = check_balance(text)
     suggested = _balance_by_indentation(text)
     if error is None:
-        lines = zip(_lines(text), _lines(suggested), strict=True)
+        lines = zip(_split_lines(text), _split_lines(suggested), strict=True)
         differing = (number for number, (line, other) in enumerate(lines, 1) if line != other)
         return BalancedText(text, changed=False, doubtful_line=next(differing, None))
     if suggested == text or check_balance(suggested) is not None:
@@ -429,9 +426,9 @@ def balance_by_indentation(text: str) -> BalancedText:
 
 
 def _balance_by_indentation(text: str) -> str:
-    """Return the text with brackets according to its indentation, or unchanged if parinfer reports an error.
+    """Correct the brackets of a text, or return it unchanged if parinfer reports an error.
 
-    Errors are, for example, a line of code that starts with a closer, and an unpaired quote in a comment.
+    An error is, for example, a line of code that starts with a closer, or an unpaired quote in a comment.
     """
     found = _PREAMBLE_PATTERN.match(text)
     preamble = found[0] if found else ""
@@ -448,7 +445,7 @@ def _balance_by_indentation(text: str) -> str:
 
 
 def _expand_tabs(text: str, tab_stop: int) -> str:
-    """Return `text` with each tab in code replaced by spaces up to the next tab stop."""
+    """Replace each tab in code by spaces up to the next tab stop."""
     if "\t" not in text:
         return text
     chunks: list[str] = []
@@ -464,25 +461,25 @@ def _expand_tabs(text: str, tab_stop: int) -> str:
 
 
 def _correct_brackets(text: str) -> str | None:
-    """Return `text` with brackets according to its indentation, or None if that would lose code.
+    """Correct the brackets of a text, or return None if that would lose code.
 
-    Code can be lost in two ways: parinfer sees brackets inside an unfinished bracket string, and removing a closer can
-    join the tokens around it.
+    Code can be lost because parinfer sees brackets inside an unfinished bracket string, or because removing a closer
+    joins the tokens around it.
     """
     result = indent_mode(_mask_bracket_strings(text))
     if result.error is not None:
         return None
     corrected = _unmask_strings(result.text, text)
-    return corrected if corrected == text or _code(corrected) == _code(text) else None
+    return corrected if corrected == text or _code_tokens(corrected) == _code_tokens(text) else None
 
 
-def _code(text: str) -> list[str]:
-    """Return the tokens of `text` except whitespace and closers, which balancing may add or remove."""
+def _code_tokens(text: str) -> list[str]:
+    """Return the tokens of a text, except whitespace and closers."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
 def _mask_bracket_strings(text: str) -> str:
-    """Return `text` with each Hy bracket string replaced by an ordinary string with the same lines and length."""
+    """Replace each Hy bracket string by an ordinary string with the same lines and length."""
     if "#[" not in text:
         return text
     return "".join(
@@ -492,7 +489,7 @@ def _mask_bracket_strings(text: str) -> str:
 
 
 def _unmask_strings(corrected: str, text: str) -> str:
-    """Return `corrected` with the strings of `text` restored in order. This undoes `_mask_bracket_strings`."""
+    """Replace the strings in `corrected` by those in `text`. This undoes `_mask_bracket_strings`."""
     if "#[" not in text:
         return corrected
     originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRING_KINDS])
@@ -502,9 +499,9 @@ def _unmask_strings(corrected: str, text: str) -> str:
 
 
 def _restore_formatting(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
-    """Return `corrected` with the line endings, the unchanged lines and the leading tabs of `original`."""
+    """Return `corrected` with the line endings, leading tabs and unchanged lines of `original`."""
     parts: list[str] = []
-    lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)
+    lines = zip(_split_lines(original), _split_lines(expanded), _split_lines(corrected), strict=True)
     for (line, ending), (spaced, _), (right, _) in lines:
         if spaced == right:
             parts += line, ending
@@ -519,7 +516,7 @@ def _restore_formatting(original: str, expanded: str, corrected: str, tab_stop: 
     return "".join(parts)
 
 
-def _lines(text: str) -> list[tuple[str, str]]:
-    """Return the lines of `text`, each paired with its line ending, which is empty for the last."""
+def _split_lines(text: str) -> list[tuple[str, str]]:
+    """Split a text into pairs of a line and its line ending. The ending of the last line is ""."""
     chunks = re.split(f"({LINE_END_PATTERN.pattern})", text)
     return list(zip(chunks[::2], [*chunks[1::2], ""], strict=True))

@@ -1,4 +1,4 @@
-r"""Read Lisp text of the Clojure family, balanced or not, and explain what is wrong with its brackets.
+r"""A reader of Clojure and related dialects that accepts unbalanced text and explains errors in its brackets.
 
 The reader records the kind and position of each form. It is lossless: all text between forms is whitespace or comments,
 and nothing is changed or dropped. Because it knows the shape of forms and not their meaning, it serves Clojure,
@@ -54,7 +54,7 @@ _KINDS_BY_OPENER: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The position of a form: its offsets `start` and `end`, and the line and column of its start, counted from 1."""
+    """The position of a form: its start and end offsets, and the line and column of its start, which count from 1."""
 
     start: int
     end: int
@@ -63,9 +63,9 @@ class Span:
 
 
 class _Tree:
-    """The forms of a text in the order in which they start, stored as parallel arrays.
+    """The forms of a text in order of their starts, as parallel lists.
 
-    `afters` has the index after the last descendant of each form.
+    For each form, `afters` has the index of the first form after it and its descendants.
     """
 
     __slots__ = ("_most", "afters", "ends", "kinds", "starts")
@@ -78,7 +78,7 @@ class _Tree:
         self.afters = array("q")
 
     def add(self, kind: Kind, start: int, end: int) -> int:
-        """Add a form without children and return its index.
+        """Add a form without children, and return its index.
 
         Raises:
             TooManyFormsError: the tree already has the maximum number of forms.
@@ -93,7 +93,7 @@ class _Tree:
         return index
 
     def within(self, begin: int, after: int) -> Iterator[Form]:
-        """Yield the sibling forms from the index `begin` up to, but not including, `after`."""
+        """Yield the sibling forms from index `begin` up to but not including `after`."""
         while begin < after:
             yield Form(self, begin)
             begin = self.afters[begin]
@@ -101,12 +101,12 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of the text: its kind, its offsets `start` and `end`, and its children in order.
+    """A form in a text, with its kind, its start and end offsets, and its children.
 
-    The kind `string` includes regexes and bracket strings, and `atom` is any symbol, keyword or number. `prefixed` is a
-    quote, tag, metadata, namespaced map or reader conditional. Its children are the forms that the prefix applies to,
-    with the actual form last. `discard` is `#_` with the form that it discards. In broken text, a form may lack its end
-    or the forms that its prefix needs.
+    The kind `string` includes regexes and bracket strings, and `atom` is any symbol, keyword or number. A form of kind
+    `prefixed` is a quote, tag, metadata, namespaced map or reader conditional. Its children are the forms that the
+    prefix applies to, with the actual form last. `discard` is `#_` with the discarded form. In unbalanced text, a form
+    may lack its end or some of the forms that its prefix needs.
     """
 
     _tree: _Tree
@@ -114,7 +114,7 @@ class Form:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the form, such as `vector`."""
+        """Return the kind of the form, such as `vector`."""
         return self._tree.kinds[self._index]
 
     @property
@@ -129,33 +129,33 @@ class Form:
 
     @property
     def children(self) -> tuple[Form, ...]:
-        """Return the forms directly inside this one, including discarded ones."""
+        """Return the forms directly inside this form, including discarded ones."""
         return tuple(self._tree.within(self._index + 1, self._tree.afters[self._index]))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The top-level forms of a text, including discarded ones, and the first error in its brackets, if any."""
+    """The top-level forms of a text, including discarded ones, and the first error in its brackets or None."""
 
     forms: tuple[Form, ...]
     imbalance: Imbalance | None
 
 
 def read_forms(text: str, *, most_forms: int | None = None) -> ReadResult:
-    """Read all forms of `text`, even if it does not balance.
+    """Read all forms in a text, even if its brackets do not balance.
 
-    An unmatched closer is skipped. A mismatched closer ends the nearest enclosing form that it matches, if there is
+    An unmatched closer is skipped. A mismatched closer ends the innermost enclosing form that it matches, if there is
     one. Forms that are still open end with the text.
 
     Raises:
-        TooManyFormsError: there are more than `most_forms`, counting nested ones. There is no limit by default.
+        TooManyFormsError: there are more than `most_forms` forms, counting nested ones.
     """
     tree, imbalance = _read(text, most_forms)
     return ReadResult(tuple(tree.within(0, len(tree.kinds))), imbalance)
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
-    """Read the forms of a text into a tree, and return the tree and the first error."""
+    """Read the forms of a text into a tree, and return the tree and the first error or None."""
     # There cannot be more forms than characters.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
@@ -164,7 +164,7 @@ def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | 
             case "space" | "comment":
                 pass
             case "atom":
-                reader.leaf("atom", *token.span())
+                reader.add_leaf("atom", *token.span())
             case "open":
                 reader.open(token[0], token.start())
             case "close":
@@ -176,21 +176,21 @@ def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | 
             case "discard":
                 reader.push("discard", *token.span(), "", 1)
             case "character":
-                reader.leaf("character", *token.span())
+                reader.add_leaf("character", *token.span())
                 if token[0] == "\\":
-                    reader.find(Imbalance("dangling", token.start()))
+                    reader.record_error(Imbalance("dangling", token.start()))
             case _:
-                reader.leaf("string", *token.span())
+                reader.add_leaf("string", *token.span())
                 if token["quote"] is None and token["ending"] is None:
-                    reader.find(Imbalance("string", token.start()))
+                    reader.record_error(Imbalance("string", token.start()))
     return reader.tree, reader.end(len(text))
 
 
 class _Reader:
-    """The tree under construction, with a stack of the unfinished forms.
+    """Builds the tree of forms.
 
-    For each unfinished form, the stack has its index, the closer of its bracket, and the number of forms that its
-    prefix still needs. The first entry is that of the text itself, which needs nothing.
+    The stack has an entry for each unfinished form: its index, the closer of its bracket, and the number of forms that
+    its prefix still needs. The first entry stands for the text itself.
     """
 
     def __init__(self, most_forms: int) -> None:
@@ -203,32 +203,32 @@ class _Reader:
         )  # open brackets by closer, to know quickly that none matches
         self._imbalance: Imbalance | None = None
 
-    def find(self, imbalance: Imbalance) -> None:
-        """Record an error, unless one was recorded before."""
+    def record_error(self, imbalance: Imbalance) -> None:
+        """Record an error. Only the first one is retained."""
         self._imbalance = self._imbalance or imbalance
 
     def push(self, kind: Kind, start: int, end: int, closer: str, wants: int) -> None:
-        """Start a form that ends later."""
+        """Start a form whose end is not known yet."""
         self._waiting.append(self.tree.add(kind, start, end))
         self._closers.append(closer)
         self._wants.append(wants)
 
     def open(self, bracket: str, start: int) -> None:
-        """Start a form at an opening bracket."""
+        """Start the form of an opening bracket."""
         closer = CLOSERS_BY_OPENER[bracket[-1]]
         self._open[closer] += 1
         self.push(_KINDS_BY_OPENER[bracket], start, start + len(bracket), closer, 0)
 
-    def leaf(self, kind: Kind, start: int, end: int) -> None:
-        """Add a form that cannot have children."""
+    def add_leaf(self, kind: Kind, start: int, end: int) -> None:
+        """Add a form without children."""
         index = self.tree.add(kind, start, end)
         if self._wants[-1]:
             self._finish(index)
 
     def _finish(self, index: int) -> None:
-        """End the prefixes that were waiting for the form at `index`, which is complete.
+        """End the prefixes that were waiting for the form at `index`.
 
-        Prefixes skip discarded forms, which stay in the tree where they are.
+        Discarded forms do not end a prefix. They stay in the tree.
         """
         tree, wants = self.tree, self._wants
         while wants[-1]:
@@ -242,7 +242,7 @@ class _Reader:
             index = prefix
 
     def _pop_unfinished(self) -> int:
-        """Remove the innermost unfinished form from the stack, and return its index."""
+        """Pop the innermost unfinished form from the stack, and return its index."""
         self._closers.pop()
         self._wants.pop()
         index = self._waiting.pop()
@@ -250,21 +250,21 @@ class _Reader:
         return index
 
     def close(self, closer: str, at: int) -> None:
-        """End the form that `closer` closes, and any unfinished forms inside it."""
+        """End the form that `closer` closes, and all unfinished forms inside it."""
         if self._closers[-1] != closer:
-            self._mismatch(closer, at)
+            self._check_match(closer, at)
             if not self._open[closer]:
                 return
             while self._closers[-1] != closer:
-                self._abandon(at)
+                self._end_early(at)
         self._open[closer] -= 1
         index = self._pop_unfinished()
         self.tree.ends[index] = at + 1
         if self._wants[-1]:
             self._finish(index)
 
-    def _mismatch(self, closer: str, at: int) -> None:
-        """Record the error if a closer does not match the innermost open bracket.
+    def _check_match(self, closer: str, at: int) -> None:
+        """Record an error if a closer does not match the innermost open bracket.
 
         A prefix directly before a closer is not an error, because some prefixes are also names in Hy.
         """
@@ -276,12 +276,15 @@ class _Reader:
             end = self._waiting[1] if len(self._waiting) > 1 else len(tree.kinds)
             for form in tree.within(0, end):
                 last = form.start
-            self.find(Imbalance("stray", at, last))
+            self.record_error(Imbalance("stray", at, last))
         elif self._closers[opened] != closer:
-            self.find(Imbalance("mismatched", at, self.tree.starts[self._waiting[opened]]))
+            self.record_error(Imbalance("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
-    def _abandon(self, at: int) -> None:
-        """End the innermost unfinished form early: a bracket at the offset `at`, or a prefix after its forms."""
+    def _end_early(self, at: int) -> None:
+        """End the innermost unfinished form although it is incomplete.
+
+        A bracket ends at offset `at`, and a prefix after its last form.
+        """
         closer = self._closers[-1]
         index = self._pop_unfinished()
         if closer:
@@ -289,31 +292,31 @@ class _Reader:
             self.tree.ends[index] = at
 
     def end(self, length: int) -> Imbalance | None:
-        """End all unfinished forms at the end of the text, which has this length. Return the first error."""
+        """End all unfinished forms at the end of the text, whose length is given. Return the first error or None."""
         starts = self.tree.starts
         unfinished = len(self._waiting) - 1
         pairs = zip(self._waiting, self._closers, strict=True)
         opened = tuple(starts[index] for index, closer in pairs if closer)
         if opened:
-            self.find(Imbalance("unclosed", opened[0], others=opened[1:]))
+            self.record_error(Imbalance("unclosed", opened[0], others=opened[1:]))
         elif unfinished:
-            self.find(Imbalance("dangling", starts[self._waiting[-1]]))
+            self.record_error(Imbalance("dangling", starts[self._waiting[-1]]))
         for _ in range(unfinished):
-            self._abandon(length)
+            self._end_early(length)
         return self._imbalance
 
 
 def check_balance(text: str) -> Unbalanced | None:
-    """Return the first error in the brackets and strings of `text`, or None if it is balanced."""
+    """Return the first error in the brackets and strings of a text, or None if it is balanced."""
     _, imbalance = _read(text)
     return None if imbalance is None else describe_imbalance(text, imbalance)
 
 
 def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span, ...]:
-    """Return the positions of the forms that evaluating `text` would run, in order, without discarded forms.
+    """Return the positions of the top-level forms of a text, without discarded ones.
 
-    `reading` is the result of `read_forms` for the same text, if it was already read. A prefix such as a quote, a tag
-    or metadata is part of the form after it.
+    A prefix such as a quote, tag or metadata is part of the form after it. If the text was already read, pass the
+    result of `read_forms` as `reading`.
     """
     positions = Positions(text)
     forms = (reading or read_forms(text)).forms
@@ -324,7 +327,7 @@ def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span,
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """An explanation of why a text does not balance, with a line and column counted from 1."""
+    """The reason why a text is not balanced, with a position. The line and column count from 1."""
 
     message: str
     line: int
@@ -333,7 +336,7 @@ class Unbalanced:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """The first error in the brackets and quotes of a text, as offsets.
+    """The first error in the brackets and quotes of a text. Positions are offsets.
 
     * `stray`: the closer at `at` closes nothing. The form before it, if any, starts at `opener`.
     * `mismatched`: the closer at `at` does not match the bracket at `opener`.
@@ -349,7 +352,7 @@ class Imbalance:
 
 
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
-    """Explain `imbalance`, an error in the brackets of `text`, in words that mention line numbers."""
+    """Describe an error in the brackets of a text for the user, with line numbers."""
     positions = Positions(text)
     line, column = positions.line_and_column(imbalance.at)
     match imbalance.kind:
@@ -378,20 +381,19 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
 
 
 def opening_bracket(text: str, at: int) -> str:
-    """Return the opening bracket at the offset `at`, including a `#` before it."""
+    """Return the opening bracket at an offset, including a `#` before it."""
     return text[at : at + 2] if text[at] == "#" else text[at]
 
 
 def _prefix_at(text: str, at: int) -> str:
-    """Return the prefix at an offset."""
     return next(tokens(text, at))[0]
 
 
 def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unbalanced:
     """Describe the bracket that most probably lacks its closer.
 
-    A line that starts at or to the left of a bracket that is still open suggests that the bracket should have been
-    closed before that line. The first such bracket is named.
+    If a line is not indented deeper than a bracket that is open before it, the bracket should probably have been closed
+    before that line. The first such bracket is described.
     """
     suspicion = _find_unclosed(text, openers[0], positions)
     if suspicion is None:
@@ -416,9 +418,9 @@ def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions
 
 
 def _find_unclosed(text: str, begin: int, positions: Positions) -> tuple[int, int] | None:
-    """Find the first bracket, from `begin` on, that should be closed according to the indentation of a later line.
+    """Find the first bracket that should be closed, judging by the indentation of a later line.
 
-    Return the offset of the bracket, and that of the line's first token.
+    Return the offset of the bracket and the offset of that line's first token, or None.
     """
     openers: list[tuple[int, int]] = []
     line_before = positions.line(begin)
@@ -441,9 +443,9 @@ _WORD_START_PATTERN = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _find_swallowing_string(text: str, last: int) -> int | None:
-    """Find a multi-line string before `last` that ends directly before a word, as if a quote were missing.
+    """Find a multi-line string that ends directly before a word, which suggests that a quote is missing.
 
-    Return its offset.
+    Return the offset of the string, or None. Only strings before `last` are considered.
     """
     for token in tokens(text[:last]):
         if token.lastgroup == "string" and "\n" in token[0] and _WORD_START_PATTERN.match(text, token.end()):
@@ -482,32 +484,32 @@ LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
 
 
 class Positions:
-    """A table that converts between offsets of a text and lines and columns, which are counted from 1."""
+    """Converts offsets in a text to lines and columns, which count from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in LINE_END_PATTERN.finditer(text))]
 
     def line(self, offset: int) -> int:
-        """Return the line that contains `offset`."""
+        """Return the line of an offset."""
         return bisect_right(self._starts, offset)
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
-        """Return the line and the column of `offset`."""
+        """Return the line and column of an offset."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def line_start(self, line: int) -> int:
-        """Return the offset at which a line starts. The line must exist."""
+        """Return the offset of the start of an existing line."""
         return self._starts[line - 1]
 
     @property
     def count(self) -> int:
-        """Return the number of lines. If the text ends with a line ending, the empty line after it is counted."""
+        """Return the number of lines. The empty line after a last line ending counts too."""
         return len(self._starts)
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """Yield the tokens of `text` from the offset `start`, in order and without gaps.
+    """Yield the tokens of a text from `start` on, including whitespace and comments.
 
     The `lastgroup` of each match is the kind of the token.
     """

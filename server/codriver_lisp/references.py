@@ -1,4 +1,4 @@
-"""Find the uses of a namespace's name in a text."""
+"""Finding the uses of a global name in a text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def find_references_within(document: Document, namespace: str, name: str) -> list[int]:
-    """Return the offsets at which `document`, a text of `namespace` itself, uses `name`.
+    """Return the offsets at which a text of `namespace` itself uses `name`.
 
-    Strings, comments, discarded and quoted forms, local names of the same spelling, and definitions are not uses.
+    Definitions, strings, comments, discarded or quoted forms, and local variables of the same name are not uses.
     """
     return sorted(_walk(document, name, [f"{namespace}/{name}"]).references)
 
 
 def find_references(document: Document, namespace: str, name: str) -> list[int]:
-    """Return the offsets at which `document`, a text of another namespace, uses or refers to `name` of `namespace`.
+    """Return the offsets at which a text of another namespace uses `name` of `namespace`.
 
-    The text may use an alias, refer to the name, or qualify it fully. Uses of a name given by `:rename` are not found.
+    The text may use an alias or the full namespace, or refer to the name. Names changed by `:rename` are not found.
     """
     required = find_requirements(document, namespace)
     walk = _walk(document, name, [f"{owner}/{name}" for owner in (namespace, *required.aliases)])

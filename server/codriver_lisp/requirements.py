@@ -1,4 +1,4 @@
-"""The namespace that a text declares, and how it requires another namespace."""
+"""The namespace that a text declares, and how the text requires other namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` form of the text, or an `(in-ns 'name)` that it starts with, or None."""
+    """Return the first `(ns name …)` form of a text, the `(in-ns 'name)` that it starts with, or None."""
     text = document.text
     forms = [form for form in document.reading.forms if form.kind != "discard"]
     for form in forms:
@@ -30,7 +30,7 @@ def ns_form(document: Document) -> Form | None:
 
 
 def declared_namespace(document: Document) -> str | None:
-    """Return the name of the namespace that the text declares with `(ns …)` or starts with `(in-ns …)`, or None."""
+    """Return the namespace that a text declares with `ns`, or starts with `in-ns`. Return None if there is neither."""
     form = ns_form(document)
     if form is None:
         return None
@@ -42,10 +42,10 @@ def declared_namespace(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The aliases and referred names with which a file requires another namespace.
+    """How a text requires a namespace: its aliases for the namespace, and the names that it refers to.
 
-    `referred` maps each name that the file refers to explicitly to the offsets at which it does so. With `refers_all`,
-    the file refers to all public names of the namespace except those in `excluded`, which it may define itself.
+    `referred` maps each name that the text refers to explicitly to the offsets at which it does so. With `refers_all`,
+    the text refers to all public names of the namespace except those in `excluded`, which it may define itself.
     """
 
     aliases: frozenset[str]
@@ -54,12 +54,12 @@ class Requirements:
     refers_all: bool
 
     def refers(self, name: str) -> bool:
-        """Return whether `name`, written without a namespace, means the name in the required namespace."""
+        """Return whether an unqualified `name` refers to the name in the required namespace."""
         return name not in self.excluded and (self.refers_all or name in self.referred)
 
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
-    """Return how `document` requires `namespace`, in its `ns` form or by calling `require` or `use`."""
+    """Return how a text requires `namespace`, in its `ns` form or by calling `require` or `use`."""
     text, aliases, excluded = document.text, set[str](), set[str]()
     referred: defaultdict[str, list[int]] = defaultdict(list)
     refers_all = False
@@ -88,7 +88,7 @@ def _add_names(referred: defaultdict[str, list[int]], text: str, names: Items) -
 
 
 def _libspecs(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
-    """Yield the items of each libspec of `namespace`, and whether the namespace is used rather than only required."""
+    """Yield the items of each libspec of `namespace`, and whether it is in a `use` rather than a `require`."""
     text = document.text
     header = ns_form(document)
     waiting: list[tuple[Form, str, bool]] = []

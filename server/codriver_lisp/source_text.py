@@ -1,4 +1,4 @@
-"""Source text with its editable forms, the comments attached to each, line numbers and line endings.
+"""A source text with its editable forms, their comments, and its line numbers and line endings.
 
 An edit identifies its form by the number and the text of the form's first line. New text is indented to fit its
 position: all its lines move by the same amount, except lines inside strings. When columns are compared, a tab counts as
@@ -41,16 +41,16 @@ MAX_LINE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An editable form: a top-level form, possibly discarded, or a form directly inside a form such as `(comment …)`.
+    """A form that can be edited: a top-level form, or one inside a form such as `(comment …)`.
 
     The enclosing form can be a `(comment …)`, a `(do …)`, or a reader conditional. In a branch of `#?@`, the spliced
-    forms are units as well.
+    forms are units as well. A discarded form can be a unit.
 
-    Only the form, whitespace and comments are between the offsets `floor` and `ceiling`. `floor` is the end of the
-    previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text. `ceiling`
-    is the start of the next sibling or of the closing bracket (`ceiling_closes`), or the end of the text. `has_elder`
-    tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a branch is one feature
-    and one form.
+    Between the offsets `floor` and `ceiling`, there are only the form, whitespace and comments. `floor` is the end of
+    the previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text.
+    `ceiling` is the start of the next sibling or of the closing bracket (`ceiling_closes`), or the end of the text.
+    `has_elder` tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a branch is
+    one feature and one form.
     """
 
     start: int
@@ -77,7 +77,7 @@ class _Group:
 
 
 def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
-    """Return all editable forms of `text`, given its top-level `forms`, in order and outer forms first."""
+    """Return all editable forms of a text in order, with outer forms before inner ones."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
@@ -109,31 +109,31 @@ def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[
 
 
 def _inner_group(text: str, form: Form) -> _Group | None:
-    """Return the editable forms directly inside `form`, or None if it contains none."""
+    """Return the editable forms directly inside a form, or None if there are none."""
     if form.kind == "prefixed" and text.startswith("#?", form.start):
         operands = [child for child in form.children if child.kind != "discard"]
         if operands and operands[-1].kind == "list":
             is_splicing = text.startswith("#?@", form.start)
-            return _within(text, operands[-1], are_branches=True, are_spliced=is_splicing)
+            return _bracket_group(text, operands[-1], are_branches=True, are_spliced=is_splicing)
     elif form.kind == "list":
         children = form.children
         head = children[0] if children else None
         if head is not None and head.kind == "atom" and text[head.start : head.end] in CONTAINER_HEADS:
-            return _within(text, form, skip=1)
+            return _bracket_group(text, form, skip=1)
     return None
 
 
 def _spliced_group(text: str, form: Form) -> _Group | None:
-    """Return the forms that `form`, in a branch of `#?@`, splices in."""
-    return _within(text, form) if form.kind in ("vector", "list") and text[form.start] != "#" else None
+    """Return the forms that a branch of `#?@` splices in, or None if there are none."""
+    return _bracket_group(text, form) if form.kind in ("vector", "list") and text[form.start] != "#" else None
 
 
-def _within(
+def _bracket_group(
     text: str, form: Form, *, skip: int = 0, are_branches: bool = False, are_spliced: bool = False
 ) -> _Group | None:
-    """Return the forms in a bracket, without the first `skip`.
+    """Return the forms inside a bracket, without the first `skip`.
 
-    The result is None if the last one is an incomplete prefix, which would absorb a form added after it.
+    Returns None if the last form is an incomplete prefix, which would absorb a form added after it.
     """
     children = form.children
     if len(children) <= skip or _is_incomplete(text, children[-1]):
@@ -143,7 +143,7 @@ def _within(
 
 
 def _is_incomplete(text: str, form: Form) -> bool:
-    """Return whether a prefix lacks a form, so that it would absorb the next one."""
+    """Return whether a form is a prefix that lacks a form, so that it would absorb the next form."""
     while form.kind in ("prefixed", "discard"):
         operands = [child for child in form.children if child.kind != "discard"]
         if len(operands) < (2 if text.startswith(("^", "#^"), form.start) else 1):
@@ -153,9 +153,9 @@ def _is_incomplete(text: str, form: Form) -> bool:
 
 
 class Document:
-    """A text that was read once, with its forms and line numbers. The text must not start with a byte order mark.
+    """A source text that is parsed once, with its forms and line numbers.
 
-    If `is_hy` is set, the text is Hy, which has binding forms of its own.
+    The text must not start with a byte order mark. If `is_hy`, the text is Hy, which has its own binding forms.
     """
 
     def __init__(self, text: str, *, is_hy: bool = False) -> None:
@@ -172,9 +172,9 @@ class Document:
 
     @cached_property
     def trusted_end(self) -> int:
-        """Return the offset up to which the forms can be trusted. This is the end of the text if the text balances.
+        """Return the offset up to which the forms are certain, even if the text is not balanced.
 
-        An extra closer may have ended the previous form too early, so that form is not trusted either.
+        An extra closer may have ended the form before it too early, so that form is not certain either.
         """
         error = self.reading.imbalance
         if error is None:
@@ -183,7 +183,7 @@ class Document:
 
     @cached_property
     def bracket_error(self) -> str | None:
-        """Return the reason why the text does not balance, or None if it does."""
+        """Return the reason why the text is not balanced, or None if it is balanced."""
         return None if self.reading.imbalance is None else describe_imbalance(self.text, self.reading.imbalance).message
 
     @cached_property
@@ -193,7 +193,7 @@ class Document:
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
-        """Return the units that start on each line, in order, keyed by line."""
+        """Return the units that start on each line, by line number."""
         found: dict[int, list[Unit]] = {}
         for unit in self.units:
             found.setdefault(unit.line, []).append(unit)
@@ -211,7 +211,7 @@ class Document:
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK_CHARACTERS)
 
     def indentation(self, unit: Unit) -> str:
-        """Return the whitespace that indents a line to the column where the unit starts."""
+        """Return whitespace that reaches the column where the unit starts."""
         start = self.positions.line_start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK_CHARACTERS)
@@ -219,11 +219,14 @@ class Document:
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
-        """Return the discarded forms that are hints to tools, keyed by their end."""
+        """Return the discarded forms that are hints to tools, by their end offsets."""
         return {unit.end: unit for unit in self.units if _HINT_PATTERN.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
-        """Return the unit extended by hints, such as `#_:clj-kondo/ignore`, on the same line or the line above."""
+        """Return the unit including hints to tools before it, such as `#_:clj-kondo/ignore`.
+
+        The hints can be on the same line or the line above.
+        """
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
             if _SPACE_TO_NEXT_LINE_PATTERN.fullmatch(self.text, hint.end, self.start_with_comments(unit)) is None:
                 break
@@ -231,7 +234,7 @@ class Document:
         return unit
 
     def start_with_comments(self, unit: Unit) -> int:
-        """Return the offset at which the comments directly above the unit start, or the start of the unit."""
+        """Return the offset where the comments directly above the unit start, or where the unit starts."""
         begin = unit.start
         if not self.begins_line(unit):
             return begin
@@ -247,15 +250,15 @@ class Document:
         return begin
 
     def end_of_line(self, unit: Unit) -> int:
-        """Return the end of the unit, or of the comment that follows it on its last line."""
+        """Return the end of the comment after the unit on its last line, or the end of the unit if there is none."""
         line = self.positions.line(unit.end)
         rest = self.line_text(line)[unit.end - self.positions.line_start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK_CHARACTERS).startswith(";") else unit.end
 
     def numbered_lines(self, line: int, context: int) -> str:
-        """Return the numbered lines up to `context` lines around `line`, which is marked with `→`.
+        """Return the lines around `line` with their numbers, for messages. `line` itself is marked with `→`.
 
-        Long lines are cut.
+        `context` is the number of lines before and after `line`. Long lines are cut.
         """
         count = self.positions.count
         if count > 1 and line != count and not self.line_text(count):
@@ -275,7 +278,7 @@ _LAST_LINE_PATTERN = re.compile(r"[^\r\n]*\Z")
 
 
 def reindent(text: str, base: str, ending: str, old: str = "") -> str:
-    """Return `text` indented for a position whose indentation is `base`, with all lines moved by the same amount.
+    """Indent a text for a position with the indentation `base`, moving all lines by the same amount.
 
     The first line gets no indentation, blank lines around the text are removed, and line endings become `ending`. Lines
     inside strings keep their indentation, because it is part of the string.
@@ -309,21 +312,24 @@ def reindent(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def display_width(text: str) -> int:
-    """Return the width of `text` in columns, with two for each tab."""
+    """Return the width of a text in columns. A tab counts as two."""
     return len(text) + text.count("\t")
 
 
 def _extra_indentation(indent: str, space: str) -> str:
-    """Return the part of the whitespace `space` that goes beyond `indent`, or an empty string if there is none."""
+    """Return the part of the whitespace `space` beyond `indent`, or "" if there is none."""
     if space.startswith(indent):
         return space[len(indent) :]
     return " " * (display_width(space) - display_width(indent))
 
 
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
-    """Return whether only the first line of `text`, with the tokens `found`, lacks the indentation `base`."""
-    old_lines = set(_lines(old, list(tokens(old))))
-    lines = list(_lines(text, found))
+    """Return whether the first line of a text lacks its indentation while the other lines have theirs.
+
+    This is the case if the first line was cut out of an indented line. `found` are the tokens of the text.
+    """
+    old_lines = set(_iterate_lines(old, list(tokens(old))))
+    lines = list(_iterate_lines(text, found))
     unmoved = sum(line in old_lines for line in lines)
     moved = sum(base + line in old_lines for line in lines)
     if unmoved != moved:
@@ -331,8 +337,8 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
     return not _is_aligned(found, 0) and _is_aligned(found, display_width(base))
 
 
-def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
-    """Yield the lines of `text`, except the first and those that start inside a string."""
+def _iterate_lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
+    """Yield the lines of a text, except the first line and lines that start inside a string."""
     for token in found:
         if token.lastgroup == "space" and LINE_END_PATTERN.search(token[0]):
             end = LINE_END_PATTERN.search(text, token.end())
@@ -340,13 +346,13 @@ def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
 
 
 def last_line(text: str) -> str:
-    """Return the text after the last line ending, or the whole text if it has none."""
+    """Return the text after the last line ending, or the whole text if there is none."""
     found = _LAST_LINE_PATTERN.search(text)
     return found[0] if found else ""
 
 
 def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
-    """Return whether each line would be aligned as usual if all lines but the first moved left by `columns`.
+    """Return whether the lines would be aligned as usual if all lines but the first moved left by `columns`.
 
     A line is aligned if it starts one or two columns after its bracket, or below something else in that bracket.
     """
@@ -378,9 +384,9 @@ MAX_OTHER_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The form to edit, given by the number and the text of its first line. Surrounding whitespace is ignored.
+    """The form to edit, identified by its line number and the text of its first line.
 
-    If several forms start on the line, the text must start with the intended form.
+    Surrounding whitespace is ignored. If several forms start on the line, the text must start with the intended form.
     """
 
     line: int
@@ -391,8 +397,8 @@ class Target:
 class SearchLimits:
     """Limits of the search for a target.
 
-    `padding` is how many lines away from the requested line the text may be. `context` is how many lines an error
-    displays on each side.
+    `padding` is how many lines the target may be away from the requested line. `context` is how many lines before and
+    after the requested line an error displays.
     """
 
     padding: int = 2
@@ -400,23 +406,25 @@ class SearchLimits:
 
 
 def find_target(document: Document, target: Target, limits: SearchLimits) -> Unit:
-    """Return the form at `target`: on its line or, failing that, on the nearest line with its text within the padding.
+    """Return the form that `target` identifies, on its line or on the nearest line within the padding.
 
     Raises:
-        EditFailedError: no form matches, two are equally near, the line is not the first of a form, or the end of the
-            form is uncertain because the brackets do not balance.
+        EditFailedError: no form matches, two are equally near, the line is not the first line of a form, or the end of
+            the form is uncertain because the brackets do not balance.
     """
     expected = LINE_END_PATTERN.split(target.text.strip())[0].strip()
     if not expected:
-        raise _refusal(document, target, limits, "targetLineText is blank: give the text of the form's first line")
+        raise _create_error(document, target, limits, "targetLineText is blank: give the text of the form's first line")
     if target.line < 1:
-        raise _refusal(document, target, limits, f"there is no line {target.line}: line numbers start at 1")
+        raise _create_error(document, target, limits, f"there is no line {target.line}: line numbers start at 1")
     for distance in range(limits.padding + 1):
         lines = sorted({target.line - distance, target.line + distance})
-        hits = [line for line in lines if 1 <= line <= document.positions.count and _has(document, line, expected)]
+        hits = [
+            line for line in lines if 1 <= line <= document.positions.count and _matches_line(document, line, expected)
+        ]
         if len(hits) > 1:
             words = f"the text is at line {hits[0]} and at line {hits[1]}, both {distance} away from line {target.line}"
-            raise _refusal(document, target, limits, words)
+            raise _create_error(document, target, limits, words)
         if hits:
             return _unit_at(document, target, hits[0], expected, limits)
     where = f"line {target.line}"
@@ -424,57 +432,57 @@ def find_target(document: Document, target: Target, limits: SearchLimits) -> Uni
         where += f" or within {limits.padding} lines of it"
     quoted = truncate(expected, MAX_LINE_CHARACTERS)
     words = f"the text {quoted!r} was not found at {where}"
-    other_lines = [line for line in document.units_by_line if _has(document, line, expected)]
+    other_lines = [line for line in document.units_by_line if _matches_line(document, line, expected)]
     if other_lines:
         numbers = ", ".join(map(str, other_lines[:MAX_OTHER_LINES]))
         more = f" and {len(other_lines) - MAX_OTHER_LINES} others" if len(other_lines) > MAX_OTHER_LINES else ""
         words += f"; a form with this text starts at line {numbers}{more}"
-    raise _refusal(document, target, limits, words)
+    raise _create_error(document, target, limits, words)
 
 
-def _has(document: Document, line: int, expected: str) -> bool:
-    """Return whether `expected` is the text of the line, or of a form that starts on the line."""
+def _matches_line(document: Document, line: int, expected: str) -> bool:
+    """Return whether `expected` is the text of a line, or of a form that starts on the line."""
     if expected not in (text := document.line_text(line)):
         return False
     return text.strip() == expected or any(
-        _names(document, unit, expected) for unit in document.units_by_line.get(line, ())
+        _matches_unit(document, unit, expected) for unit in document.units_by_line.get(line, ())
     )
 
 
 def _unit_at(document: Document, target: Target, line: int, expected: str, limits: SearchLimits) -> Unit:
-    """Return the form on `line` that `expected` identifies.
+    """Return the form on a line that `expected` identifies.
 
     Raises:
-        EditFailedError: no form or more than one form matches, or its end is uncertain.
+        EditFailedError: no form or several forms match, or the end of the form is uncertain.
     """
     units = document.units_by_line.get(line, ())
-    named = [unit for unit in units if _names(document, unit, expected)]
+    named = [unit for unit in units if _matches_unit(document, unit, expected)]
     if document.line_text(line).strip() == expected:
         leading = [unit for unit in units if document.begins_line(unit)]
         siblings = [unit for unit in units if leading and unit.start >= leading[0].end]
         if leading and siblings:
             words = f"{1 + len(siblings)} forms start on line {line}: give the text of the one meant as targetLineText"
-            raise _refusal(document, target, limits, words)
+            raise _create_error(document, target, limits, words)
         named = leading
     if not named:
         words = (
             f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …), a (do …) "
         )
         words += "or a branch of a reader conditional"
-        words += _where(document, line)
-        raise _refusal(document, target, limits, words)
+        words += _describe_location(document, line)
+        raise _create_error(document, target, limits, words)
     if len(named) > 1:
         words = f"{len(named)} forms that start on line {line} have this text"
-        raise _refusal(document, target, limits, words)
+        raise _create_error(document, target, limits, words)
     if named[0].end > document.trusted_end:
         words = f"the form at line {line} has no certain end, because the file's brackets do not balance: "
         words += document.bracket_error or ""
-        raise _refusal(document, target, limits, words)
+        raise _create_error(document, target, limits, words)
     return named[0]
 
 
-def _where(document: Document, line: int) -> str:
-    """Return the end of a message that states which form contains the line, or where the next form starts."""
+def _describe_location(document: Document, line: int) -> str:
+    """Return the end of a message that says which form contains a line, or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it is inside the form that starts at line {around[-1].line}"
@@ -482,12 +490,12 @@ def _where(document: Document, line: int) -> str:
     return f": the next form starts at line {behind.line}" if behind else ""
 
 
-def _names(document: Document, unit: Unit, expected: str) -> bool:
-    """Return whether `expected` is the text of the form, or of its first line from the start of the form."""
+def _matches_unit(document: Document, unit: Unit, expected: str) -> bool:
+    """Return whether `expected` is the text of a form, or of its first line."""
     rest = document.line_text(unit.line)[unit.start - document.positions.line_start(unit.line) :]
     return expected in (rest.strip(), document.text[unit.start : unit.end])
 
 
-def _refusal(document: Document, target: Target, limits: SearchLimits, words: str) -> EditFailedError:
-    """Return an exception whose error includes the lines around the target."""
+def _create_error(document: Document, target: Target, limits: SearchLimits, words: str) -> EditFailedError:
+    """Return an exception with a message and the lines around the target."""
     return EditFailedError(EditError(words, context=document.numbered_lines(target.line, limits.context)))

@@ -1,4 +1,4 @@
-"""Splices put new text in place of a form or next to it, without absorbing code or leaving gaps.
+"""Splices, which put new text in place of a form or next to it, without absorbing code or leaving gaps.
 
 A text is rewritten by applying splices. Its tokens are then compared with the expected ones, to prove that
 no tokens ran together. Tokens that would run together, as when a form is inserted between two forms that touch, get a
@@ -34,11 +34,10 @@ _DELIMITERS = frozenset(' \t\r\n,()[]{}"')
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """The replacement of the text from `start` to `end` by `new`.
+    """Replaces the text from `start` to `end` by `new`.
 
-    `core` is the part of the span without the space around it.
-
-    If two splices are at the same position, the one that belongs to the form before it (`is_behind`) comes first.
+    `core` is the span without the whitespace around it. If two splices are at the same position, the one that belongs
+    to the form before it (`is_behind`) comes first.
     """
 
     start: int
@@ -49,56 +48,56 @@ class Splice:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether `text` contains neither code nor comments."""
+    """Return whether a text contains neither code nor comments."""
     return all(token.lastgroup == "space" for token in tokens(text))
 
 
 def replace_unit(document: Document, unit: Unit, new: str) -> Splice:
-    """Return the splice that replaces the unit by `new`."""
+    """Return a splice that replaces a unit."""
     base = document.indentation(unit)
     text = document.text
     placed = reindent(new, base, document.ending, text[unit.start : unit.end])
-    if unit.start > 0 and _join(text[unit.start - 1], placed[0]):
+    if unit.start > 0 and _may_join(text[unit.start - 1], placed[0]):
         placed = " " + placed
     placed += _separator(document, placed, unit.end, base)
     return Splice(unit.start, unit.end, placed, (unit.start, unit.end))
 
 
 def _separator(document: Document, placed: str, at: int, base: str) -> str:
-    """Return the separator needed between `placed` and the text at the offset `at`, which may be empty."""
+    """Return the whitespace needed between `placed` and the text at offset `at`, or ""."""
     text = document.text
     if at == len(text):
         return ""
     if _ends_in_comment(placed):
         return "" if _REST_OF_BLANK_LINE_PATTERN.match(text, at) else document.ending + base
-    return " " if _join(placed[-1], text[at]) else ""
+    return " " if _may_join(placed[-1], text[at]) else ""
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Return whether text added on the last line would become part of a comment."""
+    """Return whether a text ends in a comment, so that text added to its last line would become part of it."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
 
-def _join(left: str, right: str) -> bool:
-    """Return whether two adjacent characters might become part of the same token."""
+def _may_join(left: str, right: str) -> bool:
+    """Return whether two adjacent characters may become part of the same token."""
     return left not in _DELIMITERS and right not in _DELIMITERS and right != ";"
 
 
 def insert_before(document: Document, unit: Unit, new: str) -> Splice:
-    """Return the splice that puts `new` on its own lines before the unit with its hints and comments."""
+    """Return a splice that puts `new` on its own lines before a unit with its hints and comments."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.start_with_comments(unit)
     lines = document.ending * (2 if _are_forms_separated(document, unit, at) else 1)
     placed = reindent(new, base, document.ending) + lines + base
-    if at > 0 and _join(document.text[at - 1], placed[0]):
+    if at > 0 and _may_join(document.text[at - 1], placed[0]):
         placed = " " + placed
     return Splice(at, at, placed, (at, at))
 
 
 def insert_after(document: Document, unit: Unit, new: str) -> Splice:
-    """Return the splice that puts `new` on its own lines after the unit and the comment on its last line."""
+    """Return a splice that puts `new` on its own lines after a unit and the comment on its last line."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.end_of_line(unit)
@@ -112,7 +111,10 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
-    """Return whether blank lines separate the forms, judging by the space above the unit or below the first form."""
+    """Return whether blank lines separate the forms around a unit.
+
+    This depends on the space above the unit, or below it if it is the first form.
+    """
     text = document.text
     if not document.begins_line(unit):
         return False
@@ -122,7 +124,7 @@ def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
 
 
 def delete_unit(document: Document, unit: Unit, begin: int, end: int) -> Splice:
-    """Return the splice that deletes the text from `begin` to `end`, which is the unit with or without comments.
+    """Return a splice that deletes the text from `begin` to `end`, which is a unit with or without comments.
 
     Lines that become empty are deleted too, and two blank lines that meet are reduced to one. A closing bracket moves
     up to the previous form, unless it would end up in a comment.
@@ -152,12 +154,12 @@ def delete_unit(document: Document, unit: Unit, begin: int, end: int) -> Splice:
         stop += len(after) - len(after.lstrip(_BLANK_CHARACTERS))
     else:
         start = unit.floor + len(before.rstrip(_BLANK_CHARACTERS))
-    joins = start > 0 and stop < len(text) and _join(text[start - 1], text[stop])
+    joins = start > 0 and stop < len(text) and _may_join(text[start - 1], text[stop])
     return Splice(start, stop, " " if joins else "", core)
 
 
 def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, int]) -> Splice:
-    """Return the splice that deletes the last lines of the text, keeping a line ending at the end of the text."""
+    """Return a splice that deletes the last lines of the text but keeps a line ending at its end."""
     text = document.text
     above = text[unit.floor : start]
     end = unit.floor + len(above.rstrip(_SPACE_CHARACTERS))
@@ -166,7 +168,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 
 def append_text(text: str, new: str, ending: str) -> str:
-    """Return `text` with `new` after a blank line. The result ends with a line ending if `text` does."""
+    """Return a text with `new` appended after a blank line. The result ends with a line ending if the text does."""
     placed = reindent(new, "", ending)
     if not text.strip():
         return text + placed + ending
@@ -178,7 +180,7 @@ def check_balanced(text: str) -> None:
     """Check that the brackets of new text balance.
 
     Raises:
-        EditFailedError: the brackets do not balance. The error has the balanced text, if the indentation implies one.
+        EditFailedError: the brackets do not balance. The error suggests a balanced text if the indentation implies one.
     """
     unbalanced = check_balance(text)
     if unbalanced is None:
@@ -189,10 +191,10 @@ def check_balanced(text: str) -> None:
 
 
 def check_not_blank(text: str) -> None:
-    """Check that new text balances and is not blank.
+    """Check that new text is balanced and not blank.
 
     Raises:
-        EditFailedError: the text does not balance, or is blank.
+        EditFailedError: the text is not balanced or is blank.
     """
     check_balanced(text)
     if is_blank(text):
@@ -200,7 +202,7 @@ def check_not_blank(text: str) -> None:
 
 
 def check_branch_replacement(unit: Unit, new: str) -> None:
-    """Check that the branch of a reader conditional would have exactly one form if `new` replaced the unit.
+    """Check that a branch of a reader conditional still has exactly one form after `new` replaces the unit.
 
     Raises:
         EditFailedError: the branch would have no form, or several.
@@ -217,7 +219,7 @@ def check_branch_replacement(unit: Unit, new: str) -> None:
 
 
 def check_adjacent(unit: Unit, new: str) -> None:
-    """Check that adding `new` next to the unit does not give the branch of a reader conditional a second form.
+    """Check that adding `new` next to a unit does not give a branch of a reader conditional a second form.
 
     Raises:
         EditFailedError: the branch would have two forms.
@@ -229,16 +231,16 @@ def check_adjacent(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """Return the number of forms in `text`, without discarded ones."""
+    """Return the number of forms in a text without discarded ones."""
     return sum(form.kind != "discard" for form in read_forms(text).forms)
 
 
 @dataclass(frozen=True, slots=True)
 class AssembledText:
-    """A text after its changes.
+    """A text after splices were applied.
 
-    `positions` maps the number of each edit to the offset of its change in the new text. `broken` is the number of an
-    edit whose new text would run into the adjacent code, in which case `text` must not be used.
+    `positions` maps the number of each edit to the offset of its change in the new text. If the new text of an edit
+    would run into adjacent code, `broken` is the number of that edit, and `text` must not be used.
     """
 
     text: str
@@ -248,7 +250,7 @@ class AssembledText:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of the text. `index` is the number of its edit."""
+    """A change of the text. `index` is the number of its edit."""
 
     start: int
     end: int
@@ -257,7 +259,7 @@ class _Change:
 
 
 def apply_splices(document: Document, splices: Sequence[tuple[Splice, int]]) -> AssembledText:
-    """Return the text of the document after applying `splices`, each with the number of its edit.
+    """Apply splices to the text of a document. Each comes with the number of its edit.
 
     They must be sorted, and their cores must not overlap. Whitespace around cores may overlap, and is removed only
     once.
@@ -271,11 +273,11 @@ def apply_splices(document: Document, splices: Sequence[tuple[Splice, int]]) -> 
     for low, high, changes in _affected_regions(_without_overlaps(splices), starts, len(text)):
         parts.append(text[done:low])
         length += low - done
-        expected = _expected(text[low:high], low, changes)
+        expected = _expected_tokens(text[low:high], low, changes)
         chunks = _chunks(text, low, high, changes)
-        if _words("".join(chunks)) != expected:
+        if _token_strings("".join(chunks)) != expected:
             chunks = _separate_chunks(chunks, document.ending)
-            if broken is None and _words("".join(chunks)) != expected:
+            if broken is None and _token_strings("".join(chunks)) != expected:
                 broken = changes[0].index
         for number, chunk in enumerate(chunks):
             if number % 2:
@@ -291,7 +293,7 @@ def apply_splices(document: Document, splices: Sequence[tuple[Splice, int]]) -> 
 
 
 def _without_overlaps(splices: Sequence[tuple[Splice, int]]) -> list[_Change]:
-    """Return the changes of the splices in text order and without overlaps."""
+    """Convert splices to changes in text order that do not overlap."""
     changes: list[_Change] = []
     at = 0
     for splice, index in splices:
@@ -305,7 +307,7 @@ def _without_overlaps(splices: Sequence[tuple[Splice, int]]) -> list[_Change]:
 def _affected_regions(
     changes: Sequence[_Change], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, int, list[_Change]]]:
-    """Yield the changes in groups, each with the range of text whose tokens they can affect.
+    """Yield groups of changes, each with the range of text whose tokens they can affect.
 
     A token does not depend on the text before it, and its end depends only on the next character. So a range extends
     from the start of the last form before a change to the start of the first form after it.
@@ -329,7 +331,7 @@ def _affected_regions(
 
 
 def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
-    """Return the parts of the changed text, alternately unchanged and new, starting and ending with unchanged text."""
+    """Return the parts of the changed text, alternately unchanged and new. The first and last are unchanged."""
     chunks: list[str] = []
     at = low
     for change in changes:
@@ -339,12 +341,12 @@ def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[
 
 
 def _separate_chunks(chunks: Sequence[str], ending: str) -> list[str]:
-    """Return the chunks, with a space between two that would run together, or a line ending after a comment."""
+    """Insert a space between chunks whose tokens would run together, or a line ending after a comment."""
     apart: list[str] = []
     before = ""
     for chunk in chunks:
         put = chunk
-        if chunk and _words(before + chunk) != _words(before) + _words(chunk):
+        if chunk and _token_strings(before + chunk) != _token_strings(before) + _token_strings(chunk):
             line = last_line(before)
             is_comment = [token.lastgroup for token in tokens(before)][-1:] == ["comment"]
             put = ending + line[: len(line) - len(line.lstrip())] + chunk.lstrip(" \t") if is_comment else " " + chunk
@@ -353,28 +355,28 @@ def _separate_chunks(chunks: Sequence[str], ending: str) -> list[str]:
     return apart
 
 
-def _words(text: str) -> list[str]:
-    """Return the tokens of `text` except whitespace."""
-    return [_word(token) for token in tokens(text) if token.lastgroup != "space"]
+def _token_strings(text: str) -> list[str]:
+    """Return the tokens of a text without whitespace."""
+    return [_token_string(token) for token in tokens(text) if token.lastgroup != "space"]
 
 
-def _word(token: re.Match[str]) -> str:
-    """Return the text of a token, without trailing whitespace if it is a comment."""
+def _token_string(token: re.Match[str]) -> str:
+    """Return the text of a token. Trailing whitespace of a comment is removed."""
     return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
-def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
-    """Return the tokens that `text`, which starts at `offset`, should have after `changes`."""
+def _expected_tokens(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
+    """Return the tokens that a part of the text, which starts at `offset`, should have after the changes."""
     expected: list[str] = []
     number = 0
     for token in tokens(text):
         start, end = token.start() + offset, token.end() + offset
         while number < len(changes) and changes[number].end <= start:
-            expected += _words(changes[number].new)
+            expected += _token_strings(changes[number].new)
             number += 1
         is_changed = number < len(changes) and changes[number].start < end
         if token.lastgroup != "space" and not is_changed:
-            expected.append(_word(token))
+            expected.append(_token_string(token))
     for change in changes[number:]:
-        expected += _words(change.new)
+        expected += _token_strings(change.new)
     return expected

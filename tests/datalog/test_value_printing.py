@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_datalog.edn import Boolean, Keyword, ValueMap, print_edn, str_text
+from codriver_datalog.edn import Boolean, Keyword, ValueMap, print_edn, print_str
 from codriver_datalog.regexes import compile_pattern
 
 PRINTED = [
@@ -25,4 +25,4 @@ def test_a_value_is_printed_readably(value, text):
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), ("a\n", "a\n"), (Keyword(":a"), ":a"), (("a",), '["a"]')])
 def test_str_of_a_string_is_its_text_and_of_nil_empty(value, text):
-    assert str_text(value) == text
+    assert print_str(value) == text

@@ -154,11 +154,11 @@ def test_a_record_is_private_and_contains_files_up_to_a_limit(workspace):
     for name in ("a.clj", "b.clj"):
         (workspace / name).write_bytes(b";" * 40 * 2**20)
     both = [
-        Change(workspace / name, read_snapshot(workspace / name, workspace, most_bytes=2**30), b"")
+        Change(workspace / name, read_snapshot(workspace / name, workspace, max_bytes=2**30), b"")
         for name in ("a.clj", "b.clj")
     ]
     again = BatchRecords(workspace.parent / "more", workspace)
-    with again.recorded(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
+    with again.record(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
         assert [path.stat().st_size < 1000 for path in (workspace.parent / "more").iterdir()] == [True]
 
 
@@ -181,7 +181,7 @@ def test_files_changed_since_are_kept_and_reported(workspace, records):
 
 def test_a_running_batch_is_left_alone(workspace, records):
     changes, before = (), everything(workspace)
-    with records.recorded(changes, {}):
+    with records.record(changes, {}):
         assert records.recover() == []
         assert len(stored_records(workspace)) == 1
     assert (stored_records(workspace), everything(workspace)) == ([], before)
@@ -192,7 +192,7 @@ def test_a_record_that_cannot_be_removed_rolls_back_no_edit(workspace, records):
         Change(workspace / name, read_snapshot(workspace / name, workspace), b"(new)\n") for name in ("a.clj", "b.clj")
     ]
     left = workspace.parent / "records" / "0123456789ab.json"
-    with records.recorded(changes, {change.path: "x" for change in changes}):
+    with records.record(changes, {change.path: "x" for change in changes}):
         [record] = stored_records(workspace)
         left.hardlink_to(record)
         for change in changes:
@@ -206,7 +206,7 @@ def test_a_record_that_cannot_be_removed_rolls_back_no_edit(workspace, records):
 def test_a_record_is_closed_before_it_is_removed(workspace, records):
     events = []
     sys.addaudithook(lambda event, given: event == "os.remove" and events.append((given, _open_files())))
-    with records.recorded((), {}):
+    with records.record((), {}):
         [record] = stored_records(workspace)
         assert str(record) in _open_files()
     assert [str(record) in opened for given, opened in events if str(given[0]).endswith(record.name)] == [False]

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.editing.code_names import (
-    definitions_in,
+    find_definitions,
     import_statements,
     line_diff,
     possible_names,
@@ -15,7 +15,7 @@ PRICE = ("shop.core", "price")
 
 
 def names(code, language, space="user"):
-    return [(one.space, one.name) for one in definitions_in(code, language, space)]
+    return [(one.space, one.name) for one in find_definitions(code, language, space)]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_assigned_attribute_is_a_name_of_its_owner():
     ],
 )
 def test_layout_and_comments_do_not_change_a_form(one, other, language):
-    (first,), (second,) = definitions_in(one, language, "user"), definitions_in(other, language, "user")
+    (first,), (second,) = find_definitions(one, language, "user"), find_definitions(other, language, "user")
     assert first.form == second.form
 
 
@@ -113,7 +113,7 @@ def test_a_module_is_identified_by_its_path_in_the_workspace():
 def test_unparsable_code_defines_and_uses_nothing(code, language):
     assert not uses_name(code, language, "user", ("user", "nothing"))
     assert import_statements(code, language) == ""
-    assert isinstance(definitions_in(code, language, "user"), tuple)
+    assert isinstance(find_definitions(code, language, "user"), tuple)
     assert isinstance(possible_names(code, language), set)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from codriver import files
 
-RULES = files.FileRules(files.Links.OF_USER, most_bytes=files.KIBIBYTE)
+RULES = files.FileRules(files.Links.OF_USER, max_bytes=files.KIBIBYTE)
 
 
 @pytest.mark.parametrize(("text", "found"), [('{"a": 1}', {"a": 1}), ("[1]", [1]), ("null", None)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.tree_walk import SKIPPED, file_kinds_in, walk
+from codriver.files.tree_walk import SKIPPED, find_file_kinds, walk
 
 
 def make(root, *names):
@@ -55,9 +55,9 @@ def test_a_missing_directory_is_empty(tmp_path):
 
 def test_file_kinds_are_recognized_by_suffix(tmp_path):
     kinds = {"lisp": (".clj", ".lpy"), "notebook": (".ipynb",)}
-    assert file_kinds_in(tmp_path, kinds) == set()
+    assert find_file_kinds(tmp_path, kinds) == set()
     make(tmp_path, "a/b/x.lpy", ".ipynb_checkpoints/x-checkpoint.ipynb", "a/.hidden.ipynb", "x.ipynb/y")
-    assert file_kinds_in(tmp_path, kinds) == {"lisp"}
+    assert find_file_kinds(tmp_path, kinds) == {"lisp"}
     make(tmp_path, "a/x.ipynb")
-    assert file_kinds_in(tmp_path, kinds) == {"lisp", "notebook"}
-    assert file_kinds_in(tmp_path, kinds, max_entries=1) == set()
+    assert find_file_kinds(tmp_path, kinds) == {"lisp", "notebook"}
+    assert find_file_kinds(tmp_path, kinds, max_entries=1) == set()

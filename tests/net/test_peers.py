@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from live_server import WAIT_S, until
 from needs import program
 
-from codriver.net.admission import Admission, classify_first_bytes, is_loopback, token_matches, user_id_of_peer
+from codriver.net.admission import Admission, classify_first_bytes, find_peer_user, is_loopback, token_matches
 from codriver.net.kernel_sockets import (
     GONE_USER_ID,
     TABLES_DIRECTORY,
@@ -151,7 +151,7 @@ def pair(host):
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1"])
 def test_the_user_at_the_other_end_is_identified(host):
     with pair(host) as (accepted, _):
-        assert user_id_of_peer(accepted) == posix_only.user()
+        assert find_peer_user(accepted) == posix_only.user()
 
 
 @linux
@@ -202,7 +202,7 @@ def test_an_ipv4_client_of_an_ipv6_listener_is_found():
             accepted, _ = listener.accept()
             with accepted:
                 assert accepted.getpeername()[0] == "::ffff:127.0.0.1"
-                assert user_id_of_peer(accepted) == posix_only.user()
+                assert find_peer_user(accepted) == posix_only.user()
 
 
 @linux
@@ -210,14 +210,14 @@ def test_a_peer_that_closed_its_socket_is_not_mistaken_for_root():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.sendall(b"{}")
         connecting.close()
-        assert user_id_of_peer(accepted) == GONE_USER_ID
+        assert find_peer_user(accepted) == GONE_USER_ID
 
 
 @linux
 def test_a_half_closed_peer_is_still_identified():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.shutdown(socket.SHUT_WR)
-        assert user_id_of_peer(accepted) == posix_only.user()
+        assert find_peer_user(accepted) == posix_only.user()
 
 
 @linux

@@ -399,7 +399,7 @@ class TestConcurrentChanges:
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
-        monkeypatch.setattr(whole_files, "_below", _one_for_two(whole_files._below))
+        monkeypatch.setattr(whole_files, "_relative_parts", _one_for_two(whole_files._relative_parts))
         with pytest.raises(FilesChangedError, match=r"two/a\.clj changed in the meantime"):
             commit_changes(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT

@@ -25,7 +25,7 @@ from codriver.core.profiles import LISP, PYTHON
 from codriver.core.state import State, first_answer_warnings
 from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.files.polling import Poller
-from codriver.files.tree_walk import file_kinds_in
+from codriver.files.tree_walk import find_file_kinds
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import find_kind
@@ -193,7 +193,7 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
     """
     languages = {**SUFFIXES_BY_LANGUAGE, **features.languages()}
     missing = {name: suffixes for name, suffixes in languages.items() if name not in known}
-    found = file_kinds_in(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
+    found = find_file_kinds(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
     repl = suggested_repl(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)

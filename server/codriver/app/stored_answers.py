@@ -36,7 +36,7 @@ MAX_WORKSPACES: Final = 64
 """Maximum number of workspaces whose lists are stored."""
 MAX_FILE_BYTES: Final = 512 * 1024
 """Maximum size of a file. The list for one client takes 15 KB."""
-FILE_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=MAX_FILE_BYTES)
+FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=MAX_FILE_BYTES)
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
 """Suffix of environment variables that contain secrets, which are neither compared nor stored."""
 

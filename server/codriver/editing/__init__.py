@@ -1,4 +1,4 @@
-"""Edit files: Lisp by whole forms, as `codriver_lisp.edit` does, Python by definitions, and any text by strings.
+"""Editing of files: Lisp by whole forms, Python by definitions, and any text by strings.
 
 All edits of a batch are checked before any file is written, and either all or none of them are applied.
 """

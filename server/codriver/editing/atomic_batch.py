@@ -1,4 +1,4 @@
-"""Write several files atomically: all or none, each complete at any moment, and none changed by others in between.
+"""Atomic changes of several files: all of them are written or none, and concurrent changes are detected.
 
 Paths contain no links, as returned by `editable_path`. Links that are created on the path later are not followed: each
 directory is opened relative to its parent and kept open, and all operations use its descriptor.
@@ -58,22 +58,22 @@ Others are reopened when needed, after checking that they are the same.
 
 
 def commit_changes(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
-    """Apply all changes or none. Each file has either its old or its new content, whatever happens.
+    """Apply all changes or none. Even after a crash, each file has either its old or its new content.
 
-    With `records`, the next server reverts unfinished batches of this one if it is killed.
+    With `records`, the next server reverts the batch if this one is killed before it is complete.
 
     Raises:
-        FilesChangedError: a file differs from `before`.
+        FilesChangedError: a file differs from the `before` of its change.
         FilesUnwritableError: the system refused to write.
     """
     temporaries = {change.path: temporary_name(change.path) for change in changes}
-    record = contextlib.nullcontext() if records is None else records.recorded(changes, temporaries)
+    record = contextlib.nullcontext() if records is None else records.record(changes, temporaries)
     with record, contextlib.closing(_Batch(changes, workspace, temporaries)) as batch:
         batch.run()
 
 
 class _Batch:
-    """One batch being written: its open directories, its staged files, and the changes applied so far."""
+    """Writes one batch. Holds its open directories, its staged files and the changes applied so far."""
 
     def __init__(self, changes: Sequence[Change], workspace: Path, temporaries: Mapping[Path, str]) -> None:
         self._changes = changes
@@ -85,7 +85,7 @@ class _Batch:
         self._done: list[Change] = []
 
     def run(self) -> None:
-        """Apply all changes, or none and raise."""
+        """Apply all changes, or none and raise an exception."""
         current = None
         try:
             for current in self._changes:
@@ -94,7 +94,7 @@ class _Batch:
             for current in self._changes:
                 # Checked again just before the replacement, because two names may be the same file to a file system.
                 self._check_unchanged([current])
-                self._put(current)
+                self._apply(current)
                 self._done.append(current)
             self._sync()
         except BaseException as error:
@@ -102,29 +102,29 @@ class _Batch:
             if isinstance(error, FilesChangedError):
                 raise FilesChangedError(error.paths, left=left) from error
             if isinstance(error, OSError) and current is not None:
-                raise FilesUnwritableError(self._show(current), error.strerror or str(error), left) from error
+                raise FilesUnwritableError(self._display_path(current), error.strerror or str(error), left) from error
             raise
         self._made.clear()
 
     def close(self) -> None:
-        """Remove temporary files of the batch, and close all directories."""
+        """Remove the temporary files, and close all directories."""
         for path, temporary in self._staged.items():
             with contextlib.suppress(OSError, FilesChangedError):
-                self._directories.location(path).discard(temporary)
+                self._directories.locate(path).discard(temporary)
         for directory in reversed(self._made):
             with contextlib.suppress(OSError, FilesChangedError):
-                self._directories.location(directory).remove_directory()
+                self._directories.locate(directory).remove_directory()
         self._directories.close()
 
     def _stage(self, change: Change) -> None:
-        """Write the new content durably next to the file, creating missing directories."""
+        """Write the new content of a file to a temporary file next to it, creating missing directories."""
         if change.after is None:
             return
         try:
-            location = self._directories.location(change.path)
+            location = self._directories.locate(change.path)
         except FileNotFoundError:
             self._make_directory(change.path.parent)
-            location = self._directories.location(change.path)
+            location = self._directories.locate(change.path)
         before, temporary = change.before, self._temporaries[change.path]
         self._staged[change.path] = location.stage(
             change.after, mode=before.mode, owner=before.owner, temporary=temporary
@@ -135,32 +135,32 @@ class _Batch:
         if directory == self._workspace:
             raise FileNotFoundError(errno.ENOENT, "the folder of the workspace is gone", str(directory))
         try:
-            location = self._directories.location(directory)
+            location = self._directories.locate(directory)
         except FileNotFoundError:
             self._make_directory(directory.parent)
-            location = self._directories.location(directory)
+            location = self._directories.locate(directory)
         with contextlib.suppress(FileExistsError):
             location.make_directory()
             self._made.append(directory)
 
     def _check_unchanged(self, changes: Sequence[Change]) -> None:
-        changed = [self._show(change) for change in changes if not self._is_as_before(change)]
+        changed = [self._display_path(change) for change in changes if not self._is_as_before(change)]
         if changed:
             raise FilesChangedError(changed)
 
     def _is_as_before(self, change: Change) -> bool:
-        """Return whether the file is unchanged since the batch was planned, in the directory at its path."""
+        """Return whether the file is still the one for which the batch was planned."""
         try:
-            location = self._directories.location(change.path)
+            location = self._directories.locate(change.path)
             with locate_file(change.path, self._workspace) as now:
                 is_moved = not os.path.samestat(location.directory_status(), now.directory_status())
             return not is_moved and read_content(location) == change.before.data
         except (UnreadableError, FilesChangedError, OSError):
             return False
 
-    def _put(self, change: Change) -> None:
+    def _apply(self, change: Change) -> None:
         """Replace or remove the file of a change."""
-        location = self._directories.location(change.path)
+        location = self._directories.locate(change.path)
         if change.after is None:
             location.remove()
         elif change.before.data is not None:
@@ -170,46 +170,49 @@ class _Batch:
             try:
                 location.publish_new(self._staged[change.path])
             except FileExistsError:
-                raise FilesChangedError([self._show(change)]) from None
+                raise FilesChangedError([self._display_path(change)]) from None
 
     def _sync(self) -> None:
-        """Make the entries of all changed directories durable."""
+        """Sync all changed directories to disk."""
         changed = [*(change.path for change in self._changes), *self._made]
         for path in {path.parent: path for path in changed}.values():
-            self._directories.location(path).sync()
+            self._directories.locate(path).sync()
 
     def _revert(self) -> UnrestoredFiles:
         """Revert the changes applied so far, and return the files that could not be restored."""
         saved, stuck = [], []
         for change in reversed(self._done):
             try:
-                location = self._directories.location(change.path)
+                location = self._directories.locate(change.path)
                 is_after = partial(operator.eq, change.after)
                 if not restore_file(location, change.before, self._temporaries[change.path], is_after=is_after):
-                    saved.append(self._show(change))
+                    saved.append(self._display_path(change))
             except (UnsafeFileError, IsADirectoryError):  # the batch left a regular file there
-                saved.append(self._show(change))
+                saved.append(self._display_path(change))
             except (OSError, FilesChangedError, UnreadableError):
-                stuck.append(self._show(change))
+                stuck.append(self._display_path(change))
         return UnrestoredFiles(tuple(saved), tuple(stuck))
 
-    def _show(self, change: Change) -> str:
+    def _display_path(self, change: Change) -> str:
         return path_for_display(self._workspace, change.path)
 
 
 class _OpenDirectories:
-    """Directories of one batch, kept open from their first use up to a limit, and checked to stay the same."""
+    """The directories of one batch. Each is opened once, so that it can be checked that it was not replaced.
+
+    If there are too many, the first ones are closed.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._locations: OrderedDict[Path, DirectoryEntry] = OrderedDict()
         self._identities: dict[Path, tuple[int, int]] = {}
 
-    def location(self, path: Path) -> DirectoryEntry:
-        """Return the location of a file or directory, which may be closed once others were requested.
+    def locate(self, path: Path) -> DirectoryEntry:
+        """Return the directory entry of a path. It may be closed when further paths are requested.
 
         Raises:
-            FileNotFoundError: the directory is missing.
+            FileNotFoundError: the directory does not exist.
             FilesChangedError: a link was created on the path, or the directory was replaced.
         """
         if path not in self._locations:
@@ -256,9 +259,9 @@ _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 def restore_file(
     location: DirectoryEntry, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]
 ) -> bool:
-    """Restore a file to its state before a batch if it still is what the batch wrote.
+    """Restore a file to its state before a batch, if its content is still what the batch wrote.
 
-    Return whether the file is as before.
+    Return whether the file is now in its state before the batch.
 
     Raises:
         UnreadableError, OSError: the file cannot be read or written.
@@ -284,25 +287,28 @@ def restore_file(
 
 
 class BatchRecords:
-    """The records of all batches of one workspace, in `directory`, which is created with the first record."""
+    """Records of the batches that are being written in a workspace, with which a later server can revert them.
+
+    They are in `directory`, which is created with the first record.
+    """
 
     def __init__(self, directory: Path, workspace: Path) -> None:
         self._directory = directory
         self._workspace = workspace
 
     @contextlib.contextmanager
-    def recorded(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
-        """Store a record of a batch for the duration of the context, or nothing if the disk does not accept it."""
+    def record(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
+        """Store a record of a batch while the context is active. If that fails, the batch goes on without a record."""
         file = self._directory / f"{os.urandom(6).hex()}.json"
         descriptor, is_durable = None, False
         try:
-            data = _recorded(changes, temporaries, self._workspace)
+            data = _encode_record(changes, temporaries, self._workspace)
             is_durable = b'"after"' in data  # without it, a crash of the machine leaves only temporary files
             make_private_directory(self._directory)
             with locate(file, Links.NEVER, root=self._directory) as location:
                 descriptor = location.open_private(os.O_RDWR | os.O_CREAT)
                 if try_lock(descriptor):
-                    _write(descriptor, UNDER_WAY + data, is_durable=is_durable)
+                    _write_record(descriptor, UNDER_WAY + data, is_durable=is_durable)
                     if is_durable:
                         location.sync()
         except OSError as error:
@@ -311,14 +317,14 @@ class BatchRecords:
             yield
         finally:
             if descriptor is not None:
-                _end(descriptor, is_durable=is_durable)
+                _finish_record(descriptor, is_durable=is_durable)
                 with contextlib.suppress(OSError):
                     remove(file)
 
     def recover(self) -> list[str]:
-        """Revert unfinished batches of killed servers, and return a sentence about each.
+        """Revert the unfinished batches of servers that were killed, and return a message about each.
 
-        A file is restored only if it is exactly what the batch wrote. Records of running servers remain.
+        A file is only restored if its content is what the batch wrote. Records of running servers are left alone.
         """
         descriptions = []
         with contextlib.suppress(OSError):
@@ -334,7 +340,7 @@ class BatchRecords:
                 return []
             words = ""
             try:
-                words = self._revert(_read(descriptor))
+                words = self._revert(_read_record(descriptor))
             except (
                 ValueError,
                 KeyError,
@@ -342,17 +348,17 @@ class BatchRecords:
             ) as error:  # an incomplete record: its batch had not touched anything
                 logger.debug("%s is no record: %s", file, error)
             finally:
-                _end(descriptor, is_durable=True)
+                _finish_record(descriptor, is_durable=True)
             with contextlib.suppress(OSError):
                 location.remove()
             return [words] if words else []
         return []
 
     def _revert(self, data: bytes) -> str:
-        """Revert one batch by its record, and describe it, or return an empty string if nothing had changed.
+        """Revert the batch that a record describes, and return a message, or "" if nothing had been changed.
 
         Raises:
-            ValueError, KeyError, TypeError: this is not a complete record.
+            ValueError, KeyError, TypeError: the record is incomplete.
         """
         if not data.startswith(UNDER_WAY):
             return ""
@@ -365,9 +371,11 @@ class BatchRecords:
                 with locate_file(path, self._workspace) as location:
                     if _TEMPORARY.fullmatch(entry["temporary"]):
                         location.discard(entry["temporary"])
-                    if "after" not in entry or read_content(location) == _before(entry).data:
+                    if "after" not in entry or read_content(location) == _decode_snapshot(entry).data:
                         continue
-                    is_back = restore_file(location, _before(entry), entry["temporary"], is_after=_has(entry["after"]))
+                    is_back = restore_file(
+                        location, _decode_snapshot(entry), entry["temporary"], is_after=_digest_matcher(entry["after"])
+                    )
                     location.sync()
             except FileNotFoundError:  # the file's directory was not created yet
                 continue
@@ -380,7 +388,7 @@ class BatchRecords:
         return _describe(back, left)
 
 
-def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], workspace: Path) -> bytes:
+def _encode_record(changes: Sequence[Change], temporaries: Mapping[Path, str], workspace: Path) -> bytes:
     old_bytes = sum(len(change.before.data or b"") for change in changes)
     is_whole = len(changes) > 1 and old_bytes <= MAX_OLD_CONTENT_BYTES
     rows: list[dict[str, object]] = []
@@ -402,7 +410,7 @@ def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], worksp
 
 
 def _try_lock_record(descriptor: int) -> bool:
-    """Try to lock a record, and return True if no server has locked it. Otherwise close the descriptor."""
+    """Lock a record and return True. If a running server has locked it, close the descriptor and return False."""
     is_free = False
     try:
         is_free = try_lock(descriptor)
@@ -412,7 +420,7 @@ def _try_lock_record(descriptor: int) -> bool:
     return is_free
 
 
-def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
+def _write_record(descriptor: int, data: bytes, *, is_durable: bool) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -420,24 +428,24 @@ def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
         sync_to_disk(descriptor)
 
 
-def _end(descriptor: int, *, is_durable: bool) -> None:
+def _finish_record(descriptor: int, *, is_durable: bool) -> None:
     """Mark a batch as finished, and close its record, because some systems cannot remove open files."""
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        _write(descriptor, FINISHED_MARK, is_durable=is_durable)
+        _write_record(descriptor, FINISHED_MARK, is_durable=is_durable)
     except OSError as error:
         logger.debug("a record is not marked: %s", error)
     finally:
         os.close(descriptor)
 
 
-def _read(descriptor: int) -> bytes:
-    """Read a record through the descriptor that locks it, since locked bytes cannot be read through another one."""
+def _read_record(descriptor: int) -> bytes:
+    """Read a record through the descriptor that locked it. On some systems, no other descriptor can read it."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(MAX_RECORD_BYTES)
 
 
-def _before(row: Mapping[str, Any]) -> Snapshot:
+def _decode_snapshot(row: Mapping[str, Any]) -> Snapshot:
     data = None if row["before"] is None else base64.b64decode(row["before"])
     return Snapshot(data, row["mode"], None if row["owner"] is None else tuple(row["owner"]))
 
@@ -446,8 +454,8 @@ def _digest(data: bytes | None) -> str | None:
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
-def _has(digest: str | None) -> Callable[[bytes | None], bool]:
-    """Return a function that checks whether content has this digest, or is missing if the digest is None."""
+def _digest_matcher(digest: str | None) -> Callable[[bytes | None], bool]:
+    """Return a function that returns whether content has this digest. A digest of None stands for a missing file."""
     return lambda data: _digest(data) == digest
 
 

@@ -1,4 +1,4 @@
-"""Plan batches of edits: compute the new text of each file before any file is written."""
+"""Planning of batches of edits: the new text of each file is computed before any file is written."""
 
 from __future__ import annotations
 
@@ -56,23 +56,20 @@ MAX_ERRORS_WITH_CONTEXT = 20
 
 
 def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
-    """Return the unified diff of a file called `name`, with three lines of context.
-
-    It is empty if nothing changed.
-    """
+    """Return the unified diff of a file with three lines of context, or "" if nothing changed."""
     old, new = _LINE_PATTERN.findall(before), _LINE_PATTERN.findall(after)
     if old == new and not is_new and not is_gone:
         return ""
     head = f"--- {'/dev/null' if is_new else f'a/{name}'}\n+++ {'/dev/null' if is_gone else f'b/{name}'}\n"
-    first = _common(old, new)
-    last = _common(old[first:][::-1], new[first:][::-1])
+    first = _count_common_lines(old, new)
+    last = _count_common_lines(old[first:][::-1], new[first:][::-1])
     begin, end = max(0, first - MARGIN), max(0, last - MARGIN)
     old, new = old[begin : len(old) - end], new[begin : len(new) - end]
     return head + "".join(_hunks(old, new, begin))
 
 
 def truncate_diff(diff: str, max_chars: int) -> tuple[str, bool]:
-    """Return the first whole lines of `diff` within `max_chars`, and whether the result is incomplete."""
+    """Return as many whole lines of a diff as fit into `max_chars`, and whether lines were left out."""
     if len(diff) <= max_chars:
         return diff, False
     end = diff.rfind("\n", 0, max_chars) + 1
@@ -80,8 +77,8 @@ def truncate_diff(diff: str, max_chars: int) -> tuple[str, bool]:
     return f"{diff[:end]}… {left} more lines\n", True
 
 
-def _common(lines: list[str], other: list[str]) -> int:
-    """Return the number of equal lines at the beginning."""
+def _count_common_lines(lines: list[str], other: list[str]) -> int:
+    """Return the number of equal lines at the beginning of two lists."""
     count = 0
     for line, counterpart in zip(lines, other, strict=False):
         if line != counterpart:
@@ -91,7 +88,7 @@ def _common(lines: list[str], other: list[str]) -> int:
 
 
 def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
-    """Return the hunks for the lines `old` that became `new`, after `offset` equal lines."""
+    """Return the hunks of a diff. `offset` is the number of equal lines before `old` and `new`."""
     if len(old) + len(new) > MAX_COMPARED_LINES:
         codes = [("replace", 0, len(old), 0, len(new))]
         groups = [codes]
@@ -113,7 +110,7 @@ def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
 
 
 def _range(start: int, end: int, offset: int) -> str:
-    """Return the range of lines as a hunk's header has it. An empty range is named by the line before it."""
+    """Return a range of lines as in the header of a hunk. An empty range has the number of the line before it."""
     length = end - start
     first = start + offset + (1 if length else 0)
     return f"{first}" if length == 1 else f"{first},{length}"
@@ -125,7 +122,7 @@ def _diff_line(mark: str, line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CreateFile:
-    """Create the file with this content. An existing file is replaced only with `overwrite`."""
+    """Creates a file with this content. An existing file is only replaced with `overwrite`."""
 
     content: str
     overwrite: bool = False
@@ -133,7 +130,7 @@ class CreateFile:
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """One edit of a batch, and the file as the caller names it."""
+    """An edit in a batch, and the file to edit as the caller named it."""
 
     file: str
     edit: FileEdit | CreateFile
@@ -141,7 +138,7 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """The result of a batch for one file: the change, the effect of each edit by its index, and the diff."""
+    """The result of a batch for one file: the change, the effects of the edits by their index, and the diff."""
 
     change: Change
     display_path: str
@@ -155,7 +152,10 @@ class FileResult:
 
 
 def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int) -> RefusedError:
-    """Return the refusal of a batch with edits that cannot be applied. `count` is the number of all edits."""
+    """Return the error that refuses a batch of `count` edits, of which those in `errors` cannot be applied.
+
+    An error has the index of its edit and the file as the caller named it.
+    """
     rows: list[dict[str, object]] = []
     for index, file, error in errors:
         row: dict[str, object] = {"index": index, "filePath": file, "message": error.message}
@@ -180,7 +180,7 @@ def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int
 
 
 class _UneditableFileError(Exception):
-    """Raised if the file cannot be edited at all. All of its edits are refused with this message."""
+    """Raised when a file cannot be edited at all. All edits of the file are refused with its message."""
 
 
 def plan_file_edits(
@@ -190,9 +190,10 @@ def plan_file_edits(
     limits: SearchLimits,
     languages: Mapping[str, ApplyText] = NO_LANGUAGES,
 ) -> FileResult | list[tuple[int, EditError]]:
-    """Return the result of `edits`, by their index in the batch, for the file at `path`, or their errors.
+    """Return the result of applying edits to a file, or their errors. The keys are the indexes of edits in the batch.
 
-    A file is created first, and the other edits apply to its new content. `languages` are those of features, by suffix.
+    If the file is created, the other edits apply to its new content. `languages` are those that features add, by file
+    suffix.
     """
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, CreateFile)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, CreateFile)}
@@ -200,9 +201,9 @@ def plan_file_edits(
     in_parts = all(isinstance(edit, ReplaceText) and edit.part is not None for edit in edits.values())
     name = path_for_display(workspace, path)
     try:
-        most_bytes = None if in_parts else MAX_FILE_BYTES
-        before = _read_before(workspace, path, name, creations, is_any_text=by_words, most_bytes=most_bytes)
-        bom, old = _decoded(path, before.data or b"", name, is_replaced=bool(creations))
+        max_bytes = None if in_parts else MAX_FILE_BYTES
+        before = _read_before(workspace, path, name, creations, is_any_text=by_words, max_bytes=max_bytes)
+        bom, old = _decode(path, before.data or b"", name, is_replaced=bool(creations))
         present = None if before.data is None else old
         creation_errors = _creation_errors(path, name, creations, exists=present is not None)
         if creation_errors:
@@ -220,19 +221,19 @@ def plan_file_edits(
                 return list(edited.errors)
             text = edited.text
             done |= edited.done
-        written = bom + _encoded(path, text, bom)
-        _check_length(name, written, most_bytes)
+        written = bom + _encode(path, text, bom)
+        _check_length(name, written, max_bytes)
         change = Change(path, before, written)
     except _UneditableFileError as error:
         return [(index, EditError(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified_diff(old, text, name, is_new=present is None))
 
 
-def _check_length(name: str, written: bytes, most_bytes: int | None) -> None:
-    """Refuse to write a file that could not be edited again, or restored by `undo_edit`."""
-    if most_bytes is not None and len(written) > most_bytes:
+def _check_length(name: str, written: bytes, max_bytes: int | None) -> None:
+    """Check that the new content is not too long to be edited again or restored by `undo_edit`."""
+    if max_bytes is not None and len(written) > max_bytes:
         raise _UneditableFileError(
-            f"{name} would have {len(written):,} bytes, and a file of more than {most_bytes:,} could not be edited "
+            f"{name} would have {len(written):,} bytes, and a file of more than {max_bytes:,} could not be edited "
             "again: move part of it to another file"
         )
     if not name.endswith(".ipynb") and (reason := too_many_lines_reason(written)):
@@ -246,15 +247,15 @@ def _read_before(
     creations: Mapping[int, CreateFile],
     *,
     is_any_text: bool,
-    most_bytes: int | None,
+    max_bytes: int | None,
 ) -> Snapshot:
-    """Return the current file, after checking that the edits can apply to it.
+    """Return the current file, after checking that the edits can be applied to it.
 
     Raises:
-        _UneditableFileError: they cannot.
+        _UneditableFileError: the edits cannot be applied to the file.
     """
     try:
-        before = read_snapshot(path, workspace, most_bytes=most_bytes)
+        before = read_snapshot(path, workspace, max_bytes=max_bytes)
         if not is_any_text:
             require_source_file(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:
@@ -268,8 +269,8 @@ def _read_before(
     return before
 
 
-def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
-    """Return the byte order mark of a file, which may be empty, and its text."""
+def _decode(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
+    """Decode a file. Return its byte order mark, which may be empty, and its text."""
     bom = BOM if data.startswith(BOM) else b""
     encoding = DEFAULT_ENCODING
     try:
@@ -294,12 +295,12 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
 
 
 def _round_trips(text: str, data: bytes, encoding: str) -> bool:
-    """Return whether a text encodes to exactly these bytes, and the bytes decode to this text."""
+    """Return whether the text and the bytes convert to each other without loss."""
     is_same = text.encode(encoding) == data and data.decode(encoding) == text
     return is_same and data.count(b"\n") == text.count("\n")
 
 
-def _encoded(path: Path, text: str, bom: bytes) -> bytes:
+def _encode(path: Path, text: str, bom: bytes) -> bytes:
     encoding = DEFAULT_ENCODING
     try:
         encoding = detect_encoding(path, text.encode(errors="replace"))
@@ -345,9 +346,9 @@ def _other_errors(
     limits: SearchLimits,
     languages: Mapping[str, ApplyText],
 ) -> list[tuple[int, EditError]]:
-    """Return further errors of a batch whose creation is refused, in which other edits refer to the present content.
+    """Return the errors of the edits besides the creation of a file that was refused.
 
-    Without a file, only their new text can be checked.
+    They are checked against the present content, or by themselves if there is no file.
     """
     if present is not None:
         edited = apply_file_edits(path, present, others, limits, languages)

@@ -1,4 +1,4 @@
-"""The names that code defines and uses, found without running it.
+"""The names that code defines and uses, determined without running it.
 
 A name belongs to a *space*: a namespace of Lisp, or a module of Python. Code that cannot be parsed defines and uses
 nothing.
@@ -47,11 +47,10 @@ UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooMa
 
 @dataclass(frozen=True, slots=True)
 class NameDefinition:
-    """One name that code defines.
+    """A name that code defines.
 
-    `text` is the top-level form or statement. Definitions with equal `form` are equivalent.
-
-    With `retains_value`, an existing name retains its value, as with `defonce`.
+    `text` is the source of the top-level form or statement. Definitions with equal `form` are equivalent. With
+    `retains_value`, evaluating the code again does not change the value, as with `defonce`.
     """
 
     space: str
@@ -64,18 +63,18 @@ class NameDefinition:
 
 
 def possible_names(code: str, language: Language) -> set[str]:
-    """Return all words in the code that could be names, each without its prefix before a slash or a dot."""
+    """Return all words in the code that may be names, without any prefix before a slash or dot."""
     return set(WORDS[language].findall(code))
 
 
-def definitions_in(code: str, language: Language, space: str) -> tuple[NameDefinition, ...]:
-    """Return the names that the code defines when it runs in the namespace or module `space`, in order."""
-    makes = _python_makings if language == "python" else _lisp_makings
+def find_definitions(code: str, language: Language, space: str) -> tuple[NameDefinition, ...]:
+    """Return the names that code defines when it runs in the namespace or module `space`, in order."""
+    makes = _python_definitions if language == "python" else _lisp_definitions
     return _read_or_default(lambda: tuple(makes(code, space)), ())
 
 
 def import_statements(code: str, language: Language) -> str:
-    """Return the statements that import names of other namespaces or modules: `ns`, `require`, `import`."""
+    """Return the statements that import names, such as `ns`, `require` and `import`."""
     if HEADERS.search(code) is None:
         return ""
     heads = _python_import_statements if language == "python" else _lisp_import_forms
@@ -83,9 +82,10 @@ def import_statements(code: str, language: Language) -> str:
 
 
 def uses_name(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
-    """Return whether the code, run in `space`, uses a name of another space. `known` is the header before the code.
+    """Return whether code in the namespace or module `space` uses a name of another one.
 
-    A local name, or a word in quoted data or a string, does not count.
+    `name` is the namespace or module and the name. `known` is the header of the file that the code belongs to. Local
+    variables, strings and quoted data do not count.
     """
     check = partial(_python_uses, code, space, name, known)
     if language != "python":
@@ -94,7 +94,7 @@ def uses_name(code: str, language: Language, space: str, name: tuple[str, str], 
 
 
 def short_difference(before: str, after: str) -> str:
-    """Return the difference between two forms as a short text such as `43 → 100`, or an empty string if it is long."""
+    """Return the difference between two forms as a short text such as `43 → 100`, or "" if it would be long."""
     old, new = TOKEN_PATTERN.findall(before), TOKEN_PATTERN.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
@@ -104,7 +104,7 @@ def short_difference(before: str, after: str) -> str:
 
 
 def line_diff(before: str, after: str) -> str:
-    """Return the differing lines of two texts as a unified diff without header. A long diff is truncated."""
+    """Return the lines that differ as a unified diff without a header. A long diff is truncated."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
     return truncate(text, DIFF_CHARACTERS)
@@ -119,7 +119,7 @@ def _read_or_default(read_it: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def _lisp_makings(code: str, space: str) -> Iterator[NameDefinition]:
+def _lisp_definitions(code: str, space: str) -> Iterator[NameDefinition]:
     found = read_definitions(code, space)
     forms = [form for form in read_forms(code).forms if form.kind != "discard"]
     begin = 0
@@ -164,11 +164,11 @@ def _statements(code: str) -> list[ast.stmt]:
     return parse_source(code).body
 
 
-def _python_makings(code: str, space: str) -> Iterator[NameDefinition]:
+def _python_definitions(code: str, space: str) -> Iterator[NameDefinition]:
     lines = code.splitlines()
     for node in _statements(code):
         first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-        for name in _defined(node):
+        for name in _defined_names(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
             yield NameDefinition(space, name, text, ast.dump(node))
         for owner, name in _attributes_set(node):
@@ -177,13 +177,13 @@ def _python_makings(code: str, space: str) -> Iterator[NameDefinition]:
 
 
 def _attributes_set(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that an assignment sets, each with the dotted name of its owner."""
+    """Yield the attributes that an assignment sets, as pairs of the owner's dotted name and the attribute."""
     for target in node.targets if isinstance(node, ast.Assign) else ():
-        if isinstance(target, ast.Attribute) and (owner := _dotted(target.value)):
+        if isinstance(target, ast.Attribute) and (owner := _dotted_name(target.value)):
             yield owner, target.attr
 
 
-def _defined(node: ast.stmt) -> list[str]:
+def _defined_names(node: ast.stmt) -> list[str]:
     """Return the names that a statement defines."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
@@ -203,10 +203,10 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
     tree = parse_source(code)
     if home == space and _is_global(symtable.symtable(code, "<code>", "exec"), word):
         return any(isinstance(node, ast.Name) and node.id == word for node in ast.walk(tree))
-    imported = dict(_imported([*_statements(known), *ast.walk(tree)]))
+    imported = dict(_import_bindings([*_statements(known), *ast.walk(tree)]))
     target = f".{home}.{word}"
     for node in ast.walk(tree):
-        dotted = _dotted(node)
+        dotted = _dotted_name(node)
         root, _, rest = dotted.partition(".")
         whole = f"{imported[root]}.{rest}".strip(".") if root in imported else ""
         if whole and target.endswith(f".{whole}"):
@@ -215,7 +215,7 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
 
 
 def _is_global(table: symtable.SymbolTable, word: str) -> bool:
-    """Return whether the word refers to a global of the module anywhere."""
+    """Return whether a word refers to a global of the module in any scope."""
     if word in table.get_identifiers():
         symbol = table.lookup(word)
         if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
@@ -223,8 +223,8 @@ def _is_global(table: symtable.SymbolTable, word: str) -> bool:
     return any(_is_global(inner, word) for inner in table.get_children())
 
 
-def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports bind, each with the dotted name that it refers to."""
+def _import_bindings(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports bind, each with the dotted name of what is imported."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -235,11 +235,11 @@ def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]
                 yield (alias.asname, alias.name) if alias.asname else (root, root)
 
 
-def _dotted(node: ast.AST) -> str:
+def _dotted_name(node: ast.AST) -> str:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        owner = _dotted(node.value)
+        owner = _dotted_name(node.value)
         return f"{owner}.{node.attr}" if owner else ""
     return ""
 

@@ -1,4 +1,4 @@
-"""Find errors in Lisp files with clj-kondo, if it is installed."""
+"""Linting of Lisp files with clj-kondo, if it is installed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ LINTED_SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """The linter's findings by file as JSON rows, or a `note` that explains why there are none.
+    """The findings of the linter as JSON objects by file, or a `note` that explains why there are none.
 
-    Both are empty if there is no linter. A file without findings has an empty list.
+    Both are empty if no linter is installed. A file without findings has an empty list.
     """
 
     rows: Mapping[Path, Sequence[Mapping[str, object]]]
@@ -39,7 +39,7 @@ class Diagnostics:
 
 
 async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = LINT_TIMEOUT_S) -> Diagnostics:
-    """Lint files in one run of clj-kondo in the workspace, with the project's configuration.
+    """Lint files in one run of clj-kondo, with the configuration of the project.
 
     The linter reads copies in a private directory, with the paths of the originals below it, because a path of the
     workspace may be replaced by a link before the linter opens it.
@@ -95,7 +95,7 @@ def _copy(contents: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
 
 
 def _has_cache_inside(workspace: Path) -> bool:
-    """Return whether clj-kondo's cache directory is in the workspace, with links resolved."""
+    """Return whether clj-kondo's cache directory is in the workspace after resolving links."""
     try:
         cache = (workspace / ".clj-kondo" / ".cache").resolve()
         return cache.is_relative_to(workspace) and not cache.is_symlink()
@@ -104,7 +104,7 @@ def _has_cache_inside(workspace: Path) -> bool:
 
 
 def _rows(path: Path, findings: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Return the findings of one file, in order."""
+    """Return the findings for one file as JSON objects, in order."""
     rows = [
         {
             "line": finding["row"],

@@ -1,4 +1,4 @@
-"""Paths of files that an edit may change: source files in the workspace, except for those of version control."""
+"""Checks of which files may be edited: source files in the workspace, but no files of version control."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|
 
 
 class NotEditableError(Exception):
-    """The file cannot be edited, for the reason in the message."""
+    """Raised when a file must not be edited. The message is the reason."""
 
 
 def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
-    """Return the file for `given`, absolute or relative to the resolved `workspace`, with all links resolved.
+    """Return the path of a file to edit, with all links resolved. `given` is absolute or relative to the workspace.
 
     Raises:
         NotEditableError: `given` is not a path, is outside of the workspace where that is not allowed, or belongs to
@@ -62,12 +62,12 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
 
 
 def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """Return the names of a path. For a path in the workspace, only those below it."""
+    """Return the components of a path. For a path in the workspace, only those below the workspace."""
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
 def normalize_file_name(name: str) -> str:
-    """Return the lower-case name that a file system may treat `name` as.
+    """Return a lower-case name that is equal for names that a file system may treat as the same.
 
     The file systems of macOS and Windows ignore case. Those of macOS ignore invisible characters. Those of Windows
     ignore dots and spaces at the end, and everything after a colon.
@@ -77,23 +77,21 @@ def normalize_file_name(name: str) -> str:
 
 
 def is_version_control(name: str) -> bool:
-    """Return whether a file system may treat `name` as a directory or file of version control."""
+    """Return whether a file system may treat `name` as the name of a file or directory of version control."""
     plain = normalize_file_name(name)
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 
 def path_for_display(workspace: Path, path: Path) -> str:
-    """Return the path as displayed in answers: relative if it is in the workspace."""
+    """Return a path as text for the user, relative if it is in the workspace."""
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
 def require_source_file(path: Path, data: bytes | None, *contents: str) -> None:
-    """Check by name, or by content, that a file is Lisp or Python.
-
-    If the name has no suffix, the first line must name an interpreter of Lisp.
+    """Check that a file is Lisp or Python, by its suffix or the interpreter in its first line.
 
     Raises:
-        NotEditableError: the file is neither.
+        NotEditableError: the file is neither Lisp nor Python.
     """
     known = path.suffix.lower() in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not path.suffix:

@@ -1,4 +1,4 @@
-"""The editor of one workspace: edits in batches, acts of several steps, and undo for each caller.
+"""The editor of a workspace, which applies batches of edits and can undo the batches of each caller.
 
 An act consists of the steps write, load, test, and then commit or restore. A refusal, a failure or a disconnecting
 client ends the act at that step, and the effects of the earlier steps are reverted.
@@ -63,8 +63,8 @@ MAX_UNDO_BYTES = 64 * 2**20
 Result = TypeVar("Result")
 
 
-def _no_undo_refusal() -> RefusedError:
-    """Return the refusal of an undo when the caller has no batch."""
+def _nothing_to_undo_error() -> RefusedError:
+    """Return the error for an undo when the caller has no batch to undo."""
     return refused(
         "nothing-to-undo",
         "you have no batch of edits to revert",
@@ -75,7 +75,7 @@ def _no_undo_refusal() -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of a batch by file, in the order in which the files were first named."""
+    """The results of a batch for each file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
 
@@ -88,7 +88,7 @@ def _allow_any_change(_change: Change) -> str:
     return ""
 
 
-def _other_file_refusal(file: str, changed: Sequence[str]) -> RefusedError:
+def _other_file_error(file: str, changed: Sequence[str]) -> RefusedError:
     return refused(
         "nothing-to-undo",
         f"your last edit changed {', '.join(changed) or 'nothing'}, not {file}",
@@ -97,7 +97,7 @@ def _other_file_refusal(file: str, changed: Sequence[str]) -> RefusedError:
 
 
 class Editor:
-    """Edits the files of one workspace, whose path is resolved. Exists as long as its server."""
+    """Edits the files of one workspace, for the lifetime of a server. The path of the workspace must be resolved."""
 
     def __init__(
         self,
@@ -115,16 +115,16 @@ class Editor:
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
 
     def recover(self) -> list[str]:
-        """Revert unfinished batches of killed servers, and return a sentence about each.
+        """Revert unfinished batches of servers that were killed, and return a message about each.
 
-        The next edit repeats these sentences.
+        The messages are also stored for `pop_recovery_notes`.
         """
         found = [] if self._records is None else self._records.recover()
         self._recovery_notes += found
         return found
 
     def pop_recovery_notes(self) -> list[str]:
-        """Return the sentences of `recover` that have not been returned by an edit, and clear them."""
+        """Return the messages of `recover` and clear them, so that only one answer includes them."""
         notes, self._recovery_notes = self._recovery_notes, []
         return notes
 
@@ -140,7 +140,7 @@ class Editor:
     ) -> Outcome:
         """Apply all edits or none. With `dry_run`, only return the planned changes.
 
-        `guard` returns why a change is forbidden, or an empty string.
+        `guard` returns why a change is forbidden, or "".
 
         Raises:
             RefusedError: edits cannot be applied. The details have the errors by index.
@@ -149,7 +149,7 @@ class Editor:
         """
         locate_all = partial(self._locate, requests, allow_outside=allow_outside)
         paths, errors = await self._in_thread(locate_all)
-        async with self._locked(paths):
+        async with self._lock_paths(paths):
             results = await self._in_thread(partial(self._plan, paths, limits, errors, requests, guard))
             changes = _changes(results)
             if not dry_run:
@@ -161,50 +161,50 @@ class Editor:
         return Outcome(tuple(results))
 
     def adopt(self, caller: str, previous: str) -> None:
-        """Transfer the batches of a previous caller to `caller`, the same client, up to the limit."""
+        """Let `caller` undo the batches of `previous`, which is an earlier name of the same client."""
         if batches := self._done.pop(previous, None):
             self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES_PER_CALLER:]
             self._done.move_to_end(caller)
 
     async def undo(self, caller: str, file: str | None = None) -> tuple[Outcome, int]:
-        """Revert the last remaining batch of `caller`, and return its outcome and the number of batches left.
+        """Revert the latest batch of a caller. Return the outcome and how many of the caller's batches are left.
 
         With `file`, the batch must have changed that file.
 
         Raises:
-            RefusedError: the caller has no batch, or it did not change `file`.
-            FilesChangedError: a file differs from the batch's result. Undo is possible when it no longer does.
+            RefusedError: the caller has no batch, or the batch did not change `file`.
+            FilesChangedError: a file has changed since the batch. The batch can be undone when this is reverted.
             FilesUnwritableError: the system refused to write.
         """
         batches = self._done.get(caller)
         if not batches:
-            raise _no_undo_refusal()
+            raise _nothing_to_undo_error()
         batch = batches[-1]
         if file is not None and file not in (
             changed := [path_for_display(self._workspace, change.path) for change in batch]
         ):
             path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
             if path not in [change.path for change in batch]:
-                raise _other_file_refusal(file, changed)
+                raise _other_file_error(file, changed)
         if not batch:  # a batch without changes needs no locks
             batches.pop()
             return Outcome(()), len(batches)
-        async with self._locked([change.path for change in batch]):
+        async with self._lock_paths([change.path for change in batch]):
             if not batches or batches[-1] is not batch:  # reverted while this call waited
-                raise _no_undo_refusal()
+                raise _nothing_to_undo_error()
             with anyio.CancelScope(shield=True):
                 files = await self._in_thread(partial(self._revert, batch))
                 batches.pop()
         return Outcome(files), len(batches)
 
     async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
-        """Restore each file of a batch of `caller`, and return the display paths of files that were not restored.
+        """Restore the files of a batch of `caller`, and return the display paths of files that were not restored.
 
-        A file is left unchanged if it differs from the batch's result, or cannot be written. The batch can no longer be
+        A file is not restored if it has changed since the batch, or cannot be written. The batch can no longer be
         undone.
         """
         changes = _changes(outcome.files)
-        async with self._locked([change.path for change in changes]):
+        async with self._lock_paths([change.path for change in changes]):
             with anyio.CancelScope(shield=True):
                 left = await self._in_thread(partial(self._put_back, changes))
         batches = self._done.get(caller, [])
@@ -212,7 +212,7 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """Return the resolved path of the file `given`, and its current content.
+        """Return the resolved path of a file and its current content. `given` is the path from the caller.
 
         Raises:
             NotEditableError, UnreadableError: the file cannot be edited.
@@ -221,14 +221,14 @@ class Editor:
         return path, await self._in_thread(partial(read_snapshot, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
-        """Replace a file by the result of `make`, which runs in a thread. This cannot be undone.
+        """Replace a file by the result of `make`, which a thread calls with the current content. This cannot be undone.
+
+        Exceptions in `make` are passed on, and nothing is written.
 
         Raises:
             FilesChangedError: the file was changed at the same time.
             FilesUnwritableError: the system refused to write.
             UnreadableError: the file cannot be edited.
-
-        Errors of `make` are passed on, without anything written.
         """
 
         def write() -> None:
@@ -237,18 +237,18 @@ class Editor:
             if after != before.data:
                 commit_changes([Change(path, before, after)], self._workspace, self._records)
 
-        async with self._locked([path]):
+        async with self._lock_paths([path]):
             with anyio.CancelScope(shield=True):
                 await self._in_thread(write)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run a function that waits for a disk in one of the editor's threads."""
+        """Run a function that may block on the disk in one of the editor's threads."""
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     def _locate(
         self, requests: Sequence[EditRequest], *, allow_outside: bool
     ) -> tuple[dict[Path, dict[int, FileEdit | CreateFile]], list[tuple[int, str, EditError]]]:
-        """Return the edits by file, and the errors of their paths."""
+        """Group the edits by file. Also return the errors of those whose path is invalid."""
         paths: dict[Path, dict[int, FileEdit | CreateFile]] = {}
         errors = []
         for index, want in enumerate(requests):
@@ -268,7 +268,7 @@ class Editor:
         requests: Sequence[EditRequest],
         guard: Guard,
     ) -> list[FileResult]:
-        """Return the results of all edits, by file.
+        """Return the result of the edits for each file.
 
         Raises:
             RefusedError: an edit cannot be applied.
@@ -323,9 +323,9 @@ class Editor:
         if changed:
             raise FilesChangedError(changed, "Check the file, and edit it directly.")
         commit_changes(backward, self._workspace, self._records)
-        return tuple(self._result_of_undo(change) for change in backward)
+        return tuple(self._undo_result(change) for change in backward)
 
-    def _result_of_undo(self, change: Change) -> FileResult:
+    def _undo_result(self, change: Change) -> FileResult:
         name = path_for_display(self._workspace, change.path)
         old = (change.before.data or b"").decode(errors="replace")
         new = (change.after or b"").decode(errors="replace")
@@ -352,8 +352,8 @@ class Editor:
         )
 
     @contextlib.asynccontextmanager
-    async def _locked(self, paths: Iterable[Path]) -> AsyncIterator[None]:
-        """Lock all `paths`, in the same order everywhere, so that batches cannot deadlock."""
+    async def _lock_paths(self, paths: Iterable[Path]) -> AsyncIterator[None]:
+        """Lock these paths for the duration of the context, always in the same order to prevent deadlocks."""
         async with contextlib.AsyncExitStack() as stack:
             for path in sorted(paths):
                 lock = self._locks.setdefault(path, anyio.Lock())
@@ -362,15 +362,15 @@ class Editor:
 
 
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
-    """Return the changes of a batch that modify files."""
+    """Return the changes that modify files."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)
 
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The outcome of undoing an edit: the files and names that were not restored, being newer or not changeable.
+    """The files and names that were not restored after a failed step, because they are newer or cannot be changed.
 
-    `why` explains why definitions were not put back, and is empty if they were.
+    `why` is the reason why definitions were not restored, or "".
     """
 
     files: tuple[str, ...] = ()
@@ -379,7 +379,7 @@ class PutBack:
 
 
 class ReplSteps(Protocol):
-    """The steps of an edit that happen in a REPL. Each returns whether it succeeded, and records its own failure."""
+    """The steps of an edit that run in a REPL. A step records its own failure, and returns whether it succeeded."""
 
     async def load(self, outcome: Outcome) -> bool:
         """Load the changed files."""
@@ -390,29 +390,29 @@ class ReplSteps(Protocol):
         ...
 
     async def commit(self) -> None:
-        """Release the previous definitions."""
+        """Release the previous definitions, because all steps succeeded."""
         ...
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Restore the previous definitions. Return the names that were not restored, and the reason for a failure.
+        """Restore the previous definitions, because a step failed.
 
-        Never raises.
+        Return the names that were not restored, and the reason, or "" if everything was restored. Never raises.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ActResult:
-    """The end of an act: the written files, and after a failed step the outcome of putting them back."""
+    """The result of an act: the files written, and what was not restored if a step failed."""
 
     outcome: Outcome
     put_back: PutBack | None = None
 
 
 class Act:
-    """One edit of files together with its steps in a REPL. With `restores`, a failed step reverts all changes.
+    """Writes edited files and then runs steps in a REPL. With `restores`, a failed step reverts all changes.
 
-    `put_files` restores files, and returns those that were not restored because they were changed in the meantime.
+    `put_files` restores the files, and returns those that were not restored because they have changed since.
     """
 
     def __init__(
@@ -423,10 +423,9 @@ class Act:
         self._restores = restores
 
     async def run(self, write: Callable[[], Awaitable[Outcome]]) -> ActResult:
-        """Perform the steps.
+        """Write the files with `write`, and run the steps.
 
-        If `write` raises, nothing was done. If the caller is cancelled, all changes are reverted before the
-        cancellation is raised.
+        If `write` raises, nothing was changed. If the caller is cancelled, all changes are reverted first.
         """
         outcome = await write()
         is_well, put_back = False, None
@@ -434,10 +433,10 @@ class Act:
             is_well = await self._side.load(outcome) and await self._side.test(outcome)
         finally:
             with anyio.CancelScope(shield=True):  # a cancelled act must not remain unfinished
-                put_back = await self._end(outcome, is_well=is_well)
+                put_back = await self._finish(outcome, is_well=is_well)
         return ActResult(outcome, put_back)
 
-    async def _end(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
+    async def _finish(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
         if is_well or not self._restores:
             await self._side.commit()
             return None

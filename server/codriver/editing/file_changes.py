@@ -1,4 +1,4 @@
-"""Changes of files: the content before and after an edit, and errors in writing it."""
+"""Changes of files, with the content before and after an edit, and errors in reading and writing them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file at one moment: its bytes, or None if it is missing, its permissions and its owner."""
+    """A file at one moment: its bytes, or None if it does not exist, its permissions and its owner."""
 
     data: bytes | None
     mode: int | None = None
@@ -37,7 +37,7 @@ MISSING = Snapshot(None)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file's content before and after a change. None in `after` removes the file."""
+    """The content of a file before and after a change. If `after` is None, the file is removed."""
 
     path: Path
     before: Snapshot
@@ -46,16 +46,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class UnrestoredFiles:
-    """Files of a failed batch that could not be restored.
-
-    They were changed in the meantime, or cannot be written.
-    """
+    """The files of a failed batch that could not be restored, because they have changed since or cannot be written."""
 
     saved: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return a clause for messages about these files, or an empty string if every file was restored."""
+        """Return a clause about these files for messages, or "" if every file was restored."""
         words = ""
         if self.saved:
             verb = "was changed by somebody else in the meantime and stays as it is"
@@ -68,9 +65,9 @@ class UnrestoredFiles:
 
 
 class FilesChangedError(RefusedError):
-    """Raised if a file changed after the edit was planned.
+    """Raised when a file was changed after the edit was planned.
 
-    Nothing was written, or everything except the files in `left` was reverted.
+    Nothing was written, or everything was reverted except the files in `left`.
     """
 
     reason = "file-changed"
@@ -90,7 +87,7 @@ class FilesChangedError(RefusedError):
 
 
 class FilesUnwritableError(RefusedError):
-    """Raised if the system refused to write. All files except those in `left` are unchanged."""
+    """Raised when the system refused to write a file. All files are unchanged except those in `left`."""
 
     reason = "file-unwritable"
 
@@ -103,19 +100,20 @@ class FilesUnwritableError(RefusedError):
 
 
 class UnreadableError(Exception):
-    """A file cannot be edited, for the reason in the message."""
+    """Raised when a file cannot be edited. The message is the reason."""
 
 
-def read_snapshot(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
-    """Return the current file at `path`, or `MISSING`. If `most_bytes` is None, the limit depends on the kind of file.
+def read_snapshot(path: Path, workspace: Path, *, max_bytes: int | None = None) -> Snapshot:
+    """Return the current file at `path`, or `MISSING`.
+
+    If `max_bytes` is None, the maximum size depends on the kind of file.
 
     Raises:
-        UnreadableError: the file is not a regular file, too large, reached by a link, or not readable
-            or writable.
+        UnreadableError: the file is not a regular file, too large, reached through a link, or not readable or writable.
     """
     try:
         with locate_file(path, workspace) as location:
-            return snapshot_at(location, most_bytes=most_bytes)
+            return snapshot_at(location, max_bytes=max_bytes)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
@@ -123,21 +121,24 @@ def read_snapshot(path: Path, workspace: Path, *, most_bytes: int | None = None)
 
 
 def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
-    """Return the location of a path without links. For a path in the workspace, nothing outside of it is opened."""
+    """Return the directory entry of a path, without following links.
+
+    If the path is in the workspace, nothing outside of the workspace is opened.
+    """
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_at(location: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
-    """Return the file at a location.
+def snapshot_at(location: DirectoryEntry, *, max_bytes: int | None = None) -> Snapshot:
+    """Return the current file of a directory entry.
 
     Raises:
-        FileNotFoundError: the file is missing.
+        FileNotFoundError: the file does not exist.
         OSError: the file cannot be opened.
-        UnreadableError: as for `read_snapshot`.
+        UnreadableError: the file cannot be edited, as in `read_snapshot`.
     """
-    if most_bytes is None:
-        most_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
-    data, status = location.read_with_status(FileRules(Links.NEVER, most_bytes))
+    if max_bytes is None:
+        max_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
+    data, status = location.read_with_status(FileRules(Links.NEVER, max_bytes))
     if not permission_bits(status) & 0o222 or not location.is_writable():
         raise UnreadableError("it is read-only")
     if location.path.suffix != ".ipynb" and (reason := too_many_lines_reason(data)):
@@ -146,7 +147,7 @@ def snapshot_at(location: DirectoryEntry, *, most_bytes: int | None = None) -> S
 
 
 def too_many_lines_reason(data: bytes) -> str:
-    """Return why text has too many lines to be edited, or an empty string."""
+    """Return why a text has too many lines to be edited, or "" if it does not."""
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:
         return ""
@@ -154,7 +155,10 @@ def too_many_lines_reason(data: bytes) -> str:
 
 
 def read_content(location: DirectoryEntry) -> bytes | None:
-    """Return the bytes of the file at a location, or None if it is missing. Raises the errors of `snapshot_at`."""
+    """Return the content of a directory entry's file, or None if it does not exist.
+
+    Raises the errors of `snapshot_at`.
+    """
     try:
         return snapshot_at(location).data
     except FileNotFoundError:

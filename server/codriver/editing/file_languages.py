@@ -1,4 +1,4 @@
-"""How files are edited, by language: decode the bytes, change the text, and check the new text.
+"""Editing of files by language: decoding, changing the text, and checking the new text.
 
 Lisp is UTF-8. A Python file has the encoding declared in its first lines. In any text, a string that occurs once can be
 replaced, leaving every other byte unchanged. The edits of a text are applied in order, each to the result of the one
@@ -56,7 +56,7 @@ _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A part of a file in a feature's language, to which a replacement is limited."""
+    """A part of a file, such as a cell of a notebook, to which a replacement can be limited."""
 
     argument: str
     """The argument of the edit that names the part."""
@@ -67,10 +67,10 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText:
-    """A replacement of the string `old` by `new`.
+    """Replaces the string `old` by `new`.
 
-    `old` must occur once in the text or its scope, which is the definition `name` in Python, the occurrence nearest to
-    `line`, or a `part` of the file.
+    `old` must occur only once in the text or in its scope. The scope is the definition `name` in Python, the occurrence
+    nearest to `line`, or a `part` of the file.
     """
 
     old: str
@@ -82,7 +82,7 @@ class ReplaceText:
 
 @dataclass(frozen=True, slots=True)
 class _Occurrence:
-    """An occurrence of a string in plain text. `line` counts from 1."""
+    """An occurrence of a string. `line` counts from 1."""
 
     start: int
     line: int
@@ -91,27 +91,32 @@ class _Occurrence:
 def apply_string_edits(
     text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False
 ) -> EditedText | RefusedEdits:
-    """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
+    """Apply string replacements to a text. Return the new text, or the errors.
+
+    The keys of `edits` are numbers that identify the edits in the result.
+    """
     errors: list[tuple[int, EditError]] = []
     done: dict[int, EditEffect] = {}
     for number, edit in edits.items():
-        plain, old = _plain(text), _plain(edit.old)
+        plain, old = _normalize_line_endings(text), _normalize_line_endings(edit.old)
         try:
             occurrence = _find(plain, old, edit, is_python=is_python)
         except EditFailedError as error:
             errors.append((number, error.error))
             continue
-        start, end = _index_in(text, occurrence.start), _index_in(text, occurrence.start + len(old))
-        text = text[:start] + _ending_of(text, start).join(_plain(edit.new).split("\n")) + text[end:]
+        start, end = _original_index(text, occurrence.start), _original_index(text, occurrence.start + len(old))
+        text = (
+            text[:start] + _line_ending_at(text, start).join(_normalize_line_endings(edit.new).split("\n")) + text[end:]
+        )
         done[number] = EditEffect(occurrence.line, occurrence.line)
     return RefusedEdits(tuple(errors)) if errors else EditedText(text, done)
 
 
 def check_string_edit(edit: ReplaceText) -> None:
-    """Check an edit by itself.
+    """Check an edit without the text that it applies to.
 
     Raises:
-        EditFailedError: the edit names no string, or changes nothing.
+        EditFailedError: the string to replace is empty, or the edit changes nothing.
     """
     if not edit.old:
         raise EditFailedError(
@@ -123,13 +128,13 @@ def check_string_edit(edit: ReplaceText) -> None:
         raise EditFailedError(EditError(edit.part.refusal))
 
 
-def _plain(text: str) -> str:
-    """Return the text with LF as the only line ending, so that strings can be searched for quickly."""
+def _normalize_line_endings(text: str) -> str:
+    """Return a text with LF as its only line ending."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _index_in(text: str, plain_index: int) -> int:
-    """Return the index in a text of the character at `plain_index` in the same text with LF line endings."""
+def _original_index(text: str, plain_index: int) -> int:
+    """Convert an index in the text with LF line endings to an index in the original text."""
     index = plain_index
     while (moved := plain_index + text.count("\r\n", 0, index)) != index:
         index = moved
@@ -138,13 +143,13 @@ def _index_in(text: str, plain_index: int) -> int:
 
 def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occurrence:
     check_string_edit(edit)
-    start, end = _scope(plain, edit, is_python=is_python)
+    start, end = _search_range(plain, edit, is_python=is_python)
     count = plain.count(old, start, end)
     if not count:
         raise EditFailedError(_missing_string_error(plain, edit, start, end))
     occurrences = _occurrences(plain, old, start, end)
     if count > 1 and edit.line is not None and edit.name is None:
-        found = _nearest(occurrences, edit.line)
+        found = _nearest_occurrences(occurrences, edit.line)
     else:
         found = list(islice(occurrences, MAX_DISPLAYED_LOCATIONS))
     if len(found) > 1:
@@ -161,8 +166,8 @@ def _occurrences(plain: str, old: str, start: int, end: int) -> Iterator[_Occurr
         counted, start = start, start + len(old)
 
 
-def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]:
-    """Return the range of characters that is searched."""
+def _search_range(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]:
+    """Return the range of characters in which the string is searched."""
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
@@ -177,11 +182,8 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
     return len(before), len(before) + len("".join(source.lines[found.first - 1 : found.last]))
 
 
-def _nearest(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]:
-    """Return the occurrences nearest to a line.
-
-    There are several only if they are equally near, up to the number displayed.
-    """
+def _nearest_occurrences(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]:
+    """Return the occurrence nearest to a line. If several are equally near, return those, up to a limit."""
     nearest: list[_Occurrence] = []
     for occurrence in occurrences:
         nearer = abs(nearest[0].line - line) - abs(occurrence.line - line) if nearest else 1
@@ -194,18 +196,18 @@ def _nearest(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]
     return nearest
 
 
-def _ending_of(text: str, at: int) -> str:
-    """Return the line ending used at this index of the text."""
+def _line_ending_at(text: str, at: int) -> str:
+    """Return the line ending used at an index of the text."""
     found = _ENDING.search(text, at) or _ENDING.search(text)
     return found[0] if found else "\n"
 
 
 def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
-    """Return the error that the string does not occur, with the most similar lines."""
+    """Return the error that a string does not occur, with the most similar lines."""
     where = f" in {edit.name}" if edit.name else ""
-    target = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
+    target = _shorten(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
-    candidates = [_begin(line) for line in plain[start:end].split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES]]
+    candidates = [_shorten(line) for line in plain[start:end].split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES]]
     rough = sorted(
         ((_similarity(line, target, is_rough=True), -number) for number, line in enumerate(candidates)), reverse=True
     )
@@ -219,15 +221,12 @@ def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
 
 
-def _begin(line: str) -> str:
+def _shorten(line: str) -> str:
     return line.lstrip()[:MAX_COMPARED_CHARACTERS].rstrip()
 
 
 def _similarity(line: str, target: str, *, is_rough: bool = False) -> float:
-    """Return the similarity of two lines, from 0 to 1.
-
-    With `is_rough`, it is computed fast, and never below the exact value.
-    """
+    """Return the similarity of two lines from 0 to 1. With `is_rough`, it is a fast upper bound."""
     if line == target:
         return 1.0
     if not line or not target or abs(len(line) - len(target)) > max(len(line), len(target)) / 2:
@@ -237,7 +236,7 @@ def _similarity(line: str, target: str, *, is_rough: bool = False) -> float:
 
 
 def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
-    """Return three lines around each of these lines, numbered from 1. Long lines are truncated."""
+    """Return the given lines, and one before and after each, with line numbers. Long lines are truncated."""
     lines = plain.split("\n", max(numbers) + 1)
     parts = []
     for number in numbers:
@@ -264,12 +263,12 @@ NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
 
 def is_python(path: Path) -> bool:
-    """Return whether a file is Python, by its name."""
+    """Return whether a file is Python, judging by its suffix."""
     return path.suffix.lower() in PYTHON_SUFFIXES
 
 
 def detect_encoding(path: Path, data: bytes) -> str:
-    """Return the encoding of a file without its byte order mark.
+    """Return the encoding of a file, not counting its byte order mark.
 
     Raises:
         EditFailedError: the file declares an unknown encoding, or two encodings.
@@ -290,9 +289,10 @@ def apply_file_edits(
     limits: SearchLimits,
     languages: Mapping[str, ApplyText] = NO_LANGUAGES,
 ) -> EditedText | RefusedEdits:
-    """Return the text of a file after all `edits`, or their errors.
+    """Apply edits to the text of a file. Return the new text, or the errors.
 
-    Edits of forms and definitions are applied before those of strings. `languages` are those of features, by suffix.
+    The keys of `edits` are numbers that identify the edits in the result. Edits of forms and definitions are applied
+    before those of strings. `languages` are those that features add, by file suffix.
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
@@ -311,7 +311,7 @@ def apply_file_edits(
 
 
 def _syntax_error_by_edit(path: Path, before: str, after: str) -> str:
-    """Return why an edit made code unreadable, or an empty string if it is readable, or was not before."""
+    """Return the syntax error that an edit caused, or "". An error that was there before does not count."""
     try:
         check_new_text(path, after)
     except EditFailedError as error:
@@ -341,10 +341,10 @@ def _apply_part_edits(
 
 
 def check_new_text(path: Path, text: str) -> None:
-    """Check the whole new text of a file. Python that is too long to be parsed is not checked.
+    """Check that the whole new text of a file can be parsed. Python that is too long to parse is not checked.
 
     Raises:
-        EditFailedError: the text cannot be read as code.
+        EditFailedError: the text cannot be parsed.
     """
     if path.suffix.lower() in LISP_SUFFIXES or not path.suffix:
         check_lisp(text)
@@ -359,10 +359,10 @@ def check_new_text(path: Path, text: str) -> None:
 
 
 def check_inserted_text(edit: FileEdit, path: Path) -> None:
-    """Check the new text of an edit without the surrounding file.
+    """Check that the new text of an edit can be parsed by itself.
 
     Raises:
-        EditFailedError: the text cannot be read as code.
+        EditFailedError: the text cannot be parsed.
     """
     if isinstance(edit, ReplaceDef | InsertDef) or (is_python(path) and isinstance(edit, Append)):
         CodeFragment(edit.new)

@@ -1,4 +1,4 @@
-"""Files that other programs run or obey automatically, when a person opens the project, commits or pushes.
+"""Detection of files that other programs run or obey automatically, for example when a project is opened or committed.
 
 The rule is closed, so that it can be documented exactly: the names in the tables of this module, hidden files, and
 everything in a Python environment. Python and Lisp files are guarded only if they are hidden or in an environment,
@@ -69,7 +69,7 @@ LINTER: Final = ".clj-kondo"
 
 
 def guard_reason(workspace: Path, change: Change) -> str:
-    """Return why a file of the workspace is guarded against this change, or an empty string. Blocks."""
+    """Return why a change of a file in the workspace needs permission, or "" if it does not. Blocks on the disk."""
     name = normalize_file_name(change.path.name)
     parts = tuple(map(normalize_file_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:
@@ -104,7 +104,7 @@ def _reason_by_name(name: str) -> str:
 
 
 def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> bool:
-    """Return whether a file is in a virtual environment, by its marker file or its usual name."""
+    """Return whether a file is in a virtual environment, judging by its marker file or its usual name."""
     if path.name == VENV_MARKER_FILE:
         return True
     if any(part == "venv" and parts[index + 1] in {"bin", "scripts", "lib"} for index, part in enumerate(parts[:-1])):
@@ -114,7 +114,7 @@ def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> b
 
 
 def _codriver_table(data: bytes | None) -> object:
-    """Return the table `tool.codriver` of a pyproject.toml, or the text if it cannot be parsed."""
+    """Return the table `tool.codriver` of a pyproject.toml, or the whole text if it cannot be parsed."""
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
     try:
@@ -126,7 +126,7 @@ def _codriver_table(data: bytes | None) -> object:
 
 
 def _node_hooks(data: bytes | None) -> object:
-    """Return the git hooks in a package.json, or the text if it cannot be parsed."""
+    """Return the git hooks in a package.json, or the whole text if it cannot be parsed."""
     try:
         document = json.loads((data or b"{}").decode("utf-8-sig"))
     except (ValueError, RecursionError):

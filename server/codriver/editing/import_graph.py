@@ -1,4 +1,4 @@
-"""The imports between the files of a project, found without running code.
+"""The imports between the files of a project, determined without running code.
 
 Files are matched by name, directly or not, and only changed files are read again. Files with the same name in several
 directories are not distinguished, because running too many tests does no harm.
@@ -40,7 +40,7 @@ _LISP_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
 
 
 class ImportGraph:
-    """The imports of files that were queried, for the lifetime of a server. Thread-safe."""
+    """Finds out which files import which, and caches the imports of each file. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class ImportGraph:
         """Stamp, namespace in Lisp, and imported names, by file."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
-        """Return the files among `among` that import the changed ones directly or indirectly.
+        """Return the files in `among` that import any changed file, directly or indirectly.
 
         The values are the numbers of imports in between. Blocks on the disk.
         """
@@ -61,7 +61,7 @@ class ImportGraph:
                     imports[file] = known[2]
                     for name in import_names(file, root, known[1]):
                         names.setdefault(name, set()).add(file)
-        return _reached(changed, imports, names)
+        return _count_import_steps(changed, imports, names)
 
     def _read(self, file: Path) -> tuple[files.Stamp, str, frozenset[str]] | None:
         try:
@@ -80,7 +80,7 @@ class ImportGraph:
         return self._known[file]
 
 
-def _reached(
+def _count_import_steps(
     changed: Iterable[Path], imports: Mapping[Path, frozenset[str]], names: Mapping[str, set[Path]]
 ) -> dict[Path, int]:
     by: dict[Path, list[Path]] = {}
@@ -99,7 +99,10 @@ def _reached(
 
 
 def import_names(file: Path, root: Path, space: str = "") -> Iterator[str]:
-    """Yield the names by which a file may be imported: its namespace, or its path from any directory of the project."""
+    """Yield the names by which a file may be imported.
+
+    These are the namespace `space`, or the path relative to any directory of the project.
+    """
     if file.suffix != PYTHON_SUFFIX:
         yield space
         return
@@ -110,7 +113,7 @@ def import_names(file: Path, root: Path, space: str = "") -> Iterator[str]:
 
 
 def python_imports(text: bytes, file: Path) -> Iterator[str]:
-    """Yield the modules that Python text may import anywhere. Relative imports are resolved by the directories."""
+    """Yield the modules that Python code may import, at any position. Relative imports are resolved."""
     for found in _IMPORT_STATEMENT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
@@ -131,7 +134,10 @@ def _dotted_prefixes(name: str) -> Iterator[str]:
 
 
 def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
-    """Return the namespace of Lisp text, and the names in its `ns` form, which include required namespaces."""
+    """Return the namespace that Lisp code declares, and the names in its `ns` form.
+
+    The names include the required namespaces.
+    """
     found = _NS.search(text.decode("utf-8", "replace"))
     if found is None:
         return "", frozenset()

@@ -1,4 +1,4 @@
-"""Edit Python text by definitions, leaving everything else unchanged, and find the statements that edits changed.
+"""Editing of Python code by definitions, leaving everything else unchanged.
 
 A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
 identified by its dotted name. Comments above it and after its last statement do not belong to it. New code is indented
@@ -40,9 +40,9 @@ MODULE_LEVEL_BLANK_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDef:
-    """A replacement of the definition `name` by `new`, or its removal if that is blank.
+    """Replaces the definition `name` by `new`, or removes it if `new` is blank.
 
-    `line`, any line of the definition, selects one of several with the same name.
+    If several definitions have this name, `line`, which may be any line of the definition, selects one.
     """
 
     name: str
@@ -52,7 +52,10 @@ class ReplaceDef:
 
 @dataclass(frozen=True, slots=True)
 class InsertDef:
-    """An insertion of `new` before or after the definition `name`, at the end of that class, or of the file if None."""
+    """Inserts `new` before or after the definition `name`, or at the end of that class.
+
+    If `name` is None, `new` is inserted at the end of the file.
+    """
 
     name: str | None
     new: str
@@ -65,10 +68,10 @@ PythonEdit = ReplaceDef | InsertDef | Append
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Lines `start` to `end`, from 0 and the last excluded, that become `lines`, after `gap` blank ones.
+    """Replaces the lines from `start` up to but not including `end`, counting from 0, by `lines`.
 
-    `behind` is the number of blank lines added afterwards. `wide_end` is the end of existing blank lines that may be
-    removed as well.
+    `gap` is the number of blank lines before them, and `behind` the number of blank lines after them. Blank lines up to
+    `wide_end` may be removed as well.
     """
 
     start: int
@@ -83,7 +86,10 @@ class _Splice:
 
 
 def apply_python_edits(text: str, edits: Mapping[int, PythonEdit]) -> EditedText | RefusedEdits:
-    """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
+    """Apply edits to Python code. Return the new text, or the errors.
+
+    The keys of `edits` are numbers that identify the edits in the result.
+    """
     try:
         source = PythonSource(text, compiles=False)
     except TooLongError as error:
@@ -117,7 +123,7 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
     found = source.find(edit.name, edit.line)
     if edit.side == "in":
         return _append_to_class(source, found, code, number)
-    at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
+    at = _comment_start(source, found) if edit.side == "before" else _comment_end(source, found.last, found.margin)
     gap = (
         found.separating_blank_lines if isinstance(found.node, _DEFINITION_NODES) or code.starts_with_definition else 0
     )
@@ -134,13 +140,13 @@ def _replacement(source: PythonSource, found: Definition, code: CodeFragment, nu
 
 
 def _trailing_comment(source: PythonSource, found: Definition) -> str:
-    """Return the comment on the last line of an assignment with the spaces before it, or an empty string."""
+    """Return the comment after an assignment on its last line, with the spaces before it, or ""."""
     line = source.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().rstrip("\r\n")
     return line if line.lstrip().startswith("#") else ""
 
 
 def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
-    """Return the splice that removes a definition, with the blank lines after it if there are some before it."""
+    """Return the splice that removes a definition. The blank lines after it are removed if there are some before it."""
     end = found.last
     while end < len(source.lines) and not source.lines[end].strip():
         end += 1
@@ -159,11 +165,11 @@ def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment
         raise EditFailedError(
             EditError(f"the body of {found.name} is on the same line as its head: replace the whole class")
         )
-    at = _behind(source, found.last, margin)
+    at = _comment_end(source, found.last, margin)
     return _insertion(source, code, at, margin, 1, number)
 
 
-def _before(source: PythonSource, found: Definition) -> int:
+def _comment_start(source: PythonSource, found: Definition) -> int:
     """Return the start of the comments directly above a definition."""
     at = found.first - 1
     while at and source.lines[at - 1].startswith(f"{found.margin}#"):
@@ -171,7 +177,7 @@ def _before(source: PythonSource, found: Definition) -> int:
     return at
 
 
-def _behind(source: PythonSource, last: int, margin: str) -> int:
+def _comment_end(source: PythonSource, last: int, margin: str) -> int:
     """Return the end of the comments after a definition that are indented like its body."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
@@ -182,7 +188,7 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
 
 
 def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, gap: int, number: int) -> _Splice:
-    """Return the splice that inserts code between lines, adding missing blank lines on both sides."""
+    """Return the splice that inserts code between lines, with the usual blank lines before and after it."""
     lines = source.lines
     text = split_lines(code.reindent(margin, source.indentation, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
@@ -208,14 +214,14 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
 
 
 def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> EditedText | RefusedEdits:
-    """Return the text with all splices, if it parses and has the intended code."""
+    """Apply the splices. Return the new text if it parses and has only the intended changes, or the errors."""
     parts: list[str] = []
     done, inserted_lines, went = dict[int, EditEffect](), set[int](), set[int]()
     at = 0
     for splice_index, splice in enumerate(splices):
         parts += source.lines[at : splice.start]
         if splice.gap and parts:
-            _part(parts, splice.gap, source.ending)
+            _pad_blank_lines(parts, splice.gap, source.ending)
         first = len(parts) + 1
         inserted_lines.update(range(first, first + len(splice.lines)))
         went.update(range(splice.start + 1, splice.end + 1))
@@ -234,8 +240,8 @@ def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> EditedTe
     return RefusedEdits(tuple((number, EditError(words)) for number in done)) if words else EditedText(text, done)
 
 
-def _part(parts: list[str], gap: int, ending: str) -> None:
-    """Make the lines end with `gap` blank ones."""
+def _pad_blank_lines(parts: list[str], gap: int, ending: str) -> None:
+    """Add line endings to `parts` until it ends with `gap` blank lines."""
     if not parts[-1].endswith(("\n", "\r")):
         parts[-1] += ending
     has = 0
@@ -246,17 +252,17 @@ def _part(parts: list[str], gap: int, ending: str) -> None:
 
 
 def _unintended_change(source: PythonSource, text: str, went: set[int], inserted_lines: set[int]) -> str:
-    """Return why a text is not the intended result of the edits, or an empty string."""
+    """Return why a new text is not what the edits intended, or ""."""
     try:
         after = PythonSource(text)
     except SyntaxError as error:
         return f"with these edits the file {describe_syntax_error(error)}"
-    remaining, new = _rest(source, went), _rest(after, inserted_lines)
+    remaining, new = _dump_rest(source, went), _dump_rest(after, inserted_lines)
     return "" if remaining == new else "the new text would merge with the code next to it"
 
 
-def _rest(source: PythonSource, lines: set[int]) -> str:
-    """Return the dumped tree of a text without the statements in these lines. The tree is changed."""
+def _dump_rest(source: PythonSource, lines: set[int]) -> str:
+    """Return the syntax tree of a text as a string, without the statements in these lines. The tree is modified."""
     waiting: list[ast.AST] = [source.tree]
     while waiting:
         node = waiting.pop()
@@ -265,13 +271,13 @@ def _rest(source: PythonSource, lines: set[int]) -> str:
                 value[:] = [
                     statement
                     for statement in value
-                    if not lines.issuperset(range(source.line_range(statement)[0], _last(statement) + 1))
+                    if not lines.issuperset(range(source.line_range(statement)[0], _last_line(statement) + 1))
                 ]
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
     return ast.dump(source.tree)
 
 
-def _last(node: ast.stmt) -> int:
+def _last_line(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
@@ -279,10 +285,10 @@ _LAYOUT_TOKENS = frozenset({token.INDENT, token.DEDENT, tokenize.NL, tokenize.CO
 
 
 class CodeFragment:
-    """Python code that may have any indentation.
+    """Python code with any indentation, as it is passed to an edit.
 
     Raises:
-        EditFailedError: the code does not parse.
+        EditFailedError: the code cannot be parsed.
     """
 
     def __init__(self, code: str) -> None:
@@ -308,11 +314,11 @@ class CodeFragment:
 
     @property
     def starts_with_definition(self) -> bool:
-        """Return whether the code starts with a function or class, or with a comment or decorator of one."""
+        """Return whether the code starts with a function or class, including its decorators and comments."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
     def reindent(self, margin: str, step: str, ending: str) -> str:
-        """Return the code with its first line at `margin` and levels indented by `step`.
+        """Return the code with the indentation `margin`, and with each level indented by `step`.
 
         The last line has no line ending.
         """
@@ -337,7 +343,7 @@ class CodeFragment:
         return ending.join(formatted)
 
     def _convert_indentation(self, margin: str, step: str) -> str:
-        """Convert an indentation to steps of another length."""
+        """Convert the indentation of a line to steps of another length."""
         if not step or step == self._step:
             return margin
         count = 0
@@ -346,7 +352,7 @@ class CodeFragment:
         return step * count + margin
 
     def _find_statement_lines(self) -> None:
-        """Find the lines that start a statement, and those inside a string, which must stay unchanged."""
+        """Find the lines where a statement starts, and the lines inside a string, which must not be changed."""
         text = "\n".join(self._rows) + "\n"
         try:
             tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -396,29 +402,29 @@ Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 
 def leading_whitespace(line: str) -> str:
-    """Return the leading white space of a line."""
+    """Return the whitespace at the start of a line."""
     found = _INDENT_PATTERN.match(line)
     return found[0] if found else ""
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text with their line endings. Only endings that Python recognises count."""
+    """Split a text into lines with their line endings, in the same way as Python's parser."""
     return _LINE_PATTERN.findall(text)
 
 
 class TooLongError(SyntaxError):
-    """Raised for a text that would take too long to parse, during which Python runs no other thread."""
+    """Raised when a text is too long to parse, because no other thread runs in the meantime."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED_CHARACTERS:,} are parsed")
 
 
 def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
-    """Return the syntax tree of a text. With `compiles`, it must also compile as a module.
+    """Parse Python code. With `compiles`, it must also compile as a module.
 
     Raises:
         TooLongError: the text is longer than `MAX_PARSED_CHARACTERS`.
-        SyntaxError: the text does not compile. Other errors of the parser are converted to this one.
+        SyntaxError: the text cannot be parsed or compiled. Other errors of the parser are converted to this one.
     """
     if len(text) > MAX_PARSED_CHARACTERS:
         raise TooLongError(text)
@@ -435,7 +441,10 @@ def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
 
 
 def describe_syntax_error(error: SyntaxError) -> str:
-    """Describe why a text does not parse, with the line and the Python version, since a newer one may accept it."""
+    """Return a message about a syntax error, with its line and the Python version.
+
+    The version matters because a newer Python may accept the code.
+    """
     if isinstance(error, TooLongError):
         return f"is too long: {error.msg}"
     at = "" if error.lineno is None else f" at line {error.lineno}"
@@ -445,7 +454,7 @@ def describe_syntax_error(error: SyntaxError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method, class or assignment, with its first line, including decorators, and its last, from 1."""
+    """A function, method, class or assignment. The lines count from 1, and decorators belong to the definition."""
 
     name: str
     node: Definer
@@ -455,12 +464,15 @@ class Definition:
 
     @property
     def separating_blank_lines(self) -> int:
-        """Return the blank lines between the definition and another next to it."""
+        """Return how many blank lines usually separate the definition from others next to it."""
         return 1 if self.margin else 2
 
 
 class PythonSource:
-    """Python text that parses and, by default, compiles. Otherwise `SyntaxError` is raised."""
+    """Python code with its definitions.
+
+    The constructor raises `SyntaxError` if the code cannot be parsed, or with `compiles` cannot be compiled.
+    """
 
     def __init__(self, text: str, *, compiles: bool = True) -> None:
         self.text = text
@@ -469,23 +481,23 @@ class PythonSource:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """Return all definitions in order, including those in branches and in other definitions."""
-        return tuple(self._within(self.tree, ""))
+        """Return all definitions in order, including those nested in other statements."""
+        return tuple(self._find_definitions(self.tree, ""))
 
     @cached_property
     def assignments(self) -> tuple[Definition, ...]:
-        """Return all assignments to one name in the module and its classes, in order, including those in branches."""
-        return tuple(self._assignments_within(self.tree, ""))
+        """Return all assignments to a single name in the module and its classes, in order, even in branches."""
+        return tuple(self._find_assignments(self.tree, ""))
 
     @property
     def ending(self) -> str:
-        """Return the line ending of the text's first line."""
+        """Return the line ending of the first line."""
         first = self.lines[0] if self.lines else ""
         return first[len(first.rstrip("\r\n")) :] or "\n"
 
     @cached_property
     def indentation(self) -> str:
-        """Return one level of indentation, from the first indented body, or an empty string."""
+        """Return one level of indentation as used in the code, or "" if nothing is indented."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body:
@@ -496,18 +508,18 @@ class PythonSource:
         return ""
 
     def find(self, name: str, line: int | None) -> Definition:
-        """Return the definition with that name. `line` selects one of several.
+        """Return the definition with this name. If there are several, `line` selects one.
 
         Raises:
-            EditFailedError: the text has no such definition, or several.
+            EditFailedError: there is no such definition, or more than one.
         """
         found = [definition for definition in self.definitions if definition.name == name]
         found = found or [assignment for assignment in self.assignments if assignment.name == name]
         if not found:
-            raise EditFailedError(EditError(self._none(name)))
+            raise EditFailedError(EditError(self._missing_message(name)))
         matching = [candidate for candidate in found if line is None or candidate.first <= line <= candidate.last]
         if len(matching) == 1:
-            return self._alone(matching[0])
+            return self._require_separate_lines(matching[0])
         line_numbers = ", ".join(str(candidate.node.lineno) for candidate in found[:MAX_NAMED_DEFINITIONS])
         if line is not None and not matching:
             raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
@@ -515,17 +527,17 @@ class PythonSource:
             EditError(f"{name} is defined more than once, at lines {line_numbers}: select one by line")
         )
 
-    def _none(self, name: str) -> str:
-        """Return the message that the definition is missing, or how to edit a name that is bound in another way."""
-        if any(name in _names_bound(node) for node in ast.walk(self.tree)):
+    def _missing_message(self, name: str) -> str:
+        """Return a message that a definition is missing, or how to edit a name that is bound in another way."""
+        if any(name in _bound_names(node) for node in ast.walk(self.tree)):
             return f"{name} is not a function, class or simple assignment: replace its text with oldText and newText"
-        return f"there is no definition {name}{self._near(name)}"
+        return f"there is no definition {name}{self._similar_names(name)}"
 
-    def _alone(self, found: Definition) -> Definition:
-        """Return the definition after checking that no other statement shares its lines.
+    def _require_separate_lines(self, found: Definition) -> Definition:
+        """Return a definition unchanged, after checking that no other statement is on its lines.
 
         Raises:
-            EditFailedError: another statement does.
+            EditFailedError: another statement is on one of the lines.
         """
         if isinstance(found.node, _DEFINITION_NODES):
             return found
@@ -536,7 +548,7 @@ class PythonSource:
             raise EditFailedError(EditError(words))
         return found
 
-    def _near(self, name: str) -> str:
+    def _similar_names(self, name: str) -> str:
         names = list(dict.fromkeys(definition.name for definition in (*self.definitions, *self.assignments)))
         last = name.rpartition(".")[2]
         near = [other for other in names if other.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
@@ -545,29 +557,29 @@ class PythonSource:
             f"; there is {', '.join(candidates[:MAX_NAMED_DEFINITIONS])}" if candidates else "; the file defines none"
         )
 
-    def _within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
+    def _find_definitions(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
         for node in ast.iter_child_nodes(owner):
             if isinstance(node, _DEFINITION_NODES):
                 name = prefix + node.name
                 first, last = self.line_range(node)
                 yield Definition(name, node, first, last, leading_whitespace(self.lines[first - 1]))
-                yield from self._within(node, f"{name}.")
+                yield from self._find_definitions(node, f"{name}.")
             elif not isinstance(node, ast.expr):
-                yield from self._within(node, prefix)
+                yield from self._find_definitions(node, prefix)
 
-    def _assignments_within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
+    def _find_assignments(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
         for node in ast.iter_child_nodes(owner):
             if isinstance(node, ast.ClassDef):
-                yield from self._assignments_within(node, f"{prefix}{node.name}.")
+                yield from self._find_assignments(node, f"{prefix}{node.name}.")
             elif isinstance(node, _Assignment):
-                if name := _single_bound_name(node):
+                if name := _assigned_name(node):
                     first, last = self.line_range(node)
                     yield Definition(prefix + name, node, first, last, leading_whitespace(self.lines[first - 1]))
             elif not isinstance(node, (*_DEFINITION_NODES, ast.expr)):
-                yield from self._assignments_within(node, prefix)
+                yield from self._find_assignments(node, prefix)
 
     def line_range(self, node: ast.stmt) -> tuple[int, int]:
-        """Return the first line of a statement including decorators, and its last one."""
+        """Return the first and the last line of a statement, including its decorators."""
         first = node.lineno
         for decorator in getattr(node, "decorator_list", ()):
             first = min(first, decorator.lineno)
@@ -576,13 +588,13 @@ class PythonSource:
         return first, node.end_lineno or node.lineno
 
 
-def _single_bound_name(node: _Assignment) -> str:
-    """Return the name that an assignment binds, if it binds nothing else."""
+def _assigned_name(node: _Assignment) -> str:
+    """Return the name that an assignment binds, or "" if it binds anything else."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
-def _names_bound(node: ast.AST) -> tuple[str, ...]:
+def _bound_names(node: ast.AST) -> tuple[str, ...]:
     """Return the names that a part of an assignment or import binds."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return (node.id,)
@@ -590,10 +602,10 @@ def _names_bound(node: ast.AST) -> tuple[str, ...]:
 
 
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
-    """Return the current text of a file, and its new top-level statements.
+    """Return the current text of a file, and the top-level statements that are new in it.
 
-    Each statement has its line, after any decorators, and its text. Changes of comments and layout do not count. The
-    statements are None if nothing else changed.
+    Each statement has its line, after any decorators, and its text. Instead of an empty tuple, None is returned if only
+    comments or layout changed.
 
     Raises:
         SyntaxError, ValueError: the file cannot be parsed.
@@ -601,7 +613,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
     text = decode_python(after)
     source = PythonSource(text, compiles=False)
     now = [ast.dump(node) for node in source.tree.body]
-    was = _dumped(before)
+    was = _dump_statements(before)
     if was == now:
         return text, None
     left = Counter(was)
@@ -615,7 +627,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
 
 
 def imported_names(text: str) -> Iterator[str]:
-    """Yield the last parts of the modules that a text may import anywhere."""
+    """Yield the last component of each module that code may import, at any position."""
     for node in ast.walk(parse_python(text, compiles=False)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
@@ -624,13 +636,13 @@ def imported_names(text: str) -> Iterator[str]:
 
 
 def decode_python(data: bytes) -> str:
-    """Return the text of a Python file in its declared encoding, without the byte order mark."""
+    """Decode a Python file in its declared encoding, without the byte order mark."""
     encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     return data.decode(encoding)
 
 
-def _dumped(data: bytes) -> list[str]:
-    """Return the dumped statements of a file, or none if it cannot be parsed."""
+def _dump_statements(data: bytes) -> list[str]:
+    """Return the top-level statements of a file as strings, or [] if the file cannot be parsed."""
     try:
         return [ast.dump(node) for node in PythonSource(decode_python(data), compiles=False).tree.body]
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Folders that Visual Studio Code, or an editor based on it, has open on this machine, from the editor's state files.
+"""Folders that Visual Studio Code or a related editor has open, according to the editor's state files.
 
 Unsaved changes of an open notebook conflict with a write to its file, and there is no way to find out which notebooks
 are open. Source: VS Code, `environmentMainService` for `code.lock`, which has the main process's id while the editor
@@ -29,7 +29,7 @@ LOCK_RULES: Final = FileRules(Links.ANY, files.KIBIBYTE)
 
 
 def find_open_editor(directory: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the name of a running editor that has this folder open, or a parent or child of it, or None."""
+    """Return the name of a running editor that has this directory, a parent or a subdirectory open, or None."""
     for name in EDITORS:
         data = _config_directory(environ) / name
         if _is_running(data) and any(
@@ -69,18 +69,18 @@ def _opened_directories(data: Path) -> Iterator[Path]:
 
 
 def _uris(state: object) -> Iterator[str]:
-    """Yield the URIs of the folders whose windows were open when the state was written."""
-    backups, windows = _member(state, "backupWorkspaces"), _member(state, "windowsState")
-    rows = [*_list(_member(backups, "folders")), _member(windows, "lastActiveWindow")]
-    for row in (*rows, *_list(_member(windows, "openedWindows"))):
+    """Yield the URIs of the folders that were open when the editor wrote its state."""
+    backups, windows = _get_member(state, "backupWorkspaces"), _get_member(state, "windowsState")
+    rows = [*_as_list(_get_member(backups, "folders")), _get_member(windows, "lastActiveWindow")]
+    for row in (*rows, *_as_list(_get_member(windows, "openedWindows"))):
         for key in ("folderUri", "folder"):
-            if isinstance(uri := _member(row, key), str):
+            if isinstance(uri := _get_member(row, key), str):
                 yield uri
 
 
-def _member(value: object, key: str) -> object:
+def _get_member(value: object, key: str) -> object:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _list(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []

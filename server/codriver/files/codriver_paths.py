@@ -1,4 +1,4 @@
-"""The paths of Codriver's files and directories. Functions that return a path create nothing.
+"""The paths of Codriver's files and directories. None of the functions creates anything.
 
 Paths follow the platform's conventions, but the XDG variables take precedence on every platform.
 """
@@ -14,7 +14,7 @@ NAME = "codriver"
 
 
 def server_directory(workspace: Path) -> Path:
-    """Return the directory in a workspace that has its server's port file, record, token and lock.
+    """Return the directory in a workspace with the server's port file, record, token and lock.
 
     Clients find the server through this path.
     """
@@ -22,7 +22,7 @@ def server_directory(workspace: Path) -> Path:
 
 
 def port_file(workspace: Path) -> Path:
-    """Return the path of the file with the port of a workspace's server, which is passed to the relay."""
+    """Return the path of the file with the port of a workspace's server."""
     return server_directory(workspace) / "port"
 
 
@@ -34,27 +34,27 @@ def config_directory() -> Path:
 
 
 def relay_directory() -> Path:
-    """Return the directory where the relay is installed.
+    """Return the directory in which the relay is installed.
 
-    It stays the same across upgrades, as clients are configured with it.
+    It does not change with upgrades, because the configuration of clients contains it.
     """
     return config_directory()
 
 
 def relay_file() -> Path:
-    """Return the path of the installed relay, a script that clients can start with any Python."""
+    """Return the path of the installed relay, a script that any Python can run."""
     return relay_directory() / "codriver_relay.py"
 
 
 def hook_file(relay: Path) -> Path:
-    """Return the path of the script for clients' hooks, which is next to the installed relay `relay`."""
+    """Return the path of the script for clients' hooks, which is in the directory of the relay."""
     return relay.with_name("codriver_hook.py")
 
 
 def shipped_directory(name: str) -> Path:
     """Return a directory that is distributed with Codriver, such as `skills`.
 
-    It is inside the installed package, or next to it in a source tree.
+    It is inside the installed package, or next to the package in a source tree.
     """
     package = Path(__file__).parents[1]
     installed = package / "data" / name
@@ -67,7 +67,7 @@ def user_settings_file() -> Path:
 
 
 def state_directory() -> Path:
-    """Return the directory of data that has to survive a restart but is not configuration."""
+    """Return the directory of data that must survive a restart but is not configuration."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
@@ -81,7 +81,7 @@ def cache_directory() -> Path:
 
 
 def workspace_state_directory(workspace: Path) -> Path:
-    """Return the state directory of one workspace, outside the workspace.
+    """Return the state directory of a workspace, which is outside the workspace.
 
     Its name is unique to the workspace's path.
     """
@@ -93,10 +93,13 @@ def workspace_state_directory(workspace: Path) -> Path:
 
 
 def history_file(workspace: Path) -> Path:
-    """Return the path of a workspace's history. The counter of log lines is stored next to it."""
+    """Return the path of a workspace's history."""
     return workspace_state_directory(workspace) / "eval-history.transit.json"
 
 
 def _absolute(directory: str | None) -> Path | None:
-    """Return Codriver's directory below `directory`, or None for a relative path, as the XDG specification requires."""
+    """Return Codriver's directory below `directory`, or None if `directory` is not absolute.
+
+    The XDG specification requires that relative paths are ignored.
+    """
     return Path(directory) / NAME if directory and Path(directory).is_absolute() else None

@@ -1,4 +1,4 @@
-"""Access to a file by its name in an open directory, subject to the rules in `codriver.files.file_rules`."""
+"""Access to files through an open directory, subject to the rules in `codriver.files.file_rules`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class DirectoryEntry:
-    """A name in an open directory, which may or may not exist.
+    """A name in an open directory, with or without a file.
 
     All operations apply to the directory that was opened, even if its path is changed, until the entry is closed or the
     `with` block ends. `path` is the path at the time of opening, for messages.
@@ -56,20 +56,20 @@ class DirectoryEntry:
         self._directory.close()
 
     def status(self) -> os.stat_result | None:
-        """Return the status of the entry without following a link, or None if it does not exist."""
+        """Return the `stat` result of the entry without following links, or None if it does not exist."""
         with contextlib.suppress(FileNotFoundError):
-            return self._directory.status_of(self.name)
+            return self._directory.entry_status(self.name)
         return None
 
     def directory_status(self) -> os.stat_result:
-        """Return the status of the directory that contains the entry."""
+        """Return the `stat` result of the directory that contains the entry."""
         return self._directory.status()
 
     def make_directory_private(self) -> None:
         """Restrict access to the directory to this user.
 
         Raises:
-            NotOwnedError: it belongs to another user, or its file system does not support modes.
+            NotOwnedError: the directory belongs to another user, or its file system does not support modes.
         """
         if not is_mine(self.directory_status().st_uid):
             raise NotOwnedError(self.path.parent, "the folder belongs to another user")
@@ -80,7 +80,7 @@ class DirectoryEntry:
             raise NotOwnedError(self.path.parent, "others can access it, because its file system does not store modes")
 
     def open(self, rules: FileRules) -> int:
-        """Open the file for reading, and return its descriptor, which the caller closes.
+        """Open the file for reading, and return its descriptor. The caller must close it.
 
         The file is checked against `rules`, except for its size.
 
@@ -89,7 +89,7 @@ class DirectoryEntry:
             UnsafeFileError: the file violates the rules.
         """
         # Check before opening, because opening some devices has side effects.
-        check_readable(self._directory.status_of(self.name), rules, self.path)
+        check_readable(self._directory.entry_status(self.name), rules, self.path)
         descriptor = self._directory.open(
             self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE
         )
@@ -101,11 +101,11 @@ class DirectoryEntry:
         return descriptor
 
     def open_private(self, flags: int) -> int:
-        """Open a regular file of this user to write or lock it, and remove other users' permissions.
+        """Open a regular file of this user with these flags, and remove the permissions of other users.
 
         Raises:
             FileNotFoundError: the entry does not exist, and `flags` do not create it.
-            UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
+            UnsafeFileError: the entry is a link, not a regular file, another user's file, or has further hard links.
         """
         now = self.status()
         if now is not None:
@@ -126,16 +126,16 @@ class DirectoryEntry:
         """Return the content of the file.
 
         Raises:
-            TooLargeError: it has more than `rules.most_bytes`.
-            FileNotFoundError, UnsafeFileError: as for `open`.
+            TooLargeError: the file has more than `rules.max_bytes`.
+            FileNotFoundError, UnsafeFileError: the file cannot be opened.
         """
         return self.read_with_status(rules)[0]
 
     def read_with_status(self, rules: FileRules) -> tuple[bytes, os.stat_result]:
-        """Return the content of the file with the status of the file that was read. Raises the errors of `read`."""
+        """Return the content of the file and its `stat` result. Raises the errors of `read`."""
         descriptor = self.open(rules)
         try:
-            return b"".join(self._chunks(descriptor, rules)), os.fstat(descriptor)
+            return b"".join(self._read_chunks(descriptor, rules)), os.fstat(descriptor)
         finally:
             os.close(descriptor)
 
@@ -146,27 +146,27 @@ class DirectoryEntry:
         """
         descriptor = self.open(rules)
         try:
-            yield from self._chunks(descriptor, rules)
+            yield from self._read_chunks(descriptor, rules)
         finally:
             os.close(descriptor)
 
     def read_head(self, rules: FileRules) -> bytes:
-        """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `open`."""
+        """Return the first `rules.max_bytes` of the file, which may be larger. Raises the errors of `open`."""
         descriptor = self.open(rules)
         try:
-            return os.read(descriptor, rules.most_bytes)
+            return os.read(descriptor, rules.max_bytes)
         finally:
             os.close(descriptor)
 
-    def _chunks(self, descriptor: int, rules: FileRules) -> Iterator[bytes]:
+    def _read_chunks(self, descriptor: int, rules: FileRules) -> Iterator[bytes]:
         size = os.fstat(descriptor).st_size
-        if size > rules.most_bytes:
-            raise TooLargeError(self.path, rules.most_bytes, size)
-        left = rules.most_bytes
+        if size > rules.max_bytes:
+            raise TooLargeError(self.path, rules.max_bytes, size)
+        left = rules.max_bytes
         while chunk := os.read(descriptor, min(_CHUNK_BYTES, left + 1)):
             left -= len(chunk)
             if left < 0:  # the file has grown, or its file system reports no size
-                raise TooLargeError(self.path, rules.most_bytes)
+                raise TooLargeError(self.path, rules.max_bytes)
             yield chunk
 
     def is_writable(self) -> bool:
@@ -182,11 +182,11 @@ class DirectoryEntry:
         is_durable: bool = True,
         temporary: str | None = None,
     ) -> str:
-        """Write `data` to a new temporary file next to the entry. Return its name, for `publish` or `discard`.
+        """Write `data` to a temporary file in the directory, and return its name for `publish` or `discard`.
 
-        `temporary` overrides the generated name. If `mode` is None, the umask applies. `owner` is a user and group to
-        give the file to, if permitted; extended attributes are then copied from the existing file. If `is_durable`, the
-        data is flushed to the disk.
+        `temporary` overrides the generated name. If `mode` is None, the umask applies. `owner` is the user and group of
+        the new file, as far as permitted. If it is given, extended attributes are copied from the existing file. If
+        `is_durable`, the data is synced to disk.
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
@@ -216,9 +216,9 @@ class DirectoryEntry:
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
     ) -> None:
-        """Write the file atomically, so that readers see either the old or the new content.
+        """Replace the file atomically. Readers see either the old or the new content.
 
-        Parameters are those of `stage`.
+        The parameters are those of `stage`.
         """
         temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
         try:
@@ -230,7 +230,7 @@ class DirectoryEntry:
             self.sync()
 
     def _copy_attributes(self, to: int) -> None:
-        """Copy the extended attributes of the existing file to a new one, if the system permits it."""
+        """Copy the extended attributes of the existing file to a new file, as far as permitted."""
         list_names, read, write = (getattr(os, f"{verb}xattr", None) for verb in ("list", "get", "set"))
         if list_names is None or read is None or write is None:
             return  # only on Linux
@@ -246,14 +246,11 @@ class DirectoryEntry:
                 os.close(descriptor)
 
     def publish(self, temporary: str) -> None:
-        """Rename a staged file to the entry's name, replacing an existing file or link.
-
-        A directory is not replaced.
-        """
+        """Rename a staged file to the entry's name. An existing file or link is replaced, but not a directory."""
         self._directory.replace(self.name, by=temporary)
 
     def publish_new(self, temporary: str) -> None:
-        """Rename a staged file to the entry's name if nothing exists there.
+        """Rename a staged file to the entry's name, unless that is in use.
 
         Raises:
             FileExistsError: the name is in use.
@@ -268,20 +265,20 @@ class DirectoryEntry:
             self.publish(temporary)
 
     def discard(self, temporary: str) -> None:
-        """Remove a staged file if it still exists."""
+        """Delete a staged file if it still exists."""
         with contextlib.suppress(FileNotFoundError):
             self._directory.remove(temporary)
 
     def remove(self) -> None:
-        """Remove the entry. If it is a link, the link itself is removed.
+        """Remove the entry. A link itself is removed, not its target.
 
         Raises:
-            FileNotFoundError: it does not exist.
+            FileNotFoundError: the entry does not exist.
         """
         self._directory.remove(self.name)
 
     def make_directory(self) -> None:
-        """Create a directory with this name and the default mode.
+        """Create a directory with the entry's name and the default mode.
 
         Raises:
             FileExistsError: the name is in use.
@@ -289,15 +286,15 @@ class DirectoryEntry:
         self._directory.make_directory(self.name)
 
     def remove_directory(self) -> None:
-        """Remove the entry if it is an empty directory.
+        """Remove the entry, which must be an empty directory.
 
         Raises:
-            OSError: it is not empty, or not a directory.
+            OSError: the entry is not empty, or not a directory.
         """
         self._directory.remove_directory(self.name)
 
     def sync(self) -> None:
-        """Flush the directory's entries to the disk, if the file system supports that."""
+        """Sync the directory's entries to disk, if the file system supports that."""
         self._directory.sync()
 
 

@@ -1,4 +1,4 @@
-"""Locks on files, which only one process holds at a time. The system releases a lock when its process ends."""
+"""Locks on files. Only one process can hold a lock, and the system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file, and return whether it is locked now. Closing the file releases the lock.
+    """Lock an open file without waiting, and return whether this succeeded. Closing the file releases the lock.
 
     Raises:
         OSError: the file system does not support locks.
@@ -30,9 +30,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 def remove_locked_file(file: Path, descriptor: int) -> None:
-    """Remove a file whose lock is held by `descriptor`, and then close the descriptor.
+    """Remove a file that `descriptor` has locked, and then close the descriptor.
 
-    In this order, the next holder of the lock can see that the file is gone.
+    In this order, the next process that locks the file can detect that it was removed.
 
     Raises:
         OSError: the file cannot be removed. The descriptor is closed anyway. On Windows, which cannot

@@ -1,4 +1,4 @@
-"""Rules about files: links on the path, type, size, owner and mode. Each violation has an exception of its own."""
+"""Rules for opening files: links on the path, type, size, owner and mode. Violations raise specific exceptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILE_TYPES: Final = (
 
 
 class Links(Enum):
-    """Which symbolic links a path may contain below its root."""
+    """Which symbolic links a path may contain."""
 
     NEVER = "never"
     """No links: for files that decide where code and secrets are sent."""
@@ -42,7 +42,7 @@ class Links(Enum):
 
 
 class UnsafeFileError(OSError):
-    """Raised when a file is not opened because it violates the rules. `strerror` has the reason without the path."""
+    """Raised when a file violates the rules and is not opened. `strerror` has the reason without the path."""
 
     def __init__(self, path: str | os.PathLike[str], why: str, number: int = errno.EPERM) -> None:
         super().__init__(number, why, os.fspath(path))
@@ -63,9 +63,9 @@ class NotRegularError(UnsafeFileError):
 class TooLargeError(UnsafeFileError):
     """Raised when a file exceeds the size limit."""
 
-    def __init__(self, path: str | os.PathLike[str], most_bytes: int, size: int | None = None) -> None:
-        found = f"{size:,} bytes" if size is not None and size > most_bytes else "more"
-        super().__init__(path, f"it has {found}, but at most {most_bytes:,} bytes are read", errno.EFBIG)
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int, size: int | None = None) -> None:
+        found = f"{size:,} bytes" if size is not None and size > max_bytes else "more"
+        super().__init__(path, f"it has {found}, but at most {max_bytes:,} bytes are read", errno.EFBIG)
 
 
 class NotOwnedError(UnsafeFileError):
@@ -74,31 +74,31 @@ class NotOwnedError(UnsafeFileError):
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """Conditions under which a file may be read.
+    """The conditions under which a file may be read.
 
-    `links` are the links that its path may contain. `most_bytes` is its maximum size. If `is_granting`, its content
-    grants rights, so it must belong to this user or root and be writable by nobody else. If `is_secret`, nobody else
-    may be able to read it.
+    `links` are the links that its path may contain, and `max_bytes` is its maximum size. If `is_granting`, the content
+    grants rights, so the file must belong to this user or root, and nobody else may be able to write to it. If
+    `is_secret`, nobody else may be able to read it.
     """
 
     links: Links
-    most_bytes: int
+    max_bytes: int
     is_granting: bool = False
     is_secret: bool = False
 
 
 def is_owned_by_user(status: os.stat_result) -> bool:
-    """Return whether a file belongs to this user or root and nobody else may write to it."""
+    """Return whether a file belongs to this user or root, and nobody else can write to it."""
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
 def is_private_directory(directory: os.stat_result) -> bool:
-    """Return whether a directory belongs to this user or root and nobody else may access it."""
+    """Return whether a directory belongs to this user or root, and nobody else can access it."""
     return is_owned_by_user(directory) and not is_open(directory, OTHERS)
 
 
 def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None:
-    """Check the status of a file against `rules`, except for its size.
+    """Check the `stat` result of a file against `rules`, except for its size.
 
     Raises:
         UnsafeFileError: the file violates the rules.
@@ -114,10 +114,10 @@ def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
-    """Check that a file is a regular file that belongs to this user only.
+    """Check that a file is a regular file that only belongs to this user.
 
     Raises:
-        UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
+        UnsafeFileError: the path is a link, not a regular file, another user's file, or has further hard links.
     """
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefusedError(path, "it is a link, and links are not followed", errno.ELOOP)

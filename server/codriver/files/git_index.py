@@ -1,4 +1,4 @@
-"""Whether git tracks a path, determined from the repository's index without running git.
+"""Finding out whether git tracks a path, by reading the index of the repository without running git.
 
 A repository's configuration can name programs for git to run, so git is never run in a checkout. The index is found
 through the nearest `.git` at or above the path. Names are compared without regard to case, as some file systems do.
@@ -37,14 +37,13 @@ _SHA256_OBJECT_FORMAT: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.I
 
 
 class IndexFormatError(ValueError):
-    """Raised when an index is truncated or in an unknown format."""
+    """Raised when a git index is truncated or has an unknown format."""
 
 
 def is_tracked(path: Path) -> bool:
     """Return whether git tracks this path or anything below it. Blocks on the disk.
 
-    Returns False outside a repository. Returns True if the index cannot be read, because tracking cannot be ruled out
-    then.
+    Returns False outside a repository, and True if the index cannot be read.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100  # git tracks links themselves
     # The directory that contains the path may itself be reached through a link.
@@ -55,21 +54,21 @@ def is_tracked(path: Path) -> bool:
     name = os.fsencode(real.relative_to(top).as_posix()).lower()
     try:
         git = git_directory(top)
-        return any(found == name or found.startswith(name + b"/") for found in _tracked_names(git))
+        return any(found == name or found.startswith(name + b"/") for found in _read_tracked_names(git))
     except FileNotFoundError:
         return False  # a repository without an index tracks nothing yet
     except (OSError, ValueError):
         return True
 
 
-def _tracked_names(git: Path) -> Iterator[bytes]:
-    """Yield the lower-case names in the index of a git directory, and in the shared index that it extends."""
+def _read_tracked_names(git: Path) -> Iterator[bytes]:
+    """Yield the lower-case names in the index of a git directory and in the shared index that it extends."""
     hash_bytes = 32 if _is_sha256(git) else 20
     data = files.read(git / "index", INDEX_RULES)
-    end = yield from _names(data, hash_bytes)
-    base = _shared_index(data[end:-hash_bytes], hash_bytes)
+    end = yield from _entry_names(data, hash_bytes)
+    base = _find_shared_index(data[end:-hash_bytes], hash_bytes)
     if base:
-        yield from _names(files.read(git / f"sharedindex.{base}", INDEX_RULES), hash_bytes)
+        yield from _entry_names(files.read(git / f"sharedindex.{base}", INDEX_RULES), hash_bytes)
 
 
 def _is_sha256(git: Path) -> bool:
@@ -81,11 +80,11 @@ def _is_sha256(git: Path) -> bool:
     return False
 
 
-def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
-    """Yield the names of all entries, and return the offset after the last one.
+def _entry_names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
+    """Yield the names of all entries in an index, and return the offset after the last entry.
 
     Raises:
-        IndexFormatError: the index is truncated, or its version is unknown.
+        IndexFormatError: the index is truncated or has an unknown version.
     """
     try:
         signature, version, count = _HEADER.unpack_from(data)
@@ -98,7 +97,7 @@ def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
             at += _STAT_BYTES + hash_bytes + (4 if flags & _EXTENDED_FLAG else 2)
             previous_name = b""
             if version == PREFIX_COMPRESSED_VERSION:
-                dropped, at = _variable_length(data, at)
+                dropped, at = _decode_number(data, at)
                 previous_name = previous[: len(previous) - dropped]
             end = data.index(b"\0", at)
             previous = previous_name + data[at:end]
@@ -109,8 +108,8 @@ def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
     return at
 
 
-def _variable_length(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a number in git's offset encoding, and return it with the offset after it."""
+def _decode_number(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number in git's offset encoding. Return it and the offset after it."""
     byte = data[at]
     number = byte & 0x7F
     while byte & 0x80:
@@ -120,8 +119,8 @@ def _variable_length(data: bytes, at: int) -> tuple[int, int]:
     return number, at + 1
 
 
-def _shared_index(extensions: bytes, hash_bytes: int) -> str:
-    """Return the hexadecimal hash of the shared index that this one extends, or an empty string if there is none."""
+def _find_shared_index(extensions: bytes, hash_bytes: int) -> str:
+    """Return the hexadecimal hash of the shared index that an index extends, or "" if there is none."""
     at = 0
     while at + 8 <= len(extensions):
         (size,) = struct.unpack_from(">I", extensions, at + 4)

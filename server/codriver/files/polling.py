@@ -1,4 +1,4 @@
-"""Polling of port files, settings, sources and skills for changes that cause no event."""
+"""Polling of files and other sources that do not send events when they change."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SHORT_S: Final = 0.005
 
 
 class PollingStoppedError(Exception):
-    """Raised in a polling thread whose caller no longer waits. Nobody sees this error."""
+    """Raised in a polling thread to end it, because its caller no longer waits. No caller ever gets it."""
 
 
 class Poller(Generic[T]):
-    """A check that is repeated in a thread while a caller waits for its result, one check at a time.
+    """Repeats a blocking check in a thread while a caller waits for its result, one check at a time.
 
     After a check, the poller pauses for `interval_s`, or for `rest_times` the duration of the check if that is longer.
     The first check runs immediately unless `rests_first`. Checks without a relevant change, and the pauses between
@@ -63,9 +63,10 @@ class Poller(Generic[T]):
         self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
     async def next_result(self, is_changed: Callable[[T], bool] | None = None) -> T:
-        """Return the result of the next check when it is due.
+        """Wait until the next check is due, run it, and return its result.
 
-        With `is_changed`, return the next result for which it returns True. It is called in the polling thread.
+        With `is_changed`, continue until the function returns True for a result, and return that. It is called in the
+        polling thread.
         """
         wait = _Wait(self, is_changed)
         # A limiter of its own, because polling for hours must not occupy the threads that calls wait for.
@@ -78,11 +79,11 @@ class Poller(Generic[T]):
 
     @property
     def needs_separate_thread(self) -> bool:
-        """Return whether the next check might delay others, so that it must run in a separate thread."""
+        """Return whether the next check may take long, so that it must not run in the shared thread."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def check(self) -> T:
-        """Run the check and schedule the next one, even if it fails."""
+        """Run the check, and schedule the next one even if this one fails."""
         started_s = time.monotonic()
         try:
             return self._check()
@@ -99,9 +100,9 @@ class Poller(Generic[T]):
 
 
 class _Wait(Generic[T]):
-    """A call that waits for a changed result, with its thread.
+    """A call of `next_result` that waits for a changed result in a thread.
 
-    Any thread that belongs to the same rounds may run its checks.
+    All threads that belong to the same rounds can run the checks of each other.
     """
 
     def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
@@ -123,7 +124,7 @@ class _Wait(Generic[T]):
         return self.outcome.result()
 
     def check(self) -> None:
-        """Run the check, and end the wait if it has a relevant change or fails."""
+        """Run the check. If the result has changed or the check fails, the wait ends."""
         try:
             found = self.poller.check()
             is_over = self._is_changed is None or self._is_changed(found)
@@ -135,19 +136,20 @@ class _Wait(Generic[T]):
                 self.outcome.set_result(found)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for `seconds` or until woken. A negative number means no time limit."""
+        """Sleep for `seconds` or until `wake` is called. A negative number means no time limit."""
         self._asleep.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        """Wake the thread, or prevent its next sleep. May be called from any thread."""
+        """End the current or the next `sleep`. May be called from any thread."""
         with suppress(RuntimeError):  # the thread is not asleep
             self._asleep.release()
 
 
 class _Rounds:
-    """The waits whose checks run together. The thread of the oldest wait runs the checks, while the others sleep.
+    """The calls of `next_result` whose checks run together.
 
-    There is one instance for each event loop, and a temporary one for each wait that needs a separate thread.
+    The thread of the oldest call runs the checks, and the others sleep. There is one instance for each event loop, and
+    a temporary one for each call that needs a separate thread.
     """
 
     def __init__(self) -> None:
@@ -156,7 +158,7 @@ class _Rounds:
         """All waits. The thread of the first one runs the checks."""
 
     def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
-        """Run or await the shared checks until this wait is over, or needs to move to or from a separate thread."""
+        """Take part in the rounds until the wait has ended, or must move to or from a separate thread."""
         with self._guard:
             self._waits.append(wait)  # type: ignore[arg-type]  # only the wait's own thread uses the result
             self._waits[0].wake()
@@ -173,7 +175,7 @@ class _Rounds:
                     self._waits[0].wake()
 
     def _check(self, leading: _Wait[T]) -> None:
-        """Sleep until a check is due, or run all checks that are due. `leading` is the wait of this thread."""
+        """Run all checks that are due, or sleep until one is. `leading` is the wait of this thread."""
         with self._guard:
             waits = list(self._waits)
         now_s = time.monotonic()
@@ -192,7 +194,6 @@ _ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
 
 
 def _rounds() -> _Rounds:
-    """Return the rounds of the running event loop."""
     try:
         return _ROUNDS.get()
     except LookupError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def make_private_directory(directory: Path) -> None:
-    """Create a directory and its missing parents, accessible to this user only. May be called repeatedly.
+    """Create a directory and its missing parents so that only this user can access them. May be called repeatedly.
 
     Below the user's state directory, existing directories are made private too, unless they are links.
 
@@ -40,12 +40,12 @@ def make_private_directory(directory: Path) -> None:
     state = state_directory()
     if directory.is_relative_to(state):
         for level in (directory, *directory.parents):
-            _close(level)
+            _make_private(level)
             if level == state:
                 break
 
 
-def _close(directory: Path) -> None:
+def _make_private(directory: Path) -> None:
     """Make a directory of this user private, if the file system supports modes."""
     with suppress(OSError):
         status = directory.lstat()

@@ -1,4 +1,4 @@
-"""TOML files from untrusted sources: opened safely, and parsed only if that takes little time.
+"""Reading of TOML files that may come from untrusted sources.
 
 A dotted key of 100 KB occupies the parser of the standard library for half a minute, because it searches all previous
 parts for each part. So the file's size and the number of parts in a key are checked first.
@@ -45,13 +45,12 @@ class TomlFileError(ValueError):
 
 
 def read_toml(path: Path, *, root: Path | None) -> dict[str, Any]:
-    """Return the document in a TOML file, or an empty dictionary if the file does not exist.
+    """Parse a TOML file. Return {} if the file does not exist.
 
-    If `root`, the workspace, is given, links are followed as long as they stay below it. Otherwise, links are followed
-    as long as they belong to the user.
+    If `root` is the workspace, links must stay below it. If it is None, links must belong to the user.
 
     Raises:
-        TomlFileError: it is not a regular file, too large, or not valid TOML.
+        TomlFileError: the path is not a regular file, or the file is too large or not valid TOML.
     """
     try:
         return parse_toml(read_toml_bytes(path, root=root).decode("utf-8-sig"))
@@ -62,7 +61,7 @@ def read_toml(path: Path, *, root: Path | None) -> dict[str, Any]:
 
 
 def read_toml_bytes(path: Path, *, root: Path | None) -> bytes:
-    """Return the bytes of a TOML file. Links are followed as by `read_toml`.
+    """Return the bytes of a TOML file. `root` has the same meaning as for `read_toml`.
 
     Raises:
         OSError: the file does not exist or must not be read.
@@ -71,11 +70,11 @@ def read_toml_bytes(path: Path, *, root: Path | None) -> bytes:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML document.
+    """Parse a TOML document. Documents that would take long to parse are rejected.
 
     Raises:
-        ValueError: it is not valid TOML, or a key has too many parts.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not valid TOML, or a key has too many parts.
+        RecursionError: the document is nested too deeply.
     """
     import tomllib  # noqa: PLC0415  # takes half a megabyte of memory, and many workspaces have no such file
 

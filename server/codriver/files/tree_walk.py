@@ -1,4 +1,4 @@
-"""Walk through the files of a workspace, without hidden directories and those of dependencies and build results."""
+"""Walking through the files of a workspace, except hidden directories, dependencies and build results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def walk(
 ) -> Iterator[tuple[str, int, list[os.DirEntry[str]]]]:
     """Yield each directory as its path, its depth below the workspace, and its entries that are not directories.
 
-    Directories near the top come first. Links to directories are not followed. After `max_entries` entries, no further
-    directory is opened. Unreadable directories count as empty.
+    Directories are in order of their depth. Links to directories are not followed. After `max_entries` entries, no
+    further directory is opened. Directories that cannot be read are skipped.
     """
     waiting, seen = deque([(os.fspath(workspace), 0)]), 0
     while waiting and seen < max_entries:
@@ -46,20 +46,20 @@ def walk(
 def walk_files(
     directory: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
 ) -> Iterator[Path]:
-    """Yield the files of the walk whose names have one of these suffixes, sorted within each directory.
+    """Yield the files below a directory whose names have one of these suffixes, sorted within each directory.
 
-    The files may include links.
+    Links to files are included.
     """
     for _path, _depth, entries in walk(directory, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
 
-def file_kinds_in(
+def find_file_kinds(
     workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
 ) -> frozenset[str]:
-    """Return the kinds of files that occur among the first `max_entries` entries of the walk.
+    """Return the kinds of files that occur in a workspace. Only the first `max_entries` entries are considered.
 
-    `suffixes` defines each kind by the suffixes of its files.
+    `suffixes` maps each kind to the suffixes of its files.
     """
     missing = dict(suffixes)
     for _path, _depth, entries in walk(workspace, max_entries=max_entries):

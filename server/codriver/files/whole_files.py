@@ -1,4 +1,4 @@
-"""Functions that read and atomically replace files by path, and a cache for files that are read repeatedly.
+"""Reading and atomically replacing files by path, and a cache for files that are read repeatedly.
 
 Each call resolves the path one part at a time and opens each directory as a descriptor, so that no link can redirect
 it. That takes about twenty system calls, while checking the status of a file takes one. So a file that is checked
@@ -43,7 +43,7 @@ MISSING: Stamp = (0, 0, 0, 0, 0)
 
 
 def read(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
-    """Return the content of a file, with its path resolved as by `locate`.
+    """Return the content of a file. `root` has the same meaning as for `locate`.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -55,7 +55,7 @@ def read(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
 
 
 def read_chunks(path: Path, rules: FileRules, *, root: Path | None = None) -> Iterator[bytes]:
-    """Yield a file's content in chunks of up to 1 MiB, for files that may not fit into memory.
+    """Yield the content of a file in chunks of up to 1 MiB.
 
     The errors of `read` are raised before the first chunk, unless the file grows while it is read.
     """
@@ -64,31 +64,34 @@ def read_chunks(path: Path, rules: FileRules, *, root: Path | None = None) -> It
 
 
 def read_with_status(path: Path, rules: FileRules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
-    """Return a file's content and the status of the file that was read. Raises the errors of `read`."""
+    """Return the content of a file and its `stat` result. Raises the errors of `read`."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_with_status(rules)
 
 
 def read_head(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
-    """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `read`, except TooLargeError."""
+    """Return the first `rules.max_bytes` of a file, which may be larger.
+
+    Raises the errors of `read`, except TooLargeError.
+    """
     with locate(path, rules.links, root=root) as entry:
         return entry.read_head(rules)
 
 
 def read_text(path: Path, rules: FileRules, *, root: Path | None = None) -> str:
-    """Return a file's content decoded as UTF-8, without a byte order mark.
+    """Return the content of a UTF-8 file without a byte order mark.
 
     Raises:
-        UnicodeDecodeError: it is not UTF-8.
-        OSError: as for `read`.
+        UnicodeDecodeError: the file is not UTF-8.
+        OSError: the file cannot be read, as for `read`.
     """
     return read(path, rules, root=root).decode("utf-8-sig")
 
 
 def read_json(path: Path, rules: FileRules) -> object:
-    """Return the JSON value in one of Codriver's own files, or None if it is missing or unreadable.
+    """Return the value in one of Codriver's JSON files, or None if the file does not exist or cannot be read.
 
-    The caller has to validate the value, as anybody may have written the file.
+    The caller must validate the value, because anybody may have written the file.
     """
     try:
         found: object = json.loads(read(path, rules).decode("utf-8-sig"))
@@ -107,10 +110,10 @@ def replace(
     make_mode: int | None = None,
     is_durable: bool = True,
 ) -> None:
-    """Write a file atomically, so that readers see either the old or the new content, even after a power failure.
+    """Replace a file atomically. Readers see either the old or the new content, even after a power failure.
 
-    Its directory must exist, unless `make_mode` gives the mode for missing directories. If not `is_durable`, the data
-    is not flushed to the disk, so it survives a crash of the process but perhaps not one of the machine.
+    The directory must exist, unless `make_mode` is the mode for missing directories. Without `is_durable`, the data is
+    not synced to disk, so it survives a crash of the process but perhaps not one of the machine.
 
     Raises:
         UnsafeFileError: the path is not a regular file, or contains a link that must not be followed.
@@ -124,10 +127,10 @@ def replace(
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
-    """Open a private file for appending, creating it if necessary. The caller closes the descriptor.
+    """Open a private file for appending, and create it if necessary. The caller must close the descriptor.
 
     Raises:
-        UnsafeFileError: it is a link, not a regular file, or another user's.
+        UnsafeFileError: the path is a link, not a regular file, or another user's file.
     """
     with locate(path, links, root=root) as entry:
         return entry.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -147,7 +150,7 @@ def locate(
     make_mode: int | None = None,
     is_last_followed: bool = True,
 ) -> DirectoryEntry:
-    """Resolve a path to an entry in an open directory. The caller closes the entry.
+    """Open the directory of a path, following links as `links` allows, and return the entry. The caller must close it.
 
     `root` is a directory that the user named. Links in its own path are followed, and a relative `path` starts there.
     Without it, resolution starts at the root of the file system. `links` also applies to the last part, so that a file
@@ -171,7 +174,7 @@ def locate(
 
 
 class _Walk:
-    """The resolution of one path, with the directories it has passed kept open."""
+    """Resolves one path part by part, keeping the directories on the way open."""
 
     def __init__(
         self, path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
@@ -183,7 +186,7 @@ class _Walk:
         self._make_mode = make_mode
         self._is_last_followed = is_last_followed
         self._given = path
-        self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
+        self._todo = deque(_relative_parts(path, root) if root is not None else absolute.parts[1:])
         self._directories = [OpenDirectory.open_path(self._start)]
         self._names: list[str] = []
         self._followed = 0
@@ -198,20 +201,20 @@ class _Walk:
             self._directories.pop().close()
 
     def detach_last(self) -> OpenDirectory:
-        """Close all directories except the current one, and return the current one to the caller, who closes it."""
+        """Return the current directory, which the caller must close. All others are closed."""
         last = self._directories.pop()
         self.close()
         return last
 
     def run(self) -> str:
-        """Resolve the path and return its last name. The current directory is then the one that contains this name."""
+        """Resolve the path up to its last name, and return the name. The current directory then contains it."""
         while self._todo:
             part = self._todo.popleft()
             if part == "..":
                 self._go_up()
             elif part not in ("", ".", os.sep):
                 is_name = not self._todo and not self._is_last_followed
-                target = None if is_name else self._target_of(part)
+                target = None if is_name else self._link_target(part)
                 if target is not None:
                     self._follow(part, target)
                 elif not self._todo:
@@ -240,8 +243,8 @@ class _Walk:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
         self._names.append(part)
 
-    def _target_of(self, part: str) -> str | None:
-        """Return the target of the link `part`, or None if it does not exist or is not a link."""
+    def _link_target(self, part: str) -> str | None:
+        """Return the target of a link, or None if the entry does not exist or is not a link."""
         try:
             return self._directories[-1].link_target(part)
         except OSError as error:
@@ -254,18 +257,18 @@ class _Walk:
             raise LinkRefusedError(link, "it is a link to itself, or part of too long a chain of links", errno.ELOOP)
         if self._links is Links.NEVER:
             raise LinkRefusedError(link, "it is a link, and links are not followed", errno.ELOOP)
-        if self._links is Links.OF_USER and not is_trusted(self._directories[-1].status_of(part).st_uid):
+        if self._links is Links.OF_USER and not is_trusted(self._directories[-1].entry_status(part).st_uid):
             raise LinkRefusedError(link, "it is a link that belongs to another user")
         parts = Path(target).parts
         if Path(target).is_absolute():
-            parts = _below(Path(target), self._start, link) if self._is_bounded else parts[1:]
+            parts = _relative_parts(Path(target), self._start, link) if self._is_bounded else parts[1:]
             while self._names:
                 self._go_up()
         self._todo.extendleft(reversed(parts))
 
 
-def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
-    """Return the parts of `path` below `root`, or all parts of a relative path."""
+def _relative_parts(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
+    """Return the parts of a path below `root`, or all parts of a relative path."""
     if not path.is_absolute():
         return path.parts
     for start in (root, Path(os.path.realpath(root))):
@@ -277,12 +280,12 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
 ) -> DirectoryEntry:
-    """Resolve a path on systems without descriptors of directories.
+    """Do the same as `locate` on systems without directory descriptors.
 
-    The path is checked once, and is not checked again when it is used.
+    The path is only checked once, and could be changed before it is used.
     """
     start = Path(os.path.realpath(root or Path.cwd()))
-    given = start.joinpath(*_below(path, root)) if root is not None else start / path
+    given = start.joinpath(*_relative_parts(path, root)) if root is not None else start / path
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
     real = real if is_last_followed else real / given.name
     if root is not None and not real.is_relative_to(start):
@@ -295,21 +298,21 @@ def _locate_by_path(
 
 
 class ReadCache(Generic[T]):
-    """A cache of values that were computed from files, by path, for callers that read the same files repeatedly.
+    """Caches values that were computed from files, by path. Not thread-safe.
 
-    The cache is not thread-safe. It only checks the status of a path, and the caller's `read` opens the file. Links are
-    read each time, because their targets may change.
+    It only checks the status of a path; the caller's `read` opens the file. Links are read each time, because their
+    targets may change.
     """
 
     def __init__(self) -> None:
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, read: Callable[[], T]) -> T:
-        """Return the cached value for this file if the file has not changed, or else the result of `read`.
+        """Return the cached value for a file. If the file has changed, return the result of `read` and cache it.
 
         Raises:
-            FileNotFoundError, NotADirectoryError: nothing has this path.
-            Exception: whatever `read` raises.
+            FileNotFoundError, NotADirectoryError: the path does not exist.
+            Exception: any exception of `read`.
         """
         try:
             status = os.lstat(path)
@@ -338,5 +341,5 @@ class ReadCache(Generic[T]):
 
 
 def stamp_from_status(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file with this status."""
+    """Return a stamp that changes when the file does, from the `stat` result of the file."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,4 +1,4 @@
-"""Git working trees, related without running git.
+"""Git working trees and the repositories that they share, determined without running git.
 
 The content of a `.git` file may come with a stranger's checkout, so it only counts if the repository confirms it. Such
 a file is only read if it is regular and small and no link leads to it.
@@ -37,7 +37,7 @@ MAX_SEARCHED_PARENTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class WorkingTree:
-    """A working tree: its directory, its repository and, for a linked one, its subdirectory in that repository."""
+    """A git working tree: its directory, its repository, and for a linked one, its subdirectory in the repository."""
 
     root: Path
     repository: Path
@@ -45,14 +45,14 @@ class WorkingTree:
 
 
 def main_checkout(workspace: Path) -> Path | None:
-    """Return the main checkout if `workspace` is a linked working tree of this user, otherwise None."""
+    """Return the main working tree if `workspace` is a linked working tree of this user, or else None."""
     try:
-        pointer = _line_of(workspace / GIT, workspace, GRANTING_LINK_RULES)
+        pointer = _read_line(workspace / GIT, workspace, GRANTING_LINK_RULES)
         if not pointer.startswith(GITDIR_PREFIX):
             return None
         git_dir = Path(os.path.normpath(workspace / pointer.removeprefix(GITDIR_PREFIX)))
-        back = Path(os.path.normpath(git_dir / _line_of(git_dir / "gitdir", git_dir, GRANTING_LINK_RULES)))
-        common = Path(os.path.normpath(git_dir / _line_of(git_dir / "commondir", git_dir, GRANTING_LINK_RULES)))
+        back = Path(os.path.normpath(git_dir / _read_line(git_dir / "gitdir", git_dir, GRANTING_LINK_RULES)))
+        common = Path(os.path.normpath(git_dir / _read_line(git_dir / "commondir", git_dir, GRANTING_LINK_RULES)))
         if os.path.realpath(back) != os.path.realpath(workspace / GIT) or common.name != GIT:
             return None
     except (OSError, ValueError):
@@ -61,35 +61,36 @@ def main_checkout(workspace: Path) -> Path | None:
 
 
 def git_directory(directory: Path) -> Path:
-    """Return the git directory of a working tree: `.git` itself, or the directory that a `.git` file names.
+    """Return the git directory of a working tree. It is `.git`, or the directory that a `.git` file refers to.
 
     Raises:
         OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
     if stat.S_ISDIR((directory / GIT).lstat().st_mode):
         return directory / GIT
-    pointer = _line_of(directory / GIT, directory, CLAIM)
+    pointer = _read_line(directory / GIT, directory, CLAIM)
     if not pointer.startswith(GITDIR_PREFIX):
         raise ValueError(f"{directory / GIT} does not name a git directory")
     return Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
 
 
 def is_linked_tree(directory: Path) -> bool:
-    """Return whether a directory is a linked working tree according to its `.git` file."""
+    """Return whether a directory is a linked working tree, judging by its `.git` file."""
     try:
-        tree = _tree_at(directory)
+        tree = _read_tree(directory)
     except (OSError, ValueError):
         return False
     return tree is not None and tree.git_dir is not None
 
 
 def other_working_tree(workspace: Path, directory: Path) -> Path | None:
-    """Return the working tree that contains `directory`, if it is another one of the workspace's repository.
+    """Return the working tree that contains `directory`, if it is another tree of the workspace's repository.
 
-    Returns None for the same tree, one of another repository, or an unconfirmed one. Blocks on the disk.
+    Returns None for the workspace's own tree, for other repositories, and for a tree that the repository does not know.
+    Blocks on the disk.
     """
     try:
-        current, other = _tree_of(workspace), _tree_of(directory)
+        current, other = _find_tree(workspace), _find_tree(directory)
         if current is None or other is None or current.repository != other.repository or current.root == other.root:
             return None
         return other.root if _is_known(current) and _is_known(other) else None
@@ -97,14 +98,14 @@ def other_working_tree(workspace: Path, directory: Path) -> Path | None:
         return None
 
 
-def _tree_of(directory: Path) -> WorkingTree | None:
-    """Return the nearest working tree at or above a directory, according to its `.git`."""
+def _find_tree(directory: Path) -> WorkingTree | None:
+    """Return the working tree that contains a directory, judging by `.git`, or None."""
     top = next((path for path in _with_ancestors(directory) if os.path.lexists(path / GIT)), None)
-    return None if top is None else _tree_at(top)
+    return None if top is None else _read_tree(top)
 
 
-def _tree_at(directory: Path) -> WorkingTree | None:
-    """Return the working tree at a directory according to its `.git`, or None for a submodule.
+def _read_tree(directory: Path) -> WorkingTree | None:
+    """Return the working tree at a directory, judging by its `.git`, or None for a submodule.
 
     Raises:
         OSError, ValueError: there is no `.git`, or it is not a small text file.
@@ -112,7 +113,7 @@ def _tree_at(directory: Path) -> WorkingTree | None:
     status = os.lstat(directory / GIT)
     if stat.S_ISDIR(status.st_mode):
         return WorkingTree(directory, directory / GIT)
-    pointer = _line_of(directory / GIT, directory, CLAIM)
+    pointer = _read_line(directory / GIT, directory, CLAIM)
     if not pointer.startswith(GITDIR_PREFIX):
         return None
     git_dir = Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
@@ -127,12 +128,12 @@ def _with_ancestors(directory: Path) -> Iterator[Path]:
 
 
 def _is_known(tree: WorkingTree) -> bool:
-    """Return whether the repository refers back to the working tree. A main working tree needs no such confirmation."""
+    """Return whether the repository refers back to a linked working tree. This is always true for a main one."""
     if tree.git_dir is None:
         return True
-    back = os.path.normpath(tree.git_dir / _line_of(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
+    back = os.path.normpath(tree.git_dir / _read_line(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
     return os.path.realpath(back) == os.path.realpath(tree.root / GIT)
 
 
-def _line_of(path: Path, root: Path, rules: FileRules) -> str:
+def _read_line(path: Path, root: Path, rules: FileRules) -> str:
     return files.read_text(path, rules, root=root).strip()

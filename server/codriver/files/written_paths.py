@@ -1,4 +1,4 @@
-"""Paths as people and programs write them: file URIs, paths with a line number, and paths in quotes."""
+"""Conversion of paths as people and programs write them, such as file URIs and paths with a line number."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LOCAL: Final = frozenset({"", "localhost"})
 
 
 def may_need_conversion(given: str) -> bool:
-    """Return whether `convert_written_path` might return a path other than the text itself."""
+    """Return whether `convert_written_path` may change this path."""
     return _UNUSUAL_START.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
 
 
 def convert_written_path(given: str, root: Path) -> str:
     """Return the path that a text refers to, relative to `root` unless it is absolute. Blocks on the disk.
 
-    If a file has exactly this name, the text is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`, `m.py:3`, and
-    `m.py` in quotes, backticks or angle brackets all refer to `m.py`.
+    If a file of exactly this name exists, the text is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`,
+    `m.py:3`, and `m.py` in quotes, backticks or angle brackets all refer to `m.py`.
     """
     if not given.strip() or os.path.lexists(root / given):
         return given
@@ -35,7 +35,7 @@ def convert_written_path(given: str, root: Path) -> str:
     while len(path) > 2 and path[0] + path[-1] in _QUOTE_PAIRS:
         path = path[1:-1].strip()
     if path[:5].lower() == "file:":
-        path = _path_of_uri(path)
+        path = _parse_file_uri(path)
     elif path.startswith("@") and not (root / path.split("/", 1)[0]).is_dir():
         path = path[1:]
     if os.path.lexists(root / path):
@@ -43,8 +43,8 @@ def convert_written_path(given: str, root: Path) -> str:
     return _POSITION.sub("", path) or given
 
 
-def _path_of_uri(uri: str) -> str:
-    """Return the path of a file URI, or the text itself if the URI refers to another machine."""
+def _parse_file_uri(uri: str) -> str:
+    """Return the path in a file URI, or the URI unchanged if it refers to another machine."""
     try:
         parts = urlsplit(uri)
     except ValueError:

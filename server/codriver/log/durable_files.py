@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def read(path: Path, most_bytes: int) -> Iterator[bytes]:
+def read(path: Path, max_bytes: int) -> Iterator[bytes]:
     """Yield the content of a file in chunks. Yields nothing if the file does not exist.
 
     Raises:
-        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `most_bytes`.
+        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `max_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
-        yield from files.read_chunks(path, FileRules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
+        yield from files.read_chunks(path, FileRules(Links.NEVER, max_bytes, is_granting=True), root=path.parent)
 
 
-def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
+def read_ends(path: Path, max_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
     """Return the first `head` bytes, the last `tail` bytes and the size of a file, or None if it does not exist.
 
     Raises:
-        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `most_bytes`.
+        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `max_bytes`.
     """
-    rules = FileRules(Links.NEVER, most_bytes, is_granting=True)
+    rules = FileRules(Links.NEVER, max_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:
         descriptor = position.open(rules)
         try:
             size = os.fstat(descriptor).st_size
-            if size > most_bytes:
-                raise TooLargeError(path, most_bytes, size)
+            if size > max_bytes:
+                raise TooLargeError(path, max_bytes, size)
             first = os.read(descriptor, head)
             os.lseek(descriptor, max(0, size - tail), os.SEEK_SET)
             return first, _read_exactly(descriptor, min(size, tail)), size
@@ -59,7 +59,7 @@ def _read_exactly(descriptor: int, count: int) -> bytes:
     return bytes(read)
 
 
-def last_byte(path: Path, size: int) -> bytes:
+def read_last_byte(path: Path, size: int) -> bytes:
     """Return the last byte of a file of `size` bytes."""
     with files.locate(path, Links.NEVER, root=path.parent) as position:
         descriptor = position.open(FileRules(Links.NEVER, size))

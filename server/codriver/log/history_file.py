@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 class HistoryFile:
     """The file of a history, to which one thread can append while another syncs or compacts it.
 
-    Nothing is appended beyond `most_bytes`, because a larger file could not be read again. All methods block, and raise
+    Nothing is appended beyond `max_bytes`, because a larger file could not be read again. All methods block, and raise
     `OSError` if the disk fails.
     """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         self.size = 0
         """Size of the file that lines are appended to, or 0 if the file has to be written from scratch."""
         self.writing = threading.RLock()
         """Held while the end of the file changes."""
         self._path = path
         self._compacted = path.with_name(f".{path.name}.compacted.tmp")
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._writer = EntryEncoder()
         self._descriptor: int | None = None
         self._ends_line = True
@@ -66,7 +66,7 @@ class HistoryFile:
                 self.replace_content(entries(), is_durable=False)
                 return
             lines = b"".join(map(self._writer.encode, added))
-            if self.size + len(lines) > self._most_bytes:
+            if self.size + len(lines) > self._max_bytes:
                 raise OSError(errno.EFBIG, "its file cannot be shortened, and would grow too large to be read")
             content = lines if self._ends_line else b"\n" + lines
             try:
@@ -87,7 +87,7 @@ class HistoryFile:
         assert self._appended is not None  # noqa: S101  # checked by the caller
         self._appended.append(content)
         self._appended_bytes += len(content)
-        if self._appended_bytes > self._most_bytes // 8:
+        if self._appended_bytes > self._max_bytes // 8:
             self._appended = None
 
     def detect_replacement(self) -> None:
@@ -195,7 +195,7 @@ class HistoryFile:
         descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
         try:
             size = os.fstat(descriptor).st_size
-            self._ends_line = not size or durable_files.last_byte(self._path, size) == b"\n"
+            self._ends_line = not size or durable_files.read_last_byte(self._path, size) == b"\n"
         except OSError:
             os.close(descriptor)
             raise

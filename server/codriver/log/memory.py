@@ -188,7 +188,7 @@ class Memory:
         text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
         data = self._redact(document.data)
         facts = {"data": data} if data and len(data) <= MAX_TEXT_CHARACTERS else {}
-        with self._documents() as database:
+        with self._open_documents() as database:
             database.table(document.kind).upsert(
                 {"name": name, "time": document.time, "text": text, **facts}, where("name") == name
             )
@@ -208,7 +208,7 @@ class Memory:
         Raises:
             OSError: the file cannot be written.
         """
-        with self._documents() as database:
+        with self._open_documents() as database:
             database.drop_table(kind)
 
     def run_ids(self) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ class Memory:
             return None
 
     @contextlib.contextmanager
-    def _documents(self) -> Iterator[TinyDB]:
+    def _open_documents(self) -> Iterator[TinyDB]:
         """Open the database of documents for changes, locking out other threads and processes."""
         make_private_directory(self.directory)
         with self._lock, _file_lock(self.directory / "memory.lock"):

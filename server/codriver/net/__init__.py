@@ -1,1 +1,1 @@
-"""Networking: the listener and admission, outboxes with back-pressure, and how clients find a server."""
+"""Networking: the listener, admission of connections, queues of outgoing messages, and how clients find a server."""

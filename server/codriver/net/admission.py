@@ -1,4 +1,4 @@
-"""Admission of connections by protocol, user and token, before any request is read."""
+"""Checks of new connections by protocol, user and token, before any request is read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AdmittedPeer:
-    """An admitted peer: its first bytes after the introduction, and what the introduction contains."""
+    """An admitted connection: the first bytes after its introduction, and the content of the introduction."""
 
     first: bytes
     starts_server: bool = False
@@ -91,12 +91,12 @@ WORKSPACE_LINE_TEMPLATE = (
 
 
 def classify_first_bytes(data: bytes) -> Verdict:
-    """Return `refuse` if the bytes belong to another protocol, `wait` if that is still possible, and otherwise `json`.
+    """Return whether the first bytes of a connection are JSON, belong to another protocol, or are too few to decide.
 
-    After a byte order mark and whitespace, `{`, `[` and `"` are admitted immediately. An upper-case verb, an SSH banner
-    and any byte that does not occur in text are refused immediately. Other text is decided by its complete first line:
-    one with a version of HTTP or a related protocol is refused, and any other is treated as a client's mistake
-    (`json`), which gets an error as its answer.
+    These verdicts are `json`, `refuse` and `wait`. After a byte order mark and whitespace, `{`, `[` and `"` count as
+    JSON. An upper-case verb, an SSH banner and any byte that does not occur in text are refused. Other text is decided
+    by its complete first line: one with a version of HTTP or a related protocol is refused, and any other counts as a
+    client's mistake (`json`), which is answered with an error.
     """
     if BOM.startswith(data):
         return "wait"
@@ -114,7 +114,7 @@ def classify_first_bytes(data: bytes) -> Verdict:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or an address, with or without brackets, refers to this machine only."""
+    """Return whether a host name or address refers only to this machine. Brackets around the address are ignored."""
     if host.lower() == "localhost":
         return True
     try:
@@ -125,11 +125,11 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def user_id_of_peer(connection: socket.socket) -> int | None:
+def find_peer_user(connection: socket.socket) -> int | None:
     """Return the user id of the process at the other end of a connection.
 
-    Returns `GONE_USER_ID`, which is not a user id, if the peer is on this machine and no process has its socket.
-    Returns None if the peer is on another machine, or the system is not Linux.
+    Returns `GONE_USER_ID` if the peer was on this machine and has closed its socket. Returns None if the peer is on
+    another machine, or the system is not Linux.
     """
     if not IS_LINUX:
         return None
@@ -151,17 +151,17 @@ def user_id_of_peer(connection: socket.socket) -> int | None:
 
 
 def token_matches(expected: str, given: str) -> bool:
-    """Return whether both tokens are equal and not empty, in constant time."""
+    """Compare two tokens in constant time, and return whether they are equal and not empty."""
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
 
 
 async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, refusals: RefusalLog) -> bool:
-    """Return whether a connection may belong to this user.
+    """Return whether a connection may be from this user.
 
-    It does not if its peer is another user's process or has disconnected.
+    Returns False if the peer is a process of another user or has disconnected, and True if the user is unknown.
     """
     raw = stream.extra(SocketAttribute.raw_socket)
-    owner = await anyio.to_thread.run_sync(user_id_of_peer, raw, limiter=threads)
+    owner = await anyio.to_thread.run_sync(find_peer_user, raw, limiter=threads)
     if owner == GONE_USER_ID:
         return False  # the peer disconnected before its user could be found
     if owner is not None and not is_mine(owner):
@@ -171,11 +171,11 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
 
 
 class Admission:
-    """Decides which connections are admitted. `token` is required from each peer, unless it is None.
+    """Decides which connections are admitted.
 
-    A peer that names another `session_id` or another workspace has followed a stale or forged port file, and must not
-    reach the REPLs of this workspace. A peer that names a workspace is sent the served one. A peer that names nothing
-    is admitted.
+    Unless `token` is None, each peer must send it. A peer that expects another `session_id` or another workspace has
+    read a stale or forged port file, and is refused because it must not use the REPLs of this workspace. A peer that
+    names the workspace it expects is sent the one that is served. A peer that names nothing is admitted.
     """
 
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:
@@ -187,16 +187,16 @@ class Admission:
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> AdmittedPeer | None:
-        """Return the admitted peer, or None if it was refused.
+        """Read and check the introduction of a peer. Return the admitted peer, or None if it was refused.
 
-        A refused peer gets no answer, so it does not even see the name of the service.
+        A refused peer gets no answer, so it does not learn which service this is.
         """
-        first = await self._first_bytes(stream)
+        first = await self._read_introduction(stream)
         if first is None:
             self.refused += 1
         return first
 
-    async def _first_bytes(self, stream: SocketStream) -> AdmittedPeer | None:
+    async def _read_introduction(self, stream: SocketStream) -> AdmittedPeer | None:
         if not await is_from_user(stream, self._threads, self._refusals):
             return None
         data = b""
@@ -214,12 +214,12 @@ class Admission:
                     case "json" if self._token is None and not _may_introduce(data):
                         return AdmittedPeer(data)
                     case "json" if b"\n" in data:
-                        return await self._without_introduction(data, stream)
+                        return await self._check_introduction(data, stream)
                 if len(data) > MAX_TOKEN_LINE_BYTES:
                     return None
         return None
 
-    async def _without_introduction(self, data: bytes, stream: SocketStream) -> AdmittedPeer | None:
+    async def _check_introduction(self, data: bytes, stream: SocketStream) -> AdmittedPeer | None:
         line, _, rest = data.lstrip().partition(b"\n")
         try:
             message = json.loads(line)
@@ -255,7 +255,7 @@ class Admission:
         )
 
     async def _send_workspace(self, stream: SocketStream, named_workspace: object) -> bool:
-        """Send the served workspace to a peer, and return whether the peer expects that one, by device and inode."""
+        """Send the served workspace to a peer, and return whether the peer expects it. Device and inode identify it."""
         try:
             status = await anyio.to_thread.run_sync(self._workspace.stat, limiter=self._threads)
         except OSError:
@@ -273,6 +273,6 @@ def _text_or_empty(value: object) -> str:
 
 
 def _may_introduce(data: bytes) -> bool:
-    """Return whether the received part of the first line may belong to an introduction."""
+    """Return whether `data` may be the beginning of an introduction."""
     text = data.lstrip()[: len(INTRODUCTION_START)]
     return INTRODUCTION_START.startswith(text)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class BackgroundWrites:
-    """Runs blocking writes in threads, one after the other. Callers do not wait for them."""
+    """Runs blocking writes in threads, one after the other, without making callers wait."""
 
     def __init__(self) -> None:
         self._tasks = TaskSet()
         self._lock = anyio.Lock()
 
     def schedule(self, write: Callable[[], None]) -> None:
-        """Schedule a write to run after all earlier ones."""
+        """Run a blocking function in a thread, after those scheduled before."""
         self._tasks.start(self._run(write))
 
     async def _run(self, write: Callable[[], None]) -> None:

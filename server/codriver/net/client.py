@@ -1,4 +1,4 @@
-"""A small MCP client for one-shot commands, with the standard library only so that commands start fast.
+"""A small MCP client for one-shot commands. It only uses the standard library, so that commands start fast.
 
 It performs the handshake of MCP 2025-11-25, sends one JSON-RPC message per line, and waits for each answer.
 """
@@ -38,7 +38,7 @@ MAX_LOG_TAIL_CHARACTERS = 600
 
 
 class NoServerError(StartError):
-    """Raised when the workspace has no server that answers."""
+    """Raised when no server of the workspace can be reached."""
 
     exit_status = 3
     why = ""
@@ -65,14 +65,14 @@ class ServerFailedError(NoServerError):
 
 
 def explain_silent_exit(log: Path) -> str:
-    """Return the likely reason why a server exited without writing anything to its log."""
+    """Return the likely reason why a server exited without writing to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
         return "it could not log anything because the disk of the workspace is full: free some space"
     return "it logged nothing"
 
 
 class CannotStartError(NoServerError):
-    """Raised when the process of a server could not be started."""
+    """Raised when the process of a server cannot be started."""
 
     def __init__(self, workspace: Path, error: OSError) -> None:
         StartError.__init__(
@@ -83,14 +83,14 @@ class CannotStartError(NoServerError):
 
 
 class ConnectionClosedError(CodriverError):
-    """Raised when the server closed the connection before it answered."""
+    """Raised when the server closed the connection before answering."""
 
     def __init__(self) -> None:
         super().__init__("the server closed the connection before it answered: see `codriver status`")
 
 
 class CallError(CodriverError):
-    """Raised when the server answered with an error. `is_refusal` is true if the request itself was invalid."""
+    """Raised when the server answered with an error. `is_refusal` is true if the request was invalid."""
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
@@ -115,7 +115,10 @@ class WrongWorkspaceError(CodriverError):
 
 
 class Connection:
-    """A connection to a server for a few requests. Creating it sends nothing. It is a context manager."""
+    """A connection to a server, for a few requests. A context manager that closes it.
+
+    The constructor connects but sends nothing.
+    """
 
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
         # `create_connection` would resolve names and load the tables for international ones, but this is an address.
@@ -147,15 +150,16 @@ class Connection:
         self.socket.close()
 
     def remove_timeout(self) -> None:
-        """Remove the timeout for answers, because evaluations have limits of their own."""
+        """Wait for answers indefinitely, because evaluations have their own time limits."""
         self.socket.settimeout(None)
 
     def introduce(
         self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NO_OTHER_FIELDS
     ) -> None:
-        """Send the token and name the expected server and workspace. Both sides disconnect if they do not match.
+        """Send the token, and the session and workspace that this client expects.
 
-        `others` are further fields of the introduction, for a connection that makes a single request.
+        Either side disconnects if they differ. `others` are further fields of the introduction, for a connection that
+        makes a single request.
 
         Raises:
             WrongWorkspaceError: the server serves another workspace.
@@ -174,7 +178,7 @@ class Connection:
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
-        """Perform the MCP handshake, and return the server's result."""
+        """Perform the MCP handshake, and return the server's result of `initialize`."""
         client = {"name": name, "version": "0"}
         about = self.request(
             "initialize", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client}
@@ -183,15 +187,15 @@ class Connection:
         return about
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification, which has no answer."""
+        """Send a notification. It gets no answer."""
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and return its result. Notifications received in the meantime go to `on_notification`.
+        """Send a request and return its result. Meanwhile, received notifications are passed to `on_notification`.
 
         Raises:
-            CallError: the answer is an error.
-            InvalidMessageError, ConnectionClosedError: there was no answer.
+            CallError: the server answered with an error.
+            InvalidMessageError, ConnectionClosedError: there was no valid answer.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -206,11 +210,11 @@ class Connection:
         raise ConnectionClosedError
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool and return its structured answer. Raises the errors of `request`."""
+        """Call a tool and return its structured result. Raises the same errors as `request`."""
         return self.call_with_images(tool, arguments)[0]
 
     def call_with_images(self, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Call a tool and return its structured answer and its images, each as a pair of media type and base64 data."""
+        """Call a tool and return its structured result and its images, as pairs of media type and base64 data."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
         answer = self.request("tools/call", params)
         content, parts = answer.get("structuredContent"), answer.get("content")
@@ -225,7 +229,7 @@ class Connection:
             InvalidMessageError: a line is not a JSON-RPC message.
             ConnectionClosedError: the connection broke.
         """
-        while line := self._line():
+        while line := self._read_line():
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError) as error:
@@ -233,7 +237,7 @@ class Connection:
             if isinstance(message, dict):
                 yield message
 
-    def _line(self) -> bytes:
+    def _read_line(self) -> bytes:
         try:
             return self._file.readline()
         except ConnectionError as error:
@@ -249,16 +253,17 @@ class Connection:
 def connect(
     workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_explicit: bool = True
 ) -> Connection:
-    """Return an initialized connection to the server of a workspace. With `start`, start the server if none is running.
+    """Connect to the server of a workspace and perform the MCP handshake.
 
-    With `is_explicit`, the user requested the start, so it also starts a server that was stopped permanently.
+    With `start`, a server is started if none is running. With `is_explicit`, the user requested the start, so it even
+    starts a server that was stopped permanently.
 
     Raises:
-        NoServerError: no server is running, or the started one cannot be reached.
+        NoServerError: no server is running, or the started server cannot be reached.
     """
     directory = server_directory(workspace)
     try:
-        return _connect(workspace, directory, name)
+        return _connect_and_initialize(workspace, directory, name)
     except NoServerError:
         if not start:
             raise
@@ -273,7 +278,7 @@ def connect(
     deadline = time.monotonic() + SERVER_START_TIMEOUT_S
     while True:
         try:
-            return _connect(workspace, directory, name)
+            return _connect_and_initialize(workspace, directory, name)
         except NoServerError:
             status = process.poll()
             if status == server_record.STOPPED_FOR_GOOD_STATUS:
@@ -285,11 +290,11 @@ def connect(
         time.sleep(0.05)
 
 
-def _connect(workspace: Path, directory: Path, name: str) -> Connection:
+def _connect_and_initialize(workspace: Path, directory: Path, name: str) -> Connection:
     port = _read_port(workspace, directory)
     source = f"port {port}, the port in its port file"
     try:
-        connection = _reach(workspace, directory, port)
+        connection = _open_connection(workspace, directory, port)
         try:
             connection.initialize(name)
         except BaseException:
@@ -315,8 +320,10 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NO_OTHER_FIELDS) -> Connection:
-    """Return a verified connection to the server of a workspace after introducing the client: see `introduce`.
+def _open_connection(
+    workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NO_OTHER_FIELDS
+) -> Connection:
+    """Connect to the server of a workspace, verify it, and send the introduction (see `introduce`).
 
     Raises:
         NotTheServerError: another program listens on the port. Nothing was sent to it.
@@ -337,10 +344,10 @@ def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str
 
 
 def _read_port(workspace: Path, directory: Path) -> int:
-    """Return the port from a workspace's port file.
+    """Return the port in a workspace's port file.
 
     Raises:
-        NoServerError: there is none.
+        NoServerError: the port file is missing, invalid or not trusted.
     """
     try:
         return server_record.read_port(directory)
@@ -354,7 +361,7 @@ def _read_port(workspace: Path, directory: Path) -> int:
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a server that outlives this command and exits when it has had no clients for a while."""
+    """Start a server in the background, which exits after some time without clients."""
     from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # only needed to start a server
 
     directory = server_directory(workspace)
@@ -365,26 +372,26 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def request_stop(workspace: Path, claimed: ServerRecord) -> None:
-    """Ask the server described by `claimed` to stop, on systems without signals.
+    """Request that a server stop, through its own port. Used on systems without signals.
 
     Raises:
-        CodriverError, OSError, ValueError: it cannot be reached.
+        CodriverError, OSError, ValueError: the server cannot be reached.
     """
-    _reach(workspace, server_directory(workspace), claimed.port, {"stop": "yes"}).close()
+    _open_connection(workspace, server_directory(workspace), claimed.port, {"stop": "yes"}).close()
 
 
 def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]:
-    """Make a single request to the server of a workspace without speaking MCP, and return its answer.
+    """Send a single request to the server of a workspace without speaking MCP, and return its answer.
 
     Raises:
         NoServerError: no server is running.
-        ConnectionClosedError: the server does not know the request.
-        CodriverError, OSError, ValueError: it cannot be reached.
+        ConnectionClosedError: the server does not support the request.
+        CodriverError, OSError, ValueError: the server cannot be reached.
     """
     connect(workspace).close()  # raises errors with messages for users
     directory = server_directory(workspace)
     others = {"request": name, "detail": detail}
-    with _reach(workspace, directory, _read_port(workspace, directory), others) as connection:
+    with _open_connection(workspace, directory, _read_port(workspace, directory), others) as connection:
         for message in connection.messages():
             answer = message.get("params")
             if message.get("method") == server_record.ANSWER_METHOD and isinstance(answer, dict):
@@ -393,9 +400,10 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
 
 
 def server_process_id(workspace: Path, claimed: ServerRecord) -> int | None:
-    """Return the process id of the server described by `claimed`, if it serves the workspace.
+    """Return the process id of a recorded server, or None if it does not serve the workspace.
 
-    The kernel identifies the process. On systems where it cannot, the server itself is asked and has to answer.
+    The kernel identifies the process that listens on the port. If the kernel does not support that, the server is
+    queried.
     """
     directory = server_directory(workspace)
     try:
@@ -408,7 +416,7 @@ def server_process_id(workspace: Path, claimed: ServerRecord) -> int | None:
 
 def _query_process(workspace: Path, directory: Path, claimed: ServerRecord) -> int | None:
     try:
-        with _reach(workspace, directory, claimed.port) as connection:
+        with _open_connection(workspace, directory, claimed.port) as connection:
             connection.initialize("codriver-health")
             found = connection.call("server_health", {})
     except (OSError, CodriverError, ValueError):

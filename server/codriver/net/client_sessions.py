@@ -1,4 +1,4 @@
-"""The sessions of connected clients, each with the client's name and pending requests."""
+"""Sessions of connected clients, with the names and pending requests of the clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_NUMBERED_CONVERSATIONS: Final = 1000
 
 
 class PendingRequests:
-    """A client's pending requests by id. The same id may be pending more than once."""
+    """The requests of a client that are not answered yet, by id. Several of them may have the same id."""
 
     def __init__(self) -> None:
         self._open: dict[str | int, list[int]] = {}
@@ -44,10 +44,7 @@ class PendingRequests:
         self.bytes += size
 
     def remove(self, identity: object) -> None:
-        """Remove a request that was answered or never will be.
-
-        Ids that are not pending are ignored, whatever their type.
-        """
+        """Remove a request, because it was answered or never will be. Unknown ids of any type are ignored."""
         if not isinstance(identity, str | int) or identity not in self._open:
             return
         self.bytes -= self._open[identity].pop()
@@ -58,18 +55,18 @@ class PendingRequests:
             self._changed.set()
 
     def clear(self) -> None:
-        """Forget all requests, because nobody is left to receive the answers."""
+        """Remove all requests, because the client cannot receive answers any more."""
         self._open.clear()
         self.count = self.bytes = 0
 
     async def wait_for_removal(self) -> None:
-        """Wait until another request is removed."""
+        """Wait until `remove` removes a request."""
         self._changed = anyio.Event()
         await self._changed.wait()
 
 
 class ClientSession:
-    """The state of one client for the lifetime of its connection."""
+    """The state of a connected client, for the lifetime of its connection."""
 
     def __init__(self, identity: str, outbox: Outbox, numbers: Recent[tuple[str, str], int] | None = None) -> None:
         """Create the session of a new client.
@@ -124,14 +121,14 @@ class ClientSession:
         """The client has received the log up to this line, exclusive."""
 
     def update_conversation(self, meta: Mapping[str, object]) -> str:
-        """Store the conversation's id from the `_meta` of a call, if it has one, and return the current id."""
+        """Return the id of the client's current conversation, after updating it from the `_meta` of a call."""
         given = conversation_id(meta)
         if given is not None:
             self.conversation = given
         return self.conversation
 
     def conversation_number(self, conversation: str) -> int:
-        """Return the number of a conversation, which distinguishes its unnamed callers. The first one is 1.
+        """Return the number of a conversation, starting at 1, which distinguishes callers without a name.
 
         A conversation that continues over a new connection keeps its number.
         """
@@ -143,7 +140,7 @@ class ClientSession:
 
 
 class Clients:
-    """The sessions of all connected clients. The core's state only has their ids."""
+    """The sessions of all connected clients."""
 
     def __init__(self, core: Core, *, introduced: Callable[[str], None]) -> None:
         """Create an empty collection. `introduced` is called with the name of each client that introduces itself."""
@@ -160,7 +157,7 @@ class Clients:
         return len(self._sessions)
 
     def add(self, outbox: Outbox) -> ClientSession:
-        """Create the session of a new client and report it to the core."""
+        """Create the session of a new client, and report the client to the core."""
         self._accepted += 1
         session = ClientSession(f"c{self._accepted}", outbox, self._numbers)
         self._sessions[session.id] = session
@@ -168,7 +165,7 @@ class Clients:
         return session
 
     def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
-        """Store a client's name and report it, unless that has been done already."""
+        """Set the name of a client and report it to the core, unless it is already known."""
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
@@ -177,12 +174,12 @@ class Clients:
         self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
-        """Remove a client whose connection was closed."""
+        """Remove a client whose connection has closed."""
         del self._sessions[session.id]
         self._core.report(ClientDisconnected(session.id))
 
     def counters(self) -> list[dict[str, object]]:
-        """Return a JSON object with the counters of each client, for `server_health`."""
+        """Return the counters of each client as a JSON object, for `server_health`."""
         return [
             {
                 "id": session.id,

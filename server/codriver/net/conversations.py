@@ -1,4 +1,4 @@
-"""The ids that clients send in the `_meta` of a call to identify their conversations.
+"""Ids of conversations, which clients send in the `_meta` of tool calls.
 
 An id separates the conversations of one connection. It grants nothing: a client that sends another client's id only
 gets a caller of its own connection.
@@ -29,7 +29,7 @@ MAX_TURN_METADATA_CHARACTERS: Final = 10_000
 
 
 def conversation_id(meta: Mapping[str, object]) -> str | None:
-    """Return the id of the conversation from the `_meta` of a call, or None if it has none."""
+    """Return the conversation's id in the `_meta` of a call, or None if there is none."""
     for key in CONVERSATION_ID_KEYS:
         if (found := valid_id_or_none(meta.get(key))) is not None:
             return found
@@ -43,11 +43,11 @@ def conversation_id(meta: Mapping[str, object]) -> str | None:
 
 
 def valid_id_or_none(given: object) -> str | None:
-    """Return the value if it is a valid id, otherwise None."""
+    """Return `given` if it is a valid conversation id, or None."""
     is_id = isinstance(given, str) and 0 < len(given) <= MAX_ID_CHARACTERS and given.isprintable()
     return given if is_id else None  # type: ignore[return-value]  # `is_id` implies a string
 
 
 def conversation_digest(conversation: str) -> str:
-    """Return a short digest to display for an id, which distinguishes conversations without revealing the id."""
+    """Return a short digest of a conversation's id. It identifies the conversation without revealing the id."""
     return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Long computations on the event loop that yield every half millisecond, so that other tasks can run."""
+"""Long computations on the event loop that let other tasks run every half millisecond."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 
 class TurnTimer:
-    """Tracks when a computation should yield. The first turn starts when it is created."""
+    """Determines when a long computation should let other tasks run. The first turn starts with its creation."""
 
     def __init__(self) -> None:
         self._ends = perf_counter() + MAX_TURN_S
 
     @property
     def is_turn_over(self) -> bool:
-        """Return whether the computation should yield now."""
+        """Return whether the computation should let other tasks run now."""
         return perf_counter() >= self._ends
 
     async def yield_to_others(self) -> None:
-        """Let other tasks run, and then start the next turn."""
+        """Let other tasks run, and start the next turn."""
         for _ in range(YIELDED_ITERATIONS):
             await asyncio.sleep(0)
         self._ends = perf_counter() + MAX_TURN_S
 
 
 async def run_in_turns(work: Generator[None, None, T]) -> T:
-    """Run a generator that yields wherever it can pause, and return its result."""
+    """Run a generator on the event loop and return its result. Other tasks can run where it yields."""
     turns = TurnTimer()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Threads for blocking work, shared fairly between clients so that none starves another.
+"""Threads for blocking work that are shared fairly between clients.
 
 With a single pool, sixty slow files delayed queries, new clients and the shutdown of the server. So each kind of work
 has its own slots, and clients take turns.
@@ -36,7 +36,7 @@ Python runs one thread at a time, so more threads would only slow down each othe
 
 
 class NoTurnError(Exception):
-    """Raised when a caller got no slot in time. `ahead` is the number of callers that are still waiting."""
+    """Raised when work did not get a thread in time. `ahead` is the number of callers that are still waiting."""
 
     def __init__(self, ahead: int) -> None:
         super().__init__(f"{ahead} were waiting for their turn")
@@ -45,7 +45,7 @@ class NoTurnError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _WaitingCaller:
-    """A caller that waits for a slot or has one."""
+    """A caller of `FairThreads.run` that waits for a slot or has one."""
 
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)
@@ -60,7 +60,7 @@ class _WaitingCaller:
 
 @dataclass(eq=False, slots=True)
 class _ClientShare:
-    """A client's share of the slots."""
+    """The waiting and running work of one client."""
 
     waiting: deque[_WaitingCaller] = field(default_factory=deque)
     running: int = 0
@@ -68,15 +68,15 @@ class _ClientShare:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether none of the client's work is waiting or running."""
+        """Return whether the client has no waiting or running work."""
         return not self.waiting and not self.running
 
 
 class FairThreads:
-    """The slots for one kind of work, for the lifetime of a server.
+    """Runs one kind of work in a limited number of threads, shared fairly between clients.
 
     A client gets at most `slots_per_client` of the `slots`. Clients take turns, and the calls of one client run in
-    order. If `rests`, each slot pauses for as long as it was used.
+    order. If `rests`, a slot pauses after each use for as long as it was used.
     """
 
     def __init__(self, slots: int, *, slots_per_client: int = 1, rests: bool = False) -> None:
@@ -93,12 +93,12 @@ class FairThreads:
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:
-        """Return whether work of this client is running or waiting, so that new work would come after it."""
+        """Return whether this client has running or waiting work, which new work would have to wait for."""
         share = self._shares.get(client)
         return share is not None and not share.is_idle
 
     def close(self) -> None:
-        """Stop assigning slots because the server stops. Waiting and later callers get an error immediately."""
+        """Stop starting work, because the server is stopping. Waiting and later calls of `run` raise an error."""
         self._is_closed = True
         for share in self._shares.values():
             for turn in share.waiting:
@@ -107,24 +107,24 @@ class FairThreads:
     async def run(self, client: str, work: Callable[[], T], *, until: float = math.inf) -> T:
         """Run `work` in a thread when it is this client's turn, and return its result.
 
-        A cancelled caller returns immediately, but its slot stays occupied until the work has finished. `until` is a
-        time of the event loop's clock.
+        `until` is the time of the event loop at which to give up waiting. If the caller is cancelled, it returns
+        immediately, but the slot stays occupied until `work` has finished.
 
         Raises:
-            NoTurnError: the client got no turn until then, or the server is stopping.
+            NoTurnError: the client did not get a turn in time, or the server is stopping.
         """
         turn = _WaitingCaller(client)
         self._shares.setdefault(client, _ClientShare()).waiting.append(turn)
-        self._grant()
+        self._assign_slots()
         try:
             if not turn.is_granted and not self._is_closed:
                 with anyio.move_on_after(until - anyio.current_time()):
                     await turn.decided.wait()
         except BaseException:
-            self._leave(turn)
+            self._abandon(turn)
             raise
         if not turn.is_granted:
-            self._leave(turn)
+            self._abandon(turn)
             raise NoTurnError(self.waiting)
         return await self._run_now(turn, work)
 
@@ -145,7 +145,7 @@ class FairThreads:
                 raise
             finally:
                 with contextlib.suppress(RuntimeError):  # the event loop is closed, so nobody waits
-                    loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - started)
+                    loop.call_soon_threadsafe(self._record_finished, turn, time.monotonic() - started)
 
         try:
             # The slots limit the number of threads. An abandoned thread still occupies its slot.
@@ -154,35 +154,35 @@ class FairThreads:
         except BaseException:
             with contextlib.suppress(IndexError):
                 start.pop()
-                self._end_work(turn, 0.0)
+                self._record_finished(turn, 0.0)
             raise
         finally:
-            self._release(turn)
+            self._record_departure(turn)
 
-    def _leave(self, turn: _WaitingCaller) -> None:
-        """Remove a caller that stopped waiting."""
+    def _abandon(self, turn: _WaitingCaller) -> None:
+        """Stop waiting for a slot, or free the slot if one was just assigned."""
         if turn.is_granted:
-            self._end_work(turn, 0.0)
-            self._release(turn)
+            self._record_finished(turn, 0.0)
+            self._record_departure(turn)
             return
         self._shares[turn.client].waiting.remove(turn)
         self._forget_idle()
 
-    def _release(self, turn: _WaitingCaller) -> None:
-        """Record that the caller has received the result or stopped waiting."""
+    def _record_departure(self, turn: _WaitingCaller) -> None:
+        """Record that the caller no longer waits for the result."""
         turn.has_left = True
-        self._end_turn_if_done(turn)
+        self._free_slot_if_done(turn)
 
-    def _end_work(self, turn: _WaitingCaller, elapsed_s: float) -> None:
-        """Record that the work has finished after `elapsed_s` seconds in its thread."""
+    def _record_finished(self, turn: _WaitingCaller, elapsed_s: float) -> None:
+        """Record that the work has finished after running for `elapsed_s`."""
         turn.elapsed_s = elapsed_s
         turn.is_over = True
-        self._end_turn_if_done(turn)
+        self._free_slot_if_done(turn)
 
-    def _end_turn_if_done(self, turn: _WaitingCaller) -> None:
-        """Free the slot when the work has finished and its caller has left, and put the client last in the order.
+    def _free_slot_if_done(self, turn: _WaitingCaller) -> None:
+        """Free the slot if the work has finished and the caller has left. The client's next turn comes last.
 
-        If the slot were free as soon as the work had finished, the next turn would be decided while this client still
+        If the slot were free as soon as the work has finished, the next turn would be decided while this client still
         counts as busy, and another client could get two turns in a row.
         """
         if not (turn.is_over and turn.has_left):
@@ -190,16 +190,16 @@ class FairThreads:
         share = self._shares[turn.client] = self._shares.pop(turn.client)
         share.running -= 1
         if self._rests:
-            asyncio.get_running_loop().call_later(turn.elapsed_s, self._free_one)
+            asyncio.get_running_loop().call_later(turn.elapsed_s, self._free_slot)
         else:
-            self._free_one()
+            self._free_slot()
 
-    def _free_one(self) -> None:
+    def _free_slot(self) -> None:
         self._free += 1
-        self._grant()
+        self._assign_slots()
 
-    def _grant(self) -> None:
-        """Assign free slots to the next callers, rotating the order of clients."""
+    def _assign_slots(self) -> None:
+        """Assign free slots to waiting callers, giving each client its turn."""
         while self._free and not self._is_closed:
             client = next((name for name, share in self._shares.items() if self._is_ready(share)), None)
             if client is None:
@@ -222,7 +222,7 @@ class FairThreads:
 
 @dataclass(frozen=True, slots=True)
 class WorkThreads:
-    """The slots for each kind of work that is done in threads for clients."""
+    """The threads for each kind of blocking work that is done for clients."""
 
     messages: FairThreads = field(default_factory=lambda: FairThreads(1))
     """Parsing of long messages."""

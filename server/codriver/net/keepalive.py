@@ -1,4 +1,4 @@
-"""TCP keep-alive, by which the kernel detects clients that disappeared without closing the connection."""
+"""TCP keep-alive, with which the kernel detects clients that disappeared without closing their connection."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ KEEPALIVE_PROBES = 3
 
 
 def enable_keepalive(raw: socket.socket) -> None:
-    """Enable keep-alive on a socket with these times."""
+    """Enable TCP keep-alive on a socket, with the times above."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)

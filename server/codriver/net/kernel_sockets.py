@@ -1,4 +1,4 @@
-"""The Linux kernel's tables of sockets: which user and process a socket belongs to.
+"""Queries of the Linux kernel about the user and process that a socket belongs to.
 
 Often only a file claims who listens on a port. Any earlier process may have written it, but the kernel's answer cannot
 be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes from a file, such as a
@@ -46,23 +46,23 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LocalSocket:
-    """A socket of this machine: the id of its user, and its inode, which is 0 if no process has it."""
+    """A socket on this machine. `uid` is the id of its user. `inode` is 0 if no process has the socket open."""
 
     uid: int
     inode: int
 
 
 class UnsupportedQueryError(OSError):
-    """Raised when the kernel does not support this kind of query."""
+    """Raised when this system cannot identify the user or process of a socket."""
 
 
 def find_peer_listener(connection: socket.socket) -> LocalSocket | None:
-    """Return the listening socket at the other end of an outgoing connection.
+    """Return the listening socket to which an outgoing connection leads.
 
-    Returns None if it is not on this machine, or not in this container.
+    Returns None if the socket is on another machine or in another container.
 
     Raises:
-        UnsupportedQueryError: this system does not identify the peer.
+        UnsupportedQueryError: this system cannot identify the socket.
     """
     try:
         return _socket_or_none(peer.find_listener(connection))
@@ -74,7 +74,7 @@ def find_listener(remote: Address) -> LocalSocket | None:
     """Return the socket that listens at an address of this machine, or None if there is none.
 
     Raises:
-        UnsupportedQueryError: this system does not identify it.
+        UnsupportedQueryError: this system cannot identify the socket.
     """
     packed = peer.packed_address(remote[0])
     try:
@@ -86,10 +86,10 @@ def find_listener(remote: Address) -> LocalSocket | None:
 def find_lock_holder(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
     """Return the id of the process that holds the lock on a file and has the socket `inode`, or None.
 
-    `hint` is a process id to try first.
+    `hint` is the id of a process to check first.
 
     Raises:
-        UnsupportedQueryError: this system does not identify it.
+        UnsupportedQueryError: this system cannot identify the process.
     """
     try:
         return peer.find_lock_holder(lock, inode, hint)
@@ -98,18 +98,18 @@ def find_lock_holder(lock: os.stat_result, inode: int, *, hint: int | None) -> i
 
 
 def normalize_address(address: tuple[str, int]) -> Address:
-    """Return an address without its zone, and with IPv4-mapped IPv6 addresses converted to IPv4."""
+    """Return an address without its zone. IPv4-mapped IPv6 addresses are converted to IPv4."""
     host = address[0].partition("%")[0]
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
 def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
-    """Return the socket at the address `remote` that is connected to `local`, or None.
+    """Return the socket at the address `remote` that is connected to `local`, or else the one that listens at `remote`.
 
-    If there is no such connection, return the socket that listens at `remote`.
+    Returns None if there is neither.
 
     Raises:
-        OSError: this kernel, or the container, does not support such queries.
+        OSError: the kernel or the container does not support this query.
     """
     return _socket_or_none(
         peer.query_kernel(peer.packed_address(remote[0]), remote[1], peer.packed_address(local[0]), local[1])
@@ -117,10 +117,10 @@ def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
 
 
 def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_DIRECTORY) -> LocalSocket | None:
-    """Return the same as `query_kernel`, but from the kernel's tables, which are slower and supported more widely.
+    """Do the same as `query_kernel` by reading the kernel's tables, which is slower but works on more systems.
 
     Raises:
-        OSError: this system has no such tables.
+        OSError: this system does not have the tables.
     """
     return _socket_or_none(
         peer.search_tables(
@@ -130,15 +130,17 @@ def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_D
 
 
 def listening_hosts(port: int, *, directory: Path = TABLES_DIRECTORY) -> list[str]:
-    """Return the addresses of this machine at which something listens on `port`.
+    """Return the addresses of this machine at which any process listens on `port`.
 
     Raises:
-        OSError: this system has no such tables.
+        OSError: this system does not have the required tables.
     """
     tables = [table for table in (directory / "tcp", directory / "tcp6") if table.exists()]
     if not tables:
         raise UnsupportedQueryError(0, str(directory))
-    listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING_STATE]
+    listening = [
+        fields[1].split(":") for table in tables for fields in _read_rows(table) if fields[3] == LISTENING_STATE
+    ]
     return [_decode_host(words) for words, number in listening if int(number, 16) == port]
 
 
@@ -146,7 +148,7 @@ def listening_sockets(*, directory: Path = TABLES_DIRECTORY) -> dict[int, str]:
     """Return the addresses at which this user's listening sockets can be reached, by inode.
 
     Raises:
-        OSError: this system has no such tables.
+        OSError: this system does not have the required tables.
     """
     try:
         rows = _query_listeners()
@@ -166,12 +168,12 @@ Listener = tuple[int, int, str, int]
 
 
 def _query_listeners() -> list[Listener]:
-    """Query the kernel for all listeners, which takes 0.1 ms however many connections there are.
+    """Query the kernel for all listening sockets. This takes 0.1 ms, regardless of the number of connections.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`; netlink(7), multipart messages.
 
     Raises:
-        OSError: this kernel, or the container, does not support such queries.
+        OSError: the kernel or the container does not support this query.
     """
     if not peer.IS_LINUX:
         raise UnsupportedQueryError(0, "sock_diag")
@@ -199,21 +201,21 @@ def _query_listeners() -> list[Listener]:
 
 
 def _read_listeners(directory: Path) -> list[Listener]:
-    """Read all listeners from the kernel's tables, which takes 5 ms or more.
+    """Read all listening sockets from the kernel's tables. This takes at least 5 ms.
 
     Raises:
-        OSError: this system has no such tables.
+        OSError: this system does not have the required tables.
     """
     found = []
     for table in (directory / "tcp", directory / "tcp6"):
-        for fields in _rows(table) if table.exists() else ():
+        for fields in _read_rows(table) if table.exists() else ():
             if fields[3] == LISTENING_STATE:
                 words, _, port = fields[1].partition(":")
                 found.append((int(fields[7]), int(fields[9]), _decode_host(words), int(port, 16)))
     return found
 
 
-def _rows(table: Path) -> list[list[str]]:
+def _read_rows(table: Path) -> list[list[str]]:
     return [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
 
 
@@ -222,7 +224,7 @@ def _socket_or_none(found: tuple[int, int] | None) -> LocalSocket | None:
 
 
 def _decode_host(words: str) -> str:
-    """Decode the address in a row of a kernel's table."""
+    """Decode an address as the kernel's tables contain it."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
@@ -233,7 +235,7 @@ UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that lis
 def connection_objection(connection: socket.socket, file: Path) -> str | None:
     """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
-    Queries the kernel, or the disk if the kernel does not support it.
+    It is safe if this user's process listens on the port: see `listener_objection`.
     """
     try:
         return listener_objection(find_peer_listener(connection), file)
@@ -242,9 +244,9 @@ def connection_objection(connection: socket.socket, file: Path) -> str | None:
 
 
 def address_objection(address: Address, file: Path) -> str | None:
-    """Return why nothing should be sent to an address of this machine, or None, without connecting to it.
+    """Return why nothing should be sent to an address of this machine, or None if it is safe.
 
-    See `connection_objection`.
+    Unlike `connection_objection`, this does not need a connection.
     """
     try:
         return listener_objection(find_listener(address), file)
@@ -253,10 +255,10 @@ def address_objection(address: Address, file: Path) -> str | None:
 
 
 def listener_objection(listener: LocalSocket | None, file: Path | None) -> str | None:
-    """Return why nothing should be sent to a listener, or None. `listener` is None if the system cannot identify it.
+    """Return why nothing should be sent to a listening socket, or None if it is safe.
 
-    It must belong to this user. If the system cannot tell, the file must belong to this user, be writable by nobody
-    else, and be younger than the machine's start, because every listener is.
+    The socket must belong to this user. If it is None because the system cannot identify it, the file with the port
+    must belong to this user, be writable by nobody else, and be newer than the start of the machine.
     """
     if listener is None:
         return _objection_to_file(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
@@ -288,6 +290,6 @@ def _objection_to_file(file: Path) -> str | None:
 
 
 def _describe_user(uid: int) -> str:
-    """Return the name and id of a user, for messages."""
+    """Return the name and id of a user for messages."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

@@ -1,4 +1,4 @@
-"""Notes about this user's running servers in all workspaces.
+"""Notes about this user's servers, through which the servers of all workspaces can be found.
 
 A note is in the state directory of its workspace and contains only the workspace's path. A server removes its note when
 it stops, but not when it is killed. So a note is only a claim, like the files in the workspace, which
@@ -38,7 +38,7 @@ MAX_CONCURRENT_QUERIES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """A workspace with a note: the state of its server from `server_health`, or why there is none."""
+    """A workspace with a note, and the `server_health` of its server or the reason why the server is unavailable."""
 
     workspace: Path
     health: dict[str, Any] | None
@@ -46,7 +46,7 @@ class KnownServer:
 
 
 def write_note(workspace: Path) -> None:
-    """Write the note that a server of this workspace can be reached.
+    """Note that the server of this workspace can be reached.
 
     Raises:
         OSError: the note cannot be written.
@@ -57,15 +57,18 @@ def write_note(workspace: Path) -> None:
 
 
 def remove_note(workspace: Path) -> None:
-    """Remove the note of a workspace, if there is one."""
+    """Remove the note of a workspace if there is one."""
     with suppress(OSError):
         files.remove(workspace_state_directory(workspace) / NOTE_NAME)
 
 
 def noted_workspaces() -> tuple[Path, ...]:
-    """Return the workspaces with a note, sorted by path. Notes of missing directories are removed."""
+    """Return the workspaces whose servers have written a note, sorted by path.
+
+    Notes of workspaces that do not exist any more are removed.
+    """
     found = set()
-    for workspace in _notes():
+    for workspace in _read_notes():
         if os.path.isdir(workspace):  # noqa: PTH112  # `Path.is_dir` raises if permission is denied
             found.add(workspace)
         else:
@@ -74,7 +77,10 @@ def noted_workspaces() -> tuple[Path, ...]:
 
 
 def query_all_servers(name: str) -> tuple[KnownServer, ...]:
-    """Query all servers with a note concurrently. `name` is the client's name. Blocks for a few seconds at most."""
+    """Query the servers of all workspaces with a note concurrently. Blocks for a few seconds at most.
+
+    `name` is the client name to use.
+    """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()
@@ -83,13 +89,13 @@ def query_all_servers(name: str) -> tuple[KnownServer, ...]:
 
 
 def query_server(workspace: Path, name: str) -> KnownServer:
-    """Query the server of one workspace. `name` is the client's name."""
+    """Query the server of one workspace. `name` is the client name to use."""
     try:
         with client.connect(workspace, name=name) as connection:
             connection.socket.settimeout(ANSWER_TIMEOUT_S)
             return KnownServer(workspace, connection.call("server_health", {}))
     except client.NoServerError as error:
-        return KnownServer(workspace, None, _left_over(workspace) or error.why or str(error))
+        return KnownServer(workspace, None, _unexpected_end(workspace) or error.why or str(error))
     except TimeoutError:
         return KnownServer(
             workspace, None, f"its server did not answer within {ANSWER_TIMEOUT_S:g} s: run `codriver doctor`"
@@ -98,14 +104,14 @@ def query_server(workspace: Path, name: str) -> KnownServer:
         return KnownServer(workspace, None, str(error))
 
 
-def _left_over(workspace: Path) -> str:
-    """Return a message if the server was killed, or an empty string while a process holds the workspace's lock."""
+def _unexpected_end(workspace: Path) -> str:
+    """Return a message if the server was killed, or "" if it is running or that is unknown."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
     return "its server ended unexpectedly" if is_claimed is False else ""
 
 
-def _notes() -> Iterator[Path]:
-    """Yield the workspaces of all notes that are in the right directory."""
+def _read_notes() -> Iterator[Path]:
+    """Yield the workspaces of all notes. Notes in the wrong directory are ignored."""
     root = state_directory() / "workspaces"
     for directory in sorted(root.iterdir())[:MAX_SEARCHED_DIRECTORIES] if root.is_dir() else ():
         try:

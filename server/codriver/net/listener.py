@@ -1,4 +1,4 @@
-"""The TCP listener, which admits connections and connects each one to the protocol."""
+"""The TCP listener, which admits connections and passes them to the protocol."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FLUSH_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """Limits of the listener: clients at a time, and queued messages and bytes per client."""
+    """The maximum number of clients, and of queued messages and bytes per client."""
 
     clients: int
     outbox_messages: int
@@ -53,21 +53,21 @@ class ListenerLimits:
 
 
 class ClientProtocol(Protocol):
-    """The protocol that the listener serves."""
+    """The protocol that the listener serves, such as MCP."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve a client until it has disconnected and received all answers.
 
-        `receive` returns the client's next bytes, which are empty when it sends no more, or None if the connection
-        broke.
+        `receive` returns the next bytes from the client. It returns b"" when the client sends no more, and None if the
+        connection broke.
         """
 
 
 class Listener:
-    """Serves every admitted connection until cancelled.
+    """Serves connections until cancelled.
 
-    At most `maxClients` clients are served at a time. Further clients are refused with an error. If too many
-    connections wait for admission, the oldest one is closed.
+    At most `limits.clients` clients are served at a time. Further clients get an error. If too many connections wait
+    for admission, the oldest one is closed.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Listener:
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_connection(self, stream: SocketStream) -> None:
-        """Serve one connection until it is closed. An unexpected error is logged and ends only that connection."""
+        """Serve one connection until it is closed. Unexpected exceptions are logged and only end this connection."""
         try:
             async with stream:
                 await self._serve(stream)
@@ -112,7 +112,7 @@ class Listener:
             self._on_stop()
             return
         if admitted.request:
-            await self._answer(stream, admitted.request, admitted.detail)
+            await self._answer_request(stream, admitted.request, admitted.detail)
             return
         first = admitted.first
         if len(self._clients) >= self._limits.clients:
@@ -134,12 +134,12 @@ class Listener:
         session.conversation_of_claude = admitted.conversation
         outbox.on_first_loss = partial(_warn_of_loss, session)
         try:
-            await self._converse(session, stream, first)
+            await self._run_protocol(session, stream, first)
         finally:
             self._clients.remove(session)
 
-    async def _answer(self, stream: SocketStream, name: str, detail: str) -> None:
-        """Answer a single request. Unknown requests get no answer."""
+    async def _answer_request(self, stream: SocketStream, name: str, detail: str) -> None:
+        """Answer the single request of a command. Unknown requests get no answer."""
         if (answer := self._requests.get(name)) is None:
             logger.warning("refused a connection with an unknown request")
             return
@@ -147,7 +147,7 @@ class Listener:
         await stream.send(json.dumps(message).encode() + b"\n")
 
     def _evict_oldest(self) -> None:
-        """Close the oldest connection that has not been admitted if too many are open."""
+        """Close the oldest connection that waits for admission if there are too many."""
         if len(self._clients) + len(self._pending) < self._limits.clients + MAX_EXCESS_CONNECTIONS:
             return
         oldest = next(iter(self._pending))
@@ -164,7 +164,7 @@ class Listener:
                 self._pending.pop(scope, None)
         return admitted
 
-    async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
+    async def _run_protocol(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
             session.part = tasks.cancel_scope.cancel
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
@@ -179,7 +179,11 @@ def _warn_of_loss(session: ClientSession) -> None:
 
 
 async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
-    """Send an error in answer to an excess client's first request, and read on so that no TCP reset discards it."""
+    """Answer the first request of an excess client with an error.
+
+    Then read on for a while, because closing the connection early would reset it, and the client might not receive the
+    error.
+    """
     text = (
         f"{most} clients are connected to this server, and maxClients allows no more: disconnect one "
         "(`codriver status` lists them), or raise maxClients in codriver.toml and restart the server"
@@ -197,7 +201,7 @@ async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
 
 
 def _first_request_id(data: bytes) -> str | int | None:
-    """Return the id of the request in the first line, or None."""
+    """Return the id of the JSON-RPC request in the first line, or None if there is none."""
     try:
         given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -206,7 +210,7 @@ def _first_request_id(data: bytes) -> str | int | None:
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
-    """Send the queued lines in batches. If the client has disconnected, end its conversation."""
+    """Send the queued lines to a client in batches. If the client has disconnected, cancel `scope`."""
     try:
         while (batch := session.outbox.pop_batch()) is not None:
             await stream.send(batch)

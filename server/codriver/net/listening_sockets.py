@@ -1,4 +1,4 @@
-"""Listening sockets, and a listener that continues after errors of `accept`."""
+"""Listening sockets, including a listener that survives errors of `accept`."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ class ListenError(StartError):
 
 
 async def open_listener(host: str, port: int) -> tuple[SocketListener, int]:
-    """Return a listener and its port, which is `port` unless that is in use, and any free port otherwise.
+    """Listen on `port`, or on any free port if `port` is in use. Return the listener and its port.
 
     Raises:
-        ListenError: listening failed for a reason other than a port in use.
+        ListenError: listening failed for another reason.
     """
     try:
-        return await _bind(host, port)
+        return await _bind_listener(host, port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE or port == 0:
             raise ListenError(host, port, error) from error
     try:
-        return await _bind(host, 0)
+        return await _bind_listener(host, 0)
     except OSError as error:
         raise ListenError(host, 0, error) from error
 
 
-async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
+async def _bind_listener(host: str, port: int) -> tuple[SocketListener, int]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -70,10 +70,10 @@ async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
 
 
 class PatientListener(SocketListener):
-    """A listener that continues after errors of single connections and while no file descriptors are free.
+    """A listener that survives errors of single connections, and waits while no file descriptors are free.
 
-    The listener of anyio raises every error of `accept`. So a waiting peer that disconnected, or a process with too
-    many open files, would end the server.
+    anyio's listener raises every error of `accept`. A peer that disconnects too early, or a process with too many open
+    files, would end the server.
     """
 
     def __init__(self, listener: SocketListener) -> None:
@@ -85,7 +85,7 @@ class PatientListener(SocketListener):
         return self._listener._raw_socket  # noqa: SLF001  # required by the base class
 
     async def accept(self) -> SocketStream:
-        """Return the next connection, retrying until one can be accepted."""
+        """Return the next connection, waiting until one can be accepted."""
         while True:
             try:
                 stream = await self._listener.accept()
@@ -99,5 +99,5 @@ class PatientListener(SocketListener):
                 return stream
 
     async def aclose(self) -> None:
-        """Close the socket, which ends the server's accept loop."""
+        """Close the socket. This ends the loop that accepts connections."""
         await self._listener.aclose()

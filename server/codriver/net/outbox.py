@@ -1,4 +1,4 @@
-"""Outboxes: the queue of lines to send to one client.
+"""The outbox of a client: a queue of lines to send.
 
 Responses are never dropped. Notifications may be: if there are too many, the oldest one is dropped and counted. So a
 slow reader only loses its own notifications and does not affect others. While an outbox `is_congested`, no more
@@ -24,10 +24,10 @@ BATCH_BYTES = 64 * 1024
 
 
 def immediate_sender(stream: SocketStream) -> Callable[[bytes], bool]:
-    """Return a function that sends a line without waiting if nothing else is being sent, and returns whether it did.
+    """Return a function that sends a line without waiting, and returns False if it would have to wait.
 
-    The stream's own `send` yields to all other tasks for each line, which takes three times as long for a notification
-    to 200 clients. anyio keeps the transport private. If it cannot be accessed, every line is queued.
+    anyio's `send` yields to all other tasks for each line, so a notification to 200 clients takes three times as long.
+    The function uses anyio's private transport. If that is not accessible, it always returns False.
     """
     transport: asyncio.WriteTransport | None = getattr(stream, "_transport", None)
     if transport is None:
@@ -43,10 +43,10 @@ def immediate_sender(stream: SocketStream) -> Callable[[bytes], bool]:
 
 
 class Outbox:
-    """A queue of encoded lines for one connection.
+    """A queue of encoded lines to send to one client.
 
-    While the queue is empty, lines are passed to `write_now`, which may send them immediately. Otherwise `start_writer`
-    starts a task that sends batches until the queue is empty. Most clients never need one.
+    While the queue is empty, a line is passed to `write_now`, which may send it immediately. If it does not, the line
+    is queued and `start_writer` is called, which starts a task that sends batches until the queue is empty.
     """
 
     def __init__(
@@ -84,23 +84,23 @@ class Outbox:
 
     @property
     def is_congested(self) -> bool:
-        """Return whether too much is queued to read more requests from this client."""
+        """Return whether so much is queued that no more requests should be read from this client."""
         return self._waiting_bytes > self._congested_bytes
 
     def put(self, line: bytes) -> None:
-        """Queue a response, which stays until it is sent or the connection is closed."""
+        """Send or queue a response. Responses are never dropped."""
         if not self._closed and not (self._is_idle and self._write_now(line)):
-            self._add(line)
+            self._append(line)
 
     def offer(self, line: bytes) -> None:
-        """Queue a notification, dropping the oldest notifications if there are too many."""
+        """Send or queue a notification. If too many are queued, the oldest notifications are dropped."""
         if self._closed:
             return
         if self._is_idle and self._write_now(line):
             return
         self._notifications[self._next] = len(line)
         self._notification_bytes += len(line)
-        self._add(line)
+        self._append(line)
         while (
             len(self._notifications) > self._max_notifications
             or self._notification_bytes > self._max_notification_bytes
@@ -113,7 +113,7 @@ class Outbox:
                 self.on_first_loss()
 
     def pop_batch(self) -> bytes | None:
-        """Remove and return the next lines as one chunk, or None if the queue is empty, so that the writer ends."""
+        """Remove and return the next lines as one chunk. Returns None if the queue is empty, which ends the writer."""
         if not self._lines:
             self._is_idle = True
             return None
@@ -126,24 +126,24 @@ class Outbox:
         return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def record_written(self, size: int) -> None:
-        """Record that the writer has sent a batch of `size` bytes."""
+        """Record that the writer has sent `size` bytes."""
         self._waiting_bytes -= size
         if self._space is not None and not self.is_congested:
             self._space.set()
 
     async def wait_for_space(self) -> None:
-        """Wait until the outbox is not congested, or closed."""
+        """Wait until the outbox is closed or no longer congested."""
         while self.is_congested and not self._closed:
             self._space = anyio.Event()
             await self._space.wait()
 
     def close(self) -> None:
-        """Ignore further lines, and wake tasks that wait for space."""
+        """Discard lines that are added later, and wake the tasks in `wait_for_space`."""
         self._closed = True
         if self._space is not None:
             self._space.set()
 
-    def _add(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         self._lines[self._next] = line
         self._next += 1
         self._waiting_bytes += len(line)

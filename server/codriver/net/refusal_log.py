@@ -1,4 +1,4 @@
-"""Rate-limited log messages about refused connections, because peers decide how often they connect."""
+"""Rate-limited logging of refused connections, so that peers cannot flood the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIN_MESSAGE_INTERVAL_S: Final = 60.0
 
 
 class RefusalLog:
-    """Logs the refusals of one listener. The reasons are fixed strings, so there are only a few."""
+    """Logs refused connections, at most once per minute for each reason."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -23,7 +23,7 @@ class RefusalLog:
         self._unlogged: dict[str, int] = {}
 
     def log_refusal(self, reason: str) -> None:
-        """Log a refusal, or count it if one with the same reason was logged within the last minute."""
+        """Log a refused connection, or only count it if the same reason was logged within the last minute."""
         now = self._clock()
         if now - self._logged_at.get(reason, -MIN_MESSAGE_INTERVAL_S) < MIN_MESSAGE_INTERVAL_S:
             self._unlogged[reason] = self._unlogged.get(reason, 0) + 1

@@ -1,4 +1,4 @@
-"""The registration of a server in its workspace: a lock, a port file and a record of its process.
+"""Registration of a server in its workspace, by a lock, a port file and a record of its process.
 
 The process that holds the lock owns the workspace. Files next to a free lock are left over or came with a checkout, and
 are removed.
@@ -47,7 +47,7 @@ PUBLISHED_FILES = ("port", "server.json", "token")
 
 
 class AlreadyRunningError(StartError):
-    """Raised when the workspace has a running server."""
+    """Raised when the workspace already has a running server."""
 
     def __init__(self, directory: Path, record: ServerRecord | None) -> None:
         who = f"pid {record.pid} on port {record.port}" if record else "it is starting or stopping"
@@ -59,7 +59,7 @@ class AlreadyRunningError(StartError):
 
 
 class ClaimError(StartError):
-    """Raised when the directory for the port file cannot be used."""
+    """Raised when the server's files cannot be written to the workspace."""
 
     def __init__(self, directory: Path, error: OSError) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class ClaimError(StartError):
 
 
 class StoppedForGoodError(StartError):
-    """Raised when the user has stopped the server permanently, so that it must not be started on demand."""
+    """Raised when a server must not be started on demand, because the user has stopped it permanently."""
 
     exit_status = STOPPED_FOR_GOOD_STATUS
     """An exit status that the relay recognizes."""
@@ -83,7 +83,7 @@ class StoppedForGoodError(StartError):
 
 
 class StoppedWhileStartingError(StartError):
-    """Raised when the user has stopped the server after its start was requested."""
+    """Raised when the user stopped the server after this start was requested."""
 
     exit_status = STOPPED_WHILE_STARTING_STATUS
 
@@ -95,7 +95,7 @@ class StoppedWhileStartingError(StartError):
 
 
 class Claim:
-    """A server's ownership of its workspace, from before it listens until everything is closed."""
+    """A server's exclusive ownership of its workspace, from before it listens until everything is closed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -104,24 +104,24 @@ class Claim:
 
     @property
     def port_file(self) -> Path:
-        """Return the path of the file in which clients find the port."""
+        """Return the path of the file with the server's port."""
         return self._directory / "port"
 
     def create_token(self) -> str:
-        """Create and return a token that peers must send, and store it so that only this user can read it.
+        """Create the token that peers must send, store it in a file that only this user can read, and return it.
 
         Raises:
-            ClaimError: it cannot be stored.
+            ClaimError: the file cannot be written.
         """
         self.token = secrets.token_urlsafe(32)
         try:
-            _write(self._directory, "token", self.token)
+            _write_file(self._directory, "token", self.token)
         except OSError as error:
             raise ClaimError(self._directory, error) from error
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
-        """Publish the server's address. The port file is written last, so that its readers find the other files.
+        """Write the files with which clients find this server. The port file is last, so its readers find the others.
 
         Raises:
             ClaimError: a file cannot be written.
@@ -137,21 +137,21 @@ class Claim:
             **({"portNote": record.port_note} if record.port_note else {}),
         }
         try:
-            _write(self._directory, "server.json", json.dumps(fields, indent=1) + "\n")
+            _write_file(self._directory, "server.json", json.dumps(fields, indent=1) + "\n")
             if self.token:
                 files.replace(
-                    _stop_file(record), self.token.encode(), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
+                    _token_copy(record),
+                    self.token.encode(),
+                    links=Links.OF_USER,
+                    make_mode=files.PRIVATE_DIRECTORY_MODE,
                 )
-            _write(self._directory, "port", str(record.port))
+            _write_file(self._directory, "port", str(record.port))
         except OSError as error:
             raise ClaimError(self._directory, error) from error
         self._published = record
 
     def withdraw(self) -> None:
-        """Remove the files that this server wrote, unless another server has replaced them.
-
-        May be called repeatedly.
-        """
+        """Remove the files of this server, except those that another server has replaced. May be called repeatedly."""
         mine, token = self._published, self.token
         self._published = self.token = None
         if token and read_token(self._directory) == token:
@@ -159,7 +159,7 @@ class Claim:
         if mine is None:
             return
         if token:
-            _remove_stop_file(_stop_file(mine), token)
+            _remove_token_copy(_token_copy(mine), token)
         now = read_record(self._directory)
         if now is not None and now.session_id != mine.session_id:
             return
@@ -176,16 +176,16 @@ def claim_workspace(
 ) -> Iterator[Claim]:
     """Claim the workspace of `directory` for the duration of the context, and make the directory private.
 
-    Only the lock decides. `is_alive` checks whether the recorded server is running. It is called while another process
-    holds the lock, in order to give up early, and on file systems without locks, unless others could write to the
-    directory. Files left by a dead server or a checkout are removed.
+    A lock file ensures that only one server has the claim. `is_alive` returns whether a recorded server is running. It
+    is called while another process holds the lock, in order to fail early, and on file systems without locks. It is not
+    called if others could write to the directory. Files left by a dead server or a checkout are removed.
 
     Raises:
-        AlreadyRunningError: a running server has the workspace, or another process held the lock for `lock_s` seconds.
+        AlreadyRunningError: the workspace has a running server, or another process held the lock for `lock_s` seconds.
         ClaimError: the directory belongs to another user, is reached through a link, or cannot be written.
     """
     try:
-        lock, was_private = _prepare(directory)
+        lock, was_private = _open_lock_file(directory)
     except OSError as error:
         raise ClaimError(directory, error) from error
 
@@ -195,12 +195,12 @@ def claim_workspace(
         return record if is_live else None
 
     try:
-        is_certain = _lock(lock, directory, live_server, lock_s)
+        is_certain = _acquire_lock(lock, directory, live_server, lock_s)
         record = live_server() if was_private and not is_certain else None
         if record is not None:
             raise AlreadyRunningError(directory, record)
         for name in PUBLISHED_FILES:
-            _remove(directory, name)
+            _remove_file(directory, name)
         acquired = Claim(directory)
         try:
             yield acquired
@@ -211,7 +211,7 @@ def claim_workspace(
 
 
 def remove_stale_files(directory: Path) -> list[str]:
-    """Remove the files that a dead server left, and return their names.
+    """Remove the files of a server that is no longer running, and return their names.
 
     Raises:
         StartError: another server has claimed the workspace, or the directory cannot be used.
@@ -219,19 +219,19 @@ def remove_stale_files(directory: Path) -> list[str]:
     record, token = read_record(directory), read_token(directory)
     with claim_workspace(directory, is_alive=lambda _: False, lock_s=0):
         if record is not None and token:
-            _remove_stop_file(_stop_file(record), token)
+            _remove_token_copy(_token_copy(record), token)
     return [name for name, found in zip(PUBLISHED_FILES, (record, record, token), strict=True) if found]
 
 
 def stop_for_good(workspace: Path) -> None:
-    """Mark the workspace as stopped until `allow_start`.
+    """Prevent servers of this workspace from being started on demand, until `allow_start` is called.
 
-    The mark is outside the workspace, so no checkout can contain it.
+    This is recorded in a file outside the workspace, so that no checkout can contain it.
 
     Raises:
-        ClaimError: the mark cannot be written.
+        ClaimError: the file cannot be written.
     """
-    mark = _stop_mark(workspace)
+    mark = _stopped_file(workspace)
     try:
         files.replace(mark, b"", links=Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError as error:
@@ -239,9 +239,9 @@ def stop_for_good(workspace: Path) -> None:
 
 
 def is_stopped_for_good(workspace: Path) -> bool:
-    """Return whether servers of this workspace may only be started explicitly."""
+    """Return whether servers of this workspace can only be started explicitly."""
     try:
-        with files.locate(_stop_mark(workspace), Links.ANY) as mark:
+        with files.locate(_stopped_file(workspace), Links.ANY) as mark:
             status = mark.status()
             return status is not None and stat.S_ISREG(status.st_mode)
     except OSError:
@@ -249,15 +249,15 @@ def is_stopped_for_good(workspace: Path) -> bool:
 
 
 def allow_start(workspace: Path) -> None:
-    """Remove the mark of `stop_for_good`, if there is one and it can be removed."""
-    with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
+    """Allow servers of this workspace to be started on demand again. Errors are ignored."""
+    with suppress(OSError), files.locate(_stopped_file(workspace), Links.ANY, is_last_followed=False) as mark:
         mark.remove()
 
 
 def record_stop(workspace: Path) -> None:
-    """Store the time, so that servers whose start was already requested do not start after this stop.
+    """Store the current time, so that servers whose start was requested earlier do not start.
 
-    Nothing is stored for a workspace in which nothing has been started yet.
+    Nothing is stored for a workspace in which no server was ever started.
     """
     file = _last_stop_file(workspace)
     if file.parent.is_dir():
@@ -266,7 +266,7 @@ def record_stop(workspace: Path) -> None:
 
 
 def was_stopped_since(workspace: Path, requested_ms: int) -> bool:
-    """Return whether the user has stopped the server of this workspace since a time in milliseconds."""
+    """Return whether the user has stopped the server of this workspace since a time in epoch milliseconds."""
     try:
         return int(files.read(_last_stop_file(workspace), LAST_STOP_RULES)) >= requested_ms
     except (OSError, ValueError):
@@ -277,12 +277,12 @@ def _last_stop_file(workspace: Path) -> Path:
     return workspace_state_directory(workspace) / "last-stop"
 
 
-def _stop_mark(workspace: Path) -> Path:
+def _stopped_file(workspace: Path) -> Path:
     return workspace_state_directory(workspace) / "stopped-for-good"
 
 
-def _prepare(directory: Path) -> tuple[int, bool]:
-    """Return the opened lock file and whether its directory was private already, after making it private."""
+def _open_lock_file(directory: Path) -> tuple[int, bool]:
+    """Make the directory private and open its lock file. Return the file, and whether it was private before."""
     with locate_server_file(directory, "lock", make=True, is_last_followed=False) as lock:
         was_private = files.is_private_directory(lock.directory_status())
         lock.make_directory_private()
@@ -291,20 +291,20 @@ def _prepare(directory: Path) -> tuple[int, bool]:
         with locate_server_file(directory, ".gitignore", is_last_followed=False) as ignored:
             status = ignored.status()
         if status is None or not stat.S_ISREG(status.st_mode):
-            _write(directory, ".gitignore", "*\n")
+            _write_file(directory, ".gitignore", "*\n")
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor, was_private
 
 
-def _write(directory: Path, name: str, text: str) -> None:
-    """Write a small private file atomically. A link with its name is replaced, not followed."""
+def _write_file(directory: Path, name: str, text: str) -> None:
+    """Write a small private file atomically. A link of that name is replaced, not followed."""
     with locate_server_file(directory, name, is_last_followed=False) as opened:
         opened.replace(text.encode())
 
 
-def _remove(directory: Path, name: str) -> None:
+def _remove_file(directory: Path, name: str) -> None:
     try:
         with locate_server_file(directory, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
             stale.remove()
@@ -312,13 +312,13 @@ def _remove(directory: Path, name: str) -> None:
         raise ClaimError(directory, error) from error
 
 
-def _stop_file(record: ServerRecord) -> Path:
-    """Return the path of a copy of the token, which can be found by the port alone."""
+def _token_copy(record: ServerRecord) -> Path:
+    """Return the path of the copy of the token that can be found by the port alone."""
     return state_directory() / TOKENS_DIRECTORY / str(record.port)
 
 
-def _remove_stop_file(stop_file: Path, token: str) -> None:
-    """Remove that copy, unless it already contains the token of another server."""
+def _remove_token_copy(stop_file: Path, token: str) -> None:
+    """Remove the copy of the token, unless it has the token of another server by now."""
     with suppress(OSError), files.locate(stop_file, Links.OF_USER) as position:
         if position.read(TOKEN_RULES) == token.encode():
             position.remove()
@@ -326,14 +326,14 @@ def _remove_stop_file(stop_file: Path, token: str) -> None:
 
 def _raise_claim_error(directory: Path, name: str) -> None:
     with suppress(ClaimError):
-        _remove(directory, name)
+        _remove_file(directory, name)
 
 
-def _lock(lock: int, directory: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
-    """Acquire the lock for the lifetime of this process, so that only one of two starting servers succeeds.
+def _acquire_lock(lock: int, directory: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
+    """Acquire the lock of the workspace for the lifetime of this process, and return True.
 
-    If another process holds it, its server may be starting, running or stopping, and only waiting reveals which.
-    Returns False on file systems without locks, where the other server must be queried instead.
+    If another process holds the lock, its server may be starting, running or stopping, so this waits up to `wait_s`.
+    Returns False if the file system does not support locks.
     """
     deadline = time.monotonic() + wait_s
     try:

@@ -1,4 +1,4 @@
-"""The installation of the relay: a directory for each version, and two scripts that clients start.
+"""Installation of the relay: a directory for each version, and two scripts that clients start.
 
     codriver_relay.py, codriver_hook.py  two lines that refer to the directory of the version installed last
     relays/<digest>/codriver_relay/      the relay's modules, whose bytecode Python caches there
@@ -62,13 +62,13 @@ class RelayNotInstalledError(StartError):
 
 
 def shipped_relay_directory() -> Path:
-    """Return the directory of the relay's package that was distributed with this server."""
+    """Return the directory of the relay package that this server includes."""
     found = find_spec(PACKAGE_NAME)
     return Path(str(found.origin if found else None)).parent
 
 
 def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
-    """Return the content of each file to install from the package directory `source`, by its path.
+    """Return the files to install, as a dict from paths to contents. `source` is the directory of the relay package.
 
     The last one is the script `target`, which clients start. The script for hooks precedes it.
 
@@ -91,10 +91,10 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
 
 
 def install_relay(source: Path, target: Path) -> Path:
-    """Install the relay at its fixed path unless the same version is installed, and return the path.
+    """Install the relay unless the same version is already installed, and return the path of its script.
 
     Raises:
-        RelayNotInstalledError: it is missing or different and cannot be written.
+        RelayNotInstalledError: the relay is missing or outdated, and cannot be written.
     """
     position = target
     try:
@@ -105,7 +105,7 @@ def install_relay(source: Path, target: Path) -> Path:
             for position, text in expected.items():
                 if not _is_installed(position, text):
                     files.replace(position, text, links=Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE)
-            _remove_old(target)
+            _remove_old_versions(target)
     except OSError as error:
         raise RelayNotInstalledError(position, error) from error
     return target
@@ -113,7 +113,7 @@ def install_relay(source: Path, target: Path) -> Path:
 
 @contextmanager
 def _install_lock(path: Path) -> Iterator[None]:
-    """Keep other servers from installing or removing versions, if the file system supports locks.
+    """Lock the installation for the duration of the context, if the file system supports locks.
 
     Raises:
         OSError: the directory cannot be written.
@@ -131,7 +131,7 @@ def _install_lock(path: Path) -> Iterator[None]:
 
 
 def _is_installed(target: Path, text: bytes) -> bool:
-    """Return whether a file has this content and is private."""
+    """Return whether a private file with this content exists."""
     try:
         now, status = files.read_with_status(target, SOURCE_RULES)
     except OSError:
@@ -139,8 +139,8 @@ def _is_installed(target: Path, text: bytes) -> bool:
     return now == text and not is_open(status, files.OTHERS)
 
 
-def _remove_old(target: Path) -> None:
-    """Remove unused versions except for the newest, and ignore errors.
+def _remove_old_versions(target: Path) -> None:
+    """Remove unused versions, except for the newest ones. Errors are ignored.
 
     The directory that an early version used is removed with the second version, because its relays may be starting.
     """

@@ -1,4 +1,4 @@
-"""The time at which each client was last connected, for `codriver init --list`.
+"""Record of when each client was last connected, for `codriver init --list`.
 
 A single file in the user's state directory has the most recent clients of all workspaces by their names, such as
 `codex`.
@@ -29,7 +29,7 @@ SEEN_CLIENTS_FILE: Final = "seen-clients.json"
 """Name of the file with the clients that were seen."""
 MAX_CLIENTS: Final = 64
 """Maximum number of clients in the file."""
-RECORD_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
+RECORD_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
 """The prefix of the client names of Codriver's own commands, which are not recorded."""
 MIN_RECORD_INTERVAL_S: Final = 60
@@ -37,7 +37,7 @@ MIN_RECORD_INTERVAL_S: Final = 60
 
 
 class SeenClients:
-    """Records connecting clients for the lifetime of a server, in the background and ignoring errors."""
+    """Records in the background which clients connect to this server. Errors are ignored."""
 
     def __init__(self) -> None:
         self._writes = BackgroundWrites()
@@ -45,7 +45,7 @@ class SeenClients:
         """The time at which each client was last recorded, by the clock of the event loop."""
 
     def record(self, who: str) -> None:
-        """Record that a client with this name has connected."""
+        """Record that a client is connected."""
         if (
             not who
             or who.startswith(COMMAND_NAME_PREFIX)
@@ -58,14 +58,14 @@ class SeenClients:
             self._writes.schedule(partial(record_client, who, time.time()))
 
     async def wait_until_written(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all records have been written."""
         await self._writes.wait_until_written()
 
 
 def record_client(who: str, now_s: float) -> None:
-    """Record that a client was connected at this time, in seconds since the epoch. Blocks on the disk.
+    """Record that a client was connected at `now_s`, in seconds since the epoch. Blocks on the disk.
 
-    Errors are logged and ignored, because the record is only for display.
+    Errors are logged and ignored, because the record is only displayed.
     """
     seen = {**read_last_connections(), who: int(now_s)}
     stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
@@ -79,7 +79,7 @@ def record_client(who: str, now_s: float) -> None:
 
 
 def read_last_connections() -> Mapping[str, int]:
-    """Return the time at which each client was last connected, in seconds since the epoch."""
+    """Return when each client was last connected, in seconds since the epoch, by name."""
     found = files.read_json(state_directory() / SEEN_CLIENTS_FILE, RECORD_RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

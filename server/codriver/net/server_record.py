@@ -1,4 +1,4 @@
-"""The files that describe a workspace's server, in `.calva/mcp-server`, and the verification of its process.
+"""The files in `.calva/mcp-server` that describe a workspace's server, and verification of the server's process.
 
 `port` has decimal digits without a newline, `server.json` describes the server, `token` has the token to send to it,
 and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, only small
@@ -54,7 +54,7 @@ LOOPBACK_BY_WILDCARD_ADDRESS: Final = {"0.0.0.0": LOOPBACK_ADDRESS, "::": "::1"}
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
-    """The content of `server.json`. `started_at` is in epoch milliseconds."""
+    """The content of `server.json`, which describes a running server. `started_at` is in epoch milliseconds."""
 
     pid: int
     port: int
@@ -70,7 +70,7 @@ class ServerRecord:
 def locate_server_file(
     directory: Path, name: str, *, is_last_followed: bool = True, make: bool = False
 ) -> files.DirectoryEntry:
-    """Return the entry of one of the files, without following links below the workspace.
+    """Return the directory entry of one of the server's files. Links below the workspace are not followed.
 
     Raises the errors of `files.locate`.
     """
@@ -88,9 +88,9 @@ def read_port(directory: Path) -> int:
 
     Raises:
         OSError: the file is missing, unreadable or not trusted; `strerror` has the reason.
-        ValueError: it does not contain a port.
+        ValueError: the file does not contain a port.
     """
-    text = _read(directory, "port", CLAIM_RULES).decode("ascii").strip()
+    text = _read_file(directory, "port", CLAIM_RULES).decode("ascii").strip()
     # Some resolvers reduce a larger port modulo 65536, which would be another server's port.
     if not text.isdigit() or not 0 < int(text) <= MAX_PORT:
         raise ValueError(text)
@@ -98,18 +98,18 @@ def read_port(directory: Path) -> int:
 
 
 def read_token(directory: Path) -> str | None:
-    """Return the token for the server of this workspace, or None if there is none in a private file."""
+    """Return the token of the workspace's server, or None if there is no private file with a token."""
     try:
-        text = _read(directory, "token", TOKEN_RULES).decode("ascii").strip()
+        text = _read_file(directory, "token", TOKEN_RULES).decode("ascii").strip()
     except (OSError, ValueError):
         return None
     return text if TOKEN_PATTERN.fullmatch(text) else None
 
 
 def read_record(directory: Path) -> ServerRecord | None:
-    """Return the content of `server.json`, or None if it is missing, invalid or not trusted."""
+    """Return the content of `server.json`, or None if the file is missing, invalid or not trusted."""
     try:
-        found = json.loads(_read(directory, "server.json", CLAIM_RULES))
+        found = json.loads(_read_file(directory, "server.json", CLAIM_RULES))
         note = found.get("portNote")
         record = ServerRecord(
             pid=int(found["pid"]),
@@ -127,7 +127,7 @@ def read_record(directory: Path) -> ServerRecord | None:
 
 
 def read_log_tail(directory: Path) -> str:
-    """Return the last lines of a background server's log, or an empty string if it cannot be read."""
+    """Return the last lines of a background server's log, or "" if the log cannot be read."""
     try:
         with locate_server_file(directory, "serve.log") as log:
             descriptor = log.open(CLAIM_RULES)
@@ -139,10 +139,10 @@ def read_log_tail(directory: Path) -> str:
 
 
 def open_log(directory: Path, *, truncate: bool) -> int:
-    """Open `serve.log` for appending, after making its directory private. The caller closes the descriptor.
+    """Make the directory private, open `serve.log` for appending, and return its descriptor.
 
     Raises:
-        OSError: it is not a regular file of this user, or cannot be written.
+        OSError: the path is not a regular file of this user, or cannot be written.
     """
     with locate_server_file(directory, "serve.log", make=True) as log:
         log.make_directory_private()
@@ -153,12 +153,12 @@ def open_log(directory: Path, *, truncate: bool) -> int:
 
 
 def lock_file(directory: Path) -> Path:
-    """Return the path of the file that a server keeps locked while it is running."""
+    """Return the path of the file that a server keeps locked while it runs."""
     return directory / "lock"
 
 
 def lock_status(directory: Path) -> os.stat_result | None:
-    """Return the status of the lock file, or None if it does not exist."""
+    """Return the `stat` result of the lock file, or None if it does not exist."""
     try:
         with locate_server_file(directory, "lock") as lock:
             return lock.status()
@@ -167,10 +167,10 @@ def lock_status(directory: Path) -> os.stat_result | None:
 
 
 def is_claimed(directory: Path) -> bool | None:
-    """Return whether a server of the workspace is starting, running or stopping, by its lock.
+    """Return whether a server of the workspace holds its lock, or None if the file system does not support locks.
 
-    Returns None on file systems without locks. The check briefly acquires the lock. A server that starts at that moment
-    tries again.
+    A server holds the lock from before it listens until everything is closed. The check briefly acquires the lock, so a
+    server that starts at that moment tries again.
     """
     try:
         with locate_server_file(directory, "lock") as opened:
@@ -185,7 +185,7 @@ def is_claimed(directory: Path) -> bool | None:
         os.close(lock)
 
 
-def _read(directory: Path, name: str, rules: FileRules) -> bytes:
+def _read_file(directory: Path, name: str, rules: FileRules) -> bytes:
     with locate_server_file(directory, name) as opened:
         status = opened.directory_status()
         if not is_trusted(status.st_uid):
@@ -201,9 +201,9 @@ class NotTheServerError(CodriverError):
 
 
 def server_host(claimed: ServerRecord | None) -> str:
-    """Return the address of this machine at which a server claims to listen, or loopback if it is another machine's.
+    """Return the address at which a recorded server can be reached.
 
-    Names are not resolved. Only addresses of this machine's interfaces are accepted.
+    This is loopback if the record is None or has an address of another machine. Host names are not resolved.
     """
     if claimed is None:
         return LOOPBACK_ADDRESS
@@ -222,31 +222,31 @@ def server_host(claimed: ServerRecord | None) -> str:
 
 
 def verify_server(connection: socket.socket, directory: Path) -> int | None:
-    """Verify that a connection leads to the server of a workspace, and return the server's process id if known.
+    """Verify that a connection leads to the server of a workspace. Return the server's process id, or None if unknown.
 
     Raises:
-        NotTheServerError: it does not, or that cannot be determined; the message has the reason.
+        NotTheServerError: another process listens on the port, or this is unknown. The message has the reason.
     """
     try:
-        return _verified_process(kernel_sockets.find_peer_listener(connection), directory)
+        return _verify_listener(kernel_sockets.find_peer_listener(connection), directory)
     except kernel_sockets.UnsupportedQueryError:
-        _trust_lock(connection, directory)
+        _verify_lock(connection, directory)
         return None
 
 
 def recorded_process_id(claimed: ServerRecord, directory: Path) -> int | None:
-    """Return the process id of the recorded server if it is that of the workspace, without connecting to it.
+    """Return the process id of a recorded server, or None if unknown, without connecting to it.
 
     Raises:
-        NotTheServerError: it is not the server of this workspace.
-        UnsupportedQueryError: this system does not identify the process.
+        NotTheServerError: the process on the recorded port is not the server of this workspace.
+        UnsupportedQueryError: this system cannot identify the process.
     """
-    return _verified_process(
+    return _verify_listener(
         kernel_sockets.find_listener(kernel_sockets.normalize_address((server_host(claimed), claimed.port))), directory
     )
 
 
-def _verified_process(listener: kernel_sockets.LocalSocket | None, directory: Path) -> int | None:
+def _verify_listener(listener: kernel_sockets.LocalSocket | None, directory: Path) -> int | None:
     if listener is None:
         raise NotTheServerError("no process on this machine listens there")
     if not is_trusted(listener.uid):  # only Linux reaches this line
@@ -263,10 +263,13 @@ def _verified_process(listener: kernel_sockets.LocalSocket | None, directory: Pa
     raise NotTheServerError(why)
 
 
-def _trust_lock(connection: socket.socket, directory: Path) -> None:
-    """Trust the lock because the kernel does not support the query; the files have been checked to be this user's.
+def _verify_lock(connection: socket.socket, directory: Path) -> None:
+    """Verify a server by its lock file, because the kernel cannot identify the process.
 
-    If the kernel can list the ports of a process, the recorded process must also listen on the port.
+    If the ports of a process can be listed, the recorded process must also listen on this port.
+
+    Raises:
+        NotTheServerError: no process holds the lock, or the recorded process does not listen on the port.
     """
     if is_claimed(directory) is False:
         why = f"no process holds {lock_file(directory)}: the server that wrote the port file has ended"

@@ -1,4 +1,4 @@
-"""A reader of one connection that stays registered with the event loop between messages.
+"""Reading from a connection that stays registered with the event loop between messages.
 
 anyio's stream unregisters the socket after each received chunk and registers it again for the next, which costs two
 system calls and about fifty function calls per message. This reader only does so for back-pressure, when too much is
@@ -27,7 +27,7 @@ MAX_BUFFERED_BYTES: Final = 64 * 1024
 
 
 class SocketReader(asyncio.Protocol):
-    """The asyncio protocol that reads one connection. anyio's protocol, which it replaces, still handles writing."""
+    """An asyncio protocol that reads from a connection. anyio's protocol, which it replaces, still handles writing."""
 
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
         """Replace anyio's protocol `before`. `first` has the bytes that were already read.
@@ -49,7 +49,7 @@ class SocketReader(asyncio.Protocol):
         transport.set_protocol(self)
 
     async def receive(self) -> bytes | None:
-        """Return the next bytes, which are empty when there are no more, or None if the connection broke."""
+        """Return the next bytes, b"" when the client sends no more, or None if the connection broke."""
         if self._waiting:
             await anyio.lowlevel.checkpoint()
         elif not self._is_over:
@@ -74,7 +74,7 @@ class SocketReader(asyncio.Protocol):
     # The following methods are called by asyncio.
 
     def data_received(self, data: bytes) -> None:
-        """Buffer received bytes. They are copied because the event loop of Windows reuses its buffer."""
+        """Buffer a copy of received bytes. The event loop of Windows reuses its buffer."""
         data = bytes(data)
         if self._is_awaited and self._session is not None and self._session.read_immediately(data):
             return
@@ -87,20 +87,20 @@ class SocketReader(asyncio.Protocol):
         self._received.set()
 
     def eof_received(self) -> bool:
-        """Record that the client sends no more. It may still read answers, so keep the connection open."""
+        """Record that the client sends no more. Keep the connection open, because it may still read answers."""
         self._is_over = True
         self._received.set()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that nothing can be received or sent any more."""
+        """Record that the connection is closed."""
         self._is_over = True
         self._has_failed = exc is not None
         self._received.set()
         self._before.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pause writing because the client does not keep up."""
+        """Pause writing because the client does not read fast enough."""
         self._before.pause_writing()
 
     def resume_writing(self) -> None:
@@ -111,11 +111,10 @@ class SocketReader(asyncio.Protocol):
 def bytes_receiver(
     stream: SocketStream, first: bytes, session: ClientSession | None = None
 ) -> Callable[[], Awaitable[bytes | None]]:
-    """Return a function that returns `first` and then the stream's next bytes.
+    """Return an async function that returns `first`, and then the next bytes of the stream with each call.
 
-    It returns empty bytes at the end, and None if the connection broke. Bytes that the `session` consumes immediately
-    are not returned. anyio keeps the transport and protocol private. If they cannot be accessed, its own stream is
-    read.
+    It returns b"" at the end, and None if the connection broke. Bytes that the `session` consumes immediately are
+    skipped. It uses anyio's private transport and protocol. If they are not accessible, it reads anyio's stream.
     """
     transport, before = getattr(stream, "_transport", None), getattr(stream, "_protocol", None)
     if isinstance(transport, asyncio.Transport) and before is not None:

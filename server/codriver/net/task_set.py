@@ -1,4 +1,4 @@
-"""Short tasks that are started often, in a set that owns them.
+"""A set of short-lived tasks with a common owner.
 
 anyio's task groups take about 25 µs to start a task and asyncio takes 5, and every evaluation needs two. The set
 provides only the guarantees that these tasks need: no task is lost or outlives its owner, and an error in one does not
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """The tasks of one owner, which joins or cancels them before it ends."""
+    """The tasks of one owner, which must join or end them before it finishes."""
 
     def __init__(self) -> None:
         self._tasks: dict[Coroutine[object, object, None], asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[object, object, None]) -> None:
-        """Start a task in the next iteration of the event loop."""
+        """Start a task. It first runs in the next iteration of the event loop."""
         self._tasks[work] = asyncio.get_running_loop().create_task(self._run(work))
 
     async def join(self) -> None:
@@ -56,16 +56,15 @@ class TaskSet:
 
 
 def _log_failure(work: object, failure: BaseException) -> None:
-    """Log an error with the name of the coroutine, because clients only see the message."""
+    """Log the exception of a task with the name of its coroutine."""
     logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=failure)
 
 
 @asynccontextmanager
 async def task_group_cancelled_on_exit() -> AsyncIterator[TaskGroup]:
-    """Open a task group whose tasks are cancelled when the context is left.
+    """Open a task group whose tasks are cancelled when the context exits.
 
-    An exception leaves the context unwrapped. A plain task group would wrap it in an exception group that `except`
-    clauses do not match.
+    Exceptions are not wrapped in an exception group, so that `except` clauses match them.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

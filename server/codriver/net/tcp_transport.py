@@ -1,4 +1,4 @@
-"""A TCP connection that processes bytes in the same iteration of the event loop in which they arrive.
+"""A TCP connection that processes received bytes without waiting for another iteration of the event loop.
 
 Reading a stream in a task costs another iteration per message, and so does writing: together a tenth of an evaluation.
 So this is an asyncio protocol, which is called when bytes arrive and writes immediately. TCP keep-alive detects when
@@ -30,10 +30,10 @@ KEEPALIVE_PROBES: Final = 3
 
 
 class TcpTransport(asyncio.Protocol):
-    """A connection, until either side closes it.
+    """A TCP connection, for the lifetime of the connection.
 
-    `on_bytes` receives the data. `lost` is called once when nothing more arrives, with the error that broke the
-    connection or None. Neither may raise.
+    `on_bytes` is called with received data. `lost` is called once when nothing more will be received, with the
+    exception that broke the connection or None. Neither may raise.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class TcpTransport(asyncio.Protocol):
         """Store the transport and configure the socket."""
         self._transport = cast("asyncio.Transport", transport)
         self._socket = transport.get_extra_info("socket")
-        self._keep_alive()
+        self._enable_keepalive()
         self._rearm_quick_ack()
 
     def data_received(self, data: bytes) -> None:
@@ -70,11 +70,11 @@ class TcpTransport(asyncio.Protocol):
         self.lost(exc)
 
     def pause_writing(self) -> None:
-        """Make `send` wait because the peer does not keep up."""
+        """Make `send` wait, because the peer does not read fast enough."""
         self._writable = anyio.Event()
 
     def resume_writing(self) -> None:
-        """Let waiting `send` calls continue because the peer reads again."""
+        """Let `send` continue, because the peer reads again."""
         if self._writable is not None:
             self._writable.set()
             self._writable = None
@@ -82,7 +82,7 @@ class TcpTransport(asyncio.Protocol):
     # The following methods are for the owner.
 
     def set_callbacks(self, on_bytes: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
-        """Set the owner's callbacks, and pass on bytes that were already received."""
+        """Set the callbacks of the owner. Bytes that were received before are passed on immediately."""
         self.on_bytes, self.lost = on_bytes, lost
         early, self._early = self._early, []
         for data in early:
@@ -90,22 +90,22 @@ class TcpTransport(asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """Return the socket of an open connection."""
+        """Return the underlying socket. The connection must be open."""
         return cast("socket.socket", self._socket)
 
     def abort(self) -> None:
-        """Close the connection immediately without calling `lost`. May be called repeatedly."""
+        """Close the connection immediately, without calling `lost`. May be called repeatedly."""
         self.lost = _ignore
         if self._transport is not None:
             self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Leave further bytes in the kernel. May be called repeatedly."""
+        """Stop reading, so that the peer has to wait. May be called repeatedly."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again after `pause_reading`. Does nothing if reading is not paused."""
+        """Continue reading after `pause_reading`. May be called repeatedly."""
         if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
             self._transport.resume_reading()
 
@@ -116,22 +116,22 @@ class TcpTransport(asyncio.Protocol):
 
     @property
     def can_send_immediately(self) -> bool:
-        """Return whether data can be sent and the peer keeps up."""
+        """Return whether the connection is open and no written data is waiting for the peer."""
         return self.is_open and self._writable is None
 
     def write(self, data: bytes) -> None:
-        """Write data, which is buffered if the peer does not keep up."""
+        """Write data. It is buffered if the peer does not read fast enough."""
         if self._transport is not None:
             self._transport.write(data)
 
     async def send(self, data: bytes) -> None:
-        """Write data, and wait until the peer keeps up or the connection is lost."""
+        """Write data, and wait until the peer reads fast enough or the connection is lost."""
         self.write(data)
         if self._writable is not None:
             await self._writable.wait()
 
     async def close(self) -> None:
-        """Shut down the sending side, discard what is still received, and then close. May be called repeatedly.
+        """Shut down sending, discard what is still received, and close the connection. May be called repeatedly.
 
         Closing while the peer is still sending would reset the connection, which makes some REPLs exit, such as nbb on
         Node.
@@ -149,10 +149,10 @@ class TcpTransport(asyncio.Protocol):
             transport.abort()
 
     def _rearm_quick_ack(self) -> None:
-        """Ask the kernel to acknowledge immediately.
+        """Make the kernel acknowledge received data immediately.
 
-        nREPL servers send a value and `done` separately, and would otherwise wait 40 ms. Linux clears the flag, so it
-        is set again at every read, which also acknowledges the received data.
+        nREPL servers send a value and `done` separately, and would otherwise wait 40 ms. Linux resets the option, so it
+        is set again for every read.
         """
         if sys.platform == "linux" and self._socket is not None:
             try:
@@ -161,8 +161,8 @@ class TcpTransport(asyncio.Protocol):
                 # The socket was closed in the meantime, which the next read or write reports.
                 return
 
-    def _keep_alive(self) -> None:
-        """Enable keep-alive so that the kernel detects a peer that has disappeared."""
+    def _enable_keepalive(self) -> None:
+        """Enable keep-alive, so that the kernel detects a peer that has disappeared."""
         raw = self._socket
         if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
             return
@@ -179,9 +179,10 @@ def _ignore(_: Any) -> None:
 
 
 def probe_when_silent(raw: socket.socket, *, idle_s: int, interval_s: int, probes: int) -> None:
-    """Probe the peer after `idle_s` without traffic, and close the connection after `probes` unanswered probes.
+    """Enable TCP keep-alive. The connection is closed after several unanswered probes.
 
-    Probes are `interval_s` apart. Windows uses its own, longer times.
+    The first probe is sent after `idle_s` without traffic, and the others follow every `interval_s`. Windows uses its
+    own, longer times.
     """
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "darwin":

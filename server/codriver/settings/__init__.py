@@ -1,1 +1,1 @@
-"""Settings: the model, the layers they are loaded from, trust in workspace settings, and reloading at run time."""
+"""Settings: their model, loading and reloading them from several layers, and trust in workspace settings."""

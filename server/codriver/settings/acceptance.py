@@ -1,4 +1,4 @@
-"""Accept a workspace as it is now: its granting settings and the directory of its Python environment."""
+"""Acceptance of a workspace by its user: of its settings that grant something, and of its Python environment."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def accept_workspace(workspace: Path, loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
-    """Record that the user accepts the workspace with its loaded settings and its environment. Blocks.
+    """Record that the user accepts the workspace's current settings and Python environment. Blocks on the disk.
 
     Raises:
-        CannotRememberError: the acceptance cannot be written.
+        CannotRememberError: the record cannot be written.
     """
     python = loaded.settings.python
     if loaded.origins["python"].layer in {"default", "user", "workspace"}:

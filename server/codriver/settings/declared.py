@@ -1,4 +1,4 @@
-"""Settings that features declare: their bounds, what they grant, and when a change takes effect."""
+"""Settings that features declare."""
 
 from __future__ import annotations
 

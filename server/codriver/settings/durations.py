@@ -19,7 +19,7 @@ DURATIONS_VARIABLE: Final = "CODRIVER_DURATIONS"
 
 
 class WrongDurationError(StartError):
-    """Raised if `CODRIVER_DURATIONS` has an unknown name or an invalid number."""
+    """Raised when `CODRIVER_DURATIONS` has an unknown name or an invalid number."""
 
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
@@ -71,7 +71,7 @@ class Durations:
 def durations_from_environment(
     environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})
 ) -> Durations:
-    """Return the durations of a server, with those that `CODRIVER_DURATIONS` overrides.
+    """Return the durations of a server, some of which `CODRIVER_DURATIONS` may override.
 
     `others` are the default durations of features, by name.
 

@@ -1,4 +1,4 @@
-"""The directories of a workspace's Python environment, and the changes that revoke their acceptance.
+"""The directories of a workspace's Python environment, and detection of changes that revoke their acceptance.
 
 Users rebuild their environments all the time, which is harmless. The acceptance lapses when the directory becomes a
 link that leaves the workspace, when it belongs to another user, or when git tracks it, because then somebody else
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentState:
-    """A directory of a workspace, with the facts that its acceptance depends on."""
+    """The state of an environment directory when the user accepted it, or its current state."""
 
     path: str
     target: str | None = None
@@ -33,7 +33,7 @@ class EnvironmentState:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> EnvironmentState | None:
-        """Parse a state that `to_json` produced; return None for anything else."""
+        """Parse a state that `to_json` returned. Return None for any other value."""
         match found:
             case {
                 "path": str(path),
@@ -50,7 +50,7 @@ class EnvironmentState:
 
 
 def inspect_directory(workspace: Path, path: str) -> EnvironmentState:
-    """Return the current state of a directory of the workspace. Blocks."""
+    """Return the current state of a directory of the workspace. Blocks on the disk."""
     directory = workspace / path
     real = os.path.realpath(directory)
     target = None if is_inside(real, workspace, workspace) else real
@@ -63,7 +63,7 @@ def inspect_directory(workspace: Path, path: str) -> EnvironmentState:
 
 
 def describe_revoking_change(accepted: EnvironmentState, now: EnvironmentState) -> str | None:
-    """Describe the change that revokes the acceptance of a directory; None if nothing relevant changed."""
+    """Describe the change that revokes the acceptance of a directory, or return None if there is none."""
     if now.target is not None and now.target != accepted.target:
         return f"{now.path} is now a link out of the workspace, to {now.target}"
     if now.owner is not None and now.owner != accepted.owner and not is_mine(now.owner):
@@ -74,7 +74,7 @@ def describe_revoking_change(accepted: EnvironmentState, now: EnvironmentState) 
 
 
 def environment_directory(program: str, workspace: Path) -> str | None:
-    """Return the environment directory of an interpreter, relative to the workspace; None if it is outside."""
+    """Return the environment directory of an interpreter, relative to the workspace, or None if it is outside."""
     if not is_inside(program, workspace, workspace):
         return None
     for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program))):  # noqa: PTH100  # without following links
@@ -89,7 +89,7 @@ def environment_directory(program: str, workspace: Path) -> str | None:
 def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: str) -> tuple[str, ...]:
     """Return the directory of the environment in use, or those in which one could be created.
 
-    `chosen` is the setting `python`.
+    `chosen` is the value of the setting `python`.
     """
     used = environment_directory(find_python(workspace, environ, chosen).path, workspace)
     return ENVIRONMENT_DIRECTORIES if used is None else (used,)

@@ -1,4 +1,4 @@
-"""Settings that grant something: a workspace's files can set them only to values that the user has accepted.
+"""Settings that grant something: a file of the workspace can only set them to values that the user has accepted.
 
 A stranger may have written the settings of a checkout. Some settings run a command, open a port or allow edits
 elsewhere. All others change how Codriver works but not what it is allowed to do, and take effect without acceptance.
@@ -68,7 +68,7 @@ def granting_items(
 ) -> tuple[object, ...]:
     """Return the parts of a setting's value that grant something: items of a list, or the whole value.
 
-    `grants` comes from the feature that declares the setting, and `added_repls` are names of REPLs of features.
+    `grants` is what the feature that declares the setting specifies. `added_repls` are the names of features' REPLs.
     """
     if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
         items = (item for item in value if not _HARMLESS_ITEM_CHECKS[name](item))
@@ -81,10 +81,11 @@ def granting_items(
 def split_granting(
     name: str, value: object, current: object, accepted: tuple[object, ...], granting: tuple[object, ...]
 ) -> tuple[object, object]:
-    """Split a value from a workspace's file into the part that takes effect and the part that is withheld.
+    """Split a value from a file of the workspace into the part that takes effect and the part that is withheld.
 
-    Each part is None if it is empty. `current` is the value without that file, which needs no acceptance. `accepted`
-    contains the granting items that the user has accepted, and `granting` those of the value: see `granting_items`.
+    Each part is None if it is empty. `current` is the value without this file, which needs no acceptance. `accepted`
+    are the items that the user has accepted, and `granting` are the items of the value that need acceptance: see
+    `granting_items`.
     """
     if name in _HARMLESS_ITEM_CHECKS and isinstance(value, tuple):
         known = (*(current if isinstance(current, tuple) else ()), *accepted)
@@ -105,7 +106,7 @@ _ITEM_CONDITIONS: Mapping[str, str] = MappingProxyType(
 
 
 def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
-    """Describe under which condition a workspace's file may decide the setting `name`, for the table of settings."""
+    """Describe when a file of the workspace may decide this setting, for the table of settings."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
     if grants in {"true", "false"}:
@@ -115,5 +116,5 @@ def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
 
 
 def value_as_json_line(value: object) -> str:
-    """Return a value as one line of JSON, truncated if necessary."""
+    """Format a value as one line of JSON, truncated if it is long."""
     return truncate(json.dumps(value, default=str), MAX_VALUE_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Permission to run one interpreter of a workspace, given through a client, for the lifetime of a server.
+"""Permission to run the workspace's interpreter, which the user gives through a client while a server runs.
 
 It is never written to disk. It covers the project's own interpreter, identified by path, as long as nobody else
 controls its environment. It does not cover commands, hosts or hooks from the settings.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class InterpreterGrants:
-    """The permission for one workspace during the lifetime of one server.
+    """The permission to run one interpreter of a workspace, for the lifetime of a server.
 
     `python_of` returns the interpreter that would run if the workspace were accepted, or None. It may block.
     """
@@ -38,32 +38,32 @@ class InterpreterGrants:
         self._given: tuple[str, EnvironmentState] | None = None
 
     def pending_interpreter(self) -> str | None:
-        """Return the path of the interpreter to request permission for, or None if no permission is needed. Blocks."""
+        """Return the interpreter that needs the user's permission, or None. Blocks on the disk."""
         acceptance = environment_acceptance(self._workspace)
         python = self._python_of()
         if python is None or (acceptance.is_given and not self._needs_permission(acceptance, python)):
             return None
-        self._requested[python] = self._state_of(python)
+        self._requested[python] = self._inspect_environment(python)
         return python
 
     @property
     def is_given(self) -> bool:
-        """Return whether the user has given permission."""
+        """Return whether the user has allowed an interpreter."""
         return self._given is not None
 
     def allow(self, python: str) -> None:
-        """Allow an interpreter that `pending_interpreter` has returned."""
+        """Record that the user allows an interpreter, which `pending_interpreter` has returned."""
         self._given = python, self._requested[python]
 
     def allows(self, python: str) -> bool:
-        """Return whether the user allowed this interpreter, and its environment still belongs to the user. Blocks."""
+        """Return whether the user has allowed this interpreter and its environment is unchanged. Blocks on the disk."""
         if self._given is None or self._given[0] != python:
             return False
-        return describe_revoking_change(self._given[1], self._state_of(python)) is None
+        return describe_revoking_change(self._given[1], self._inspect_environment(python)) is None
 
     def _needs_permission(self, acceptance: Acceptance, python: str) -> bool:
         is_within = is_inside(python, self._workspace, self._workspace)
         return is_within and acceptance.lapse_reason(python, self._workspace) is not None
 
-    def _state_of(self, python: str) -> EnvironmentState:
+    def _inspect_environment(self, python: str) -> EnvironmentState:
         return inspect_directory(self._workspace, environment_directory(python, self._workspace) or python)

@@ -1,4 +1,4 @@
-"""Load settings from their layers, remember where each value comes from, and reload them when files change.
+"""Loading of settings from several layers, such as files and environment variables, and reloading of changed files.
 
 The order is: defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in
 `pyproject.toml`; the former wins for keys in both) < environment (`CODRIVER_…`) < command line < the machine policy,
@@ -66,10 +66,9 @@ SETTING_SYNONYMS = MappingProxyType({
 
 
 class SettingsError(StartError):
-    """Raised if a setting has an invalid value, or a settings file cannot be read.
+    """Raised when a setting has an invalid value or a settings file cannot be read.
 
-    `source` is the file, variable or layer. `errors` has a pair of source and message for each error that prevents the
-    settings from being used.
+    `source` is the file, variable or layer. `errors` has a pair of source and message for each error.
     """
 
     def __init__(self, source: str, message: str) -> None:
@@ -80,7 +79,7 @@ class SettingsError(StartError):
 
     @classmethod
     def combine(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
-        """Return one error with all messages, one per line. `warnings` are not fatal."""
+        """Return one error with the messages of several, one per line. `warnings` are added to them."""
         combined = cls(errors[0].source, "")
         combined.args = ("\n".join((*map(str, errors), *warnings)),)
         combined.errors, combined.warnings = tuple(pair for error in errors for pair in error.errors), tuple(warnings)
@@ -88,15 +87,15 @@ class SettingsError(StartError):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Return all messages, errors first. There may be further errors in files that could not be read."""
+        """Return all messages, errors before warnings. Files that could not be read may contain further errors."""
         return (*(message for _source, message in self.errors), *self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Where a value comes from.
+    """Where the value of a setting comes from.
 
-    `layer` is `default`, `user`, `workspace`, `environment`, `command line` or `machine`; `source` is the file or
+    `layer` is `default`, `user`, `workspace`, `environment`, `command line` or `machine`. `source` is the file or
     variable.
     """
 
@@ -106,10 +105,10 @@ class ValueOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WithheldSetting:
-    """A setting in a workspace's file whose value is ignored until the user accepts it.
+    """A setting in a file of the workspace that is ignored until the user accepts it.
 
-    `accepted` contains the items of the setting that the user has accepted. `was_accepted` is whether the user has
-    accepted the workspace at all. `error` is the reason why the record of the acceptance cannot be read, if any.
+    `accepted` are the items of the setting that the user has accepted. `was_accepted` is whether the user has accepted
+    the workspace before. If the record of the acceptance cannot be read, `error` is the reason.
     """
 
     source: str
@@ -125,7 +124,7 @@ class WithheldSetting:
 
     @property
     def change(self) -> str:
-        """Return a clause that explains why the value is ignored."""
+        """Return a clause that says why the value is ignored."""
         if self.error is not None:
             return f"because the acceptance has lapsed: {self.error}"
         if self.accepted:
@@ -139,10 +138,10 @@ class WithheldSetting:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The loaded settings, the origin of each, and the warnings.
+    """Loaded settings, with the origin of each value and warnings.
 
     `withheld` are settings in the workspace's files that are ignored until the user accepts them. `granting` maps each
-    setting of those files, by attribute name, to its items that grant something, accepted or not.
+    setting of these files, by attribute name, to its items that grant something, accepted or not.
     """
 
     settings: Settings
@@ -155,7 +154,7 @@ class LoadedSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """The values of one layer by attribute name, unvalidated, and the unknown names it contains."""
+    """The values of one layer before validation, by attribute name, and the unknown names in the layer."""
 
     origin: ValueOrigin
     values: Mapping[str, object]
@@ -172,12 +171,12 @@ def load_settings(
 ) -> LoadedSettings:
     """Load the settings of a workspace.
 
-    `model` contains the settings of the base and of its features. `overrides` come from the command line, by attribute
-    name. None means that an option was not given.
+    `model` has the settings of the base and of features. `overrides` are the values from the command line, by attribute
+    name, or None for options that were not passed.
 
     Raises:
-        SettingsError: a value is invalid or a file cannot be read. The message names the source, the
-            key and the allowed values.
+        SettingsError: a value is invalid or a file cannot be read. The message has the source, the key and the allowed
+            values.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
@@ -185,9 +184,9 @@ def load_settings(
     warnings: list[str] = []
     withheld: list[WithheldSetting] = []
     granted: dict[str, tuple[object, ...]] = {}
-    tables = _read(read_tables, workspace)
+    tables = _read_or_raise(read_tables, workspace)
     record = trust.read_record(workspace)
-    for layer in _layers(workspace, tables, environ, overrides or {}, model):
+    for layer in _read_layers(workspace, tables, environ, overrides or {}, model):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.source}: there is no setting {given}{hint}")
@@ -196,7 +195,7 @@ def load_settings(
                 warnings.append(f"{layer.origin.source}: {name_in_files(name)} {reason}")
                 continue
             try:
-                counting = _checked(name, value, layer.origin, model)
+                counting = _validate(name, value, layer.origin, model)
             except SettingsError as error:
                 errors.append(error)
                 continue
@@ -225,18 +224,18 @@ def load_settings(
 
 
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
-    """Return the message about a withheld setting, with a complete command if the workspace is given."""
+    """Return the message about a withheld setting, with the command that accepts it if the workspace is given."""
     command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
 
 
 def settings_files(workspace: Path) -> tuple[Path, ...]:
-    """Return the paths of the settings files, whether they exist or not, in increasing order of precedence."""
+    """Return the paths of the settings files in increasing order of precedence. The files need not exist."""
     return user_settings_file(), project_file(workspace), codriver_file(workspace)
 
 
 def setting_rows(loaded: LoadedSettings) -> tuple[tuple[str, str, str], ...]:
-    """Return the name, the value as TOML and the origin of each setting, for display."""
+    """Return the name, the value in TOML and the origin of each setting, for display."""
     rows = []
     for name in type(loaded.settings).model_fields:
         origin = loaded.origins[name]
@@ -247,16 +246,16 @@ def setting_rows(loaded: LoadedSettings) -> tuple[tuple[str, str, str], ...]:
     return tuple(rows)
 
 
-def _layers(
+def _read_layers(
     workspace: Path,
     tables: WorkspaceTables,
     environ: Mapping[str, str],
     overrides: Mapping[str, object],
     model: type[Settings],
 ) -> Iterator[_Layer]:
-    """Yield the layers of values in increasing order of precedence."""
+    """Yield the layers in increasing order of precedence."""
     user, project, workspace_file = settings_files(workspace)
-    yield _file_layer("user", user, _read(partial(toml_file.read_toml, root=None), user), model)
+    yield _file_layer("user", user, _read_or_raise(partial(toml_file.read_toml, root=None), user), model)
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {environment_variable(name): name for name in model.model_fields}
@@ -267,9 +266,9 @@ def _layers(
         origin = ValueOrigin("environment", given)
         name = by_variable.get(given)
         if name is None:
-            yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
+            yield _Layer(origin, {}, {given: _most_similar_name(given, by_variable)})
         elif text or is_list(name, model):  # an empty variable counts as unset, except that it empties a list
-            yield _Layer(origin, {name: _from_text(name, text, model)})
+            yield _Layer(origin, {name: _parse_variable(name, text, model)})
     given_values = {name: value for name, value in overrides.items() if value is not None}
     yield _Layer(ValueOrigin("command line", "command line"), given_values)
 
@@ -277,12 +276,12 @@ def _layers(
 def _file_layer(layer: str, path: Path, table: Mapping[str, object], model: type[Settings]) -> _Layer:
     names = {name_in_files(name): name for name in model.model_fields}
     known = {names[key]: value for key, value in table.items() if key in names}
-    unknown = {key: _nearest(key, names) for key in table if key not in names}
+    unknown = {key: _most_similar_name(key, names) for key in table if key not in names}
     return _Layer(ValueOrigin(layer, str(path)), known, unknown)
 
 
-def _nearest(given: str, names: Mapping[str, str]) -> str | None:
-    """Return the existing name that is most similar to `given`, ignoring case and separators."""
+def _most_similar_name(given: str, names: Mapping[str, str]) -> str | None:
+    """Return the setting whose name is most similar to `given`, ignoring case and separators, or None."""
 
     def bare(name: str) -> str:
         return name.removeprefix(VARIABLE_PREFIX).replace("_", "").replace("-", "").lower()
@@ -294,8 +293,8 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
     return by_bare[near[0]] if near else None
 
 
-def _read(read: Callable[[Path], T], path: Path) -> T:
-    """Return `read_policy(path)`.
+def _read_or_raise(read: Callable[[Path], T], path: Path) -> T:
+    """Return the result of `read(path)`.
 
     Raises:
         SettingsError: the file cannot be read.
@@ -306,10 +305,10 @@ def _read(read: Callable[[Path], T], path: Path) -> T:
         raise SettingsError(str(error.path), error.why) from error
 
 
-def _from_text(name: str, text: str, model: type[Settings]) -> object:
-    """Parse the text of an environment variable.
+def _parse_variable(name: str, text: str, model: type[Settings]) -> object:
+    """Parse the value of an environment variable.
 
-    A list is JSON or comma-separated. JSON is tried first, for command lines that contain a comma.
+    A list can be JSON or comma-separated. JSON is tried first, because command lines can contain commas.
     """
     if not is_list(name, model):
         return text
@@ -320,8 +319,8 @@ def _from_text(name: str, text: str, model: type[Settings]) -> object:
     return listed if isinstance(listed, list) else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _checked(name: str, value: object, origin: ValueOrigin, model: type[Settings]) -> object:
-    """Validate a value. Files are typed, so `"25"` is not a number in a file. Environment variables are strings."""
+def _validate(name: str, value: object, origin: ValueOrigin, model: type[Settings]) -> object:
+    """Validate a value. A file must have the right type, so `"25"` is not a number in a file."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":
@@ -348,8 +347,8 @@ RESTART_COMMAND = "codriver stop && codriver serve"
 class SettingsChange:
     """The result of reloading changed settings files.
 
-    `settings` are now in effect. `changes` and `warnings` are log messages. If `refused`, a file has an error and none
-    of its changes were applied.
+    `settings` are now in effect. `changes` and `warnings` are messages for the log. If `refused`, a file has an error,
+    and no change of any file was applied.
     """
 
     settings: Settings
@@ -362,7 +361,7 @@ class SettingsChange:
 
 
 class SettingsReloader:
-    """Checks the settings files of one workspace for changes while a server runs. Not thread-safe."""
+    """Reloads the settings of a workspace when their files change while a server runs. Not thread-safe."""
 
     def __init__(
         self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: LoadedSettings
@@ -381,18 +380,18 @@ class SettingsReloader:
         self._records = [
             (trust.record_path(directory), partial(trust.read_record, directory)) for directory in self._accepting
         ]
-        self._read: ReadCache[object] = ReadCache()
+        self._read_or_raise: ReadCache[object] = ReadCache()
         self._seen = self._read_files()
 
     @property
     def withheld(self) -> tuple[WithheldSetting, ...]:
-        """Return the settings in the workspace's files that are ignored until accepted."""
+        """Return the settings in the workspace's files that are ignored until the user accepts them."""
         return self._loaded.withheld
 
     def check(self) -> SettingsChange | None:
-        """Reload the settings if a file has changed since the last call, or else return None.
+        """Reload the settings if a file has changed since the last call. Return None if no file has changed.
 
-        If a file has an error, the settings stay unchanged until the error is fixed.
+        If a file has an error, the settings do not change until the error is fixed.
         """
         seen = self._read_files()
         if seen == self._seen:
@@ -422,7 +421,7 @@ class SettingsReloader:
             if type(self.settings).applies_additions(name):
                 effective[name] = (*current, *(item for item in value if item not in current))
                 if is_new:
-                    changes.append(f"setting {words}: {_grown(value, current)}")
+                    changes.append(f"setting {words}: {_describe_growth(value, current)}")
             elif self.settings.needs_restart(name):
                 effective[name] = current
                 if is_new and value != current:
@@ -434,28 +433,28 @@ class SettingsReloader:
         return SettingsChange(self.settings, tuple(changes), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[object, ...]:
-        """Read everything the settings depend on: the user's file, the workspace's files and the acceptances."""
+        """Read everything that the settings depend on: the settings files and the record of acceptances."""
         user, *workspace_files = self._files
         machine = machine_policy.policy_file()
         contents = [
-            self._content(machine, None),
-            self._content(user, None),
-            *(self._content(file, self._workspace) for file in workspace_files),
+            self._read_content(machine, None),
+            self._read_content(user, None),
+            *(self._read_content(file, self._workspace) for file in workspace_files),
         ]
-        return (*contents, tuple(self._cached(path, read) for path, read in self._records))
+        return (*contents, tuple(self._read_if_changed(path, read) for path, read in self._records))
 
-    def _content(self, file: Path, root: Path | None) -> object:
-        return self._cached(file, partial(_content, file, root))
+    def _read_content(self, file: Path, root: Path | None) -> object:
+        return self._read_if_changed(file, partial(_read_content, file, root))
 
-    def _cached(self, file: Path, read: Callable[[], object]) -> object:
+    def _read_if_changed(self, file: Path, read: Callable[[], object]) -> object:
         try:
-            return self._read.get(file, read)
+            return self._read_or_raise.get(file, read)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
 
-def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
-    """Describe what happens with a changed list whose entries a running server can add but not remove."""
+def _describe_growth(value: tuple[object, ...], current: tuple[object, ...]) -> str:
+    """Describe the effect of a change to a list whose items a running server can add but not remove."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} is added now"] if added else []
@@ -463,8 +462,8 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
     return "; ".join(parts) or "no entry was added or removed"
 
 
-def _content(file: Path, root: Path | None) -> bytes | str | None:
-    """Return the content of a file, None if the file is missing, or the reason as a string if it cannot be read."""
+def _read_content(file: Path, root: Path | None) -> bytes | str | None:
+    """Return the content of a file, None if it does not exist, or the reason as a string if it cannot be read."""
     try:
         return toml_file.read_toml_bytes(file, root=root)
     except FileNotFoundError:

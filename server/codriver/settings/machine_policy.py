@@ -1,4 +1,4 @@
-"""The policy of a machine: its administrator can turn off the page, evaluation or edits for every user.
+"""The policy of a machine, with which its administrator can turn off features for every user.
 
 The file is where users cannot write, and no setting, variable or option overrides it. It can only turn things off. An
 invalid file turns off everything, so that a typing error never allows anything.
@@ -31,7 +31,7 @@ POLICY_KEYS: Final = ("page", *SETTINGS_BY_KEY)
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """The keys that a machine's policy turns off. If the file is invalid, `error` is the reason."""
+    """What the machine's policy turns off, as keys of the file. If the file is invalid, `error` is the reason."""
 
     path: Path
     off: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def policy_file() -> Path:
 
 
 def read_policy(path: Path) -> MachinePolicy:
-    """Read a policy file. A missing file turns off nothing. Blocks."""
+    """Read a policy file. If it does not exist, nothing is turned off. Blocks on the disk."""
     try:
         found = toml_file.read_toml(path, root=None)
     except TomlFileError as error:

@@ -1,4 +1,4 @@
-"""The settings: names, defaults, bounds and descriptions, and which ones need a restart."""
+"""The model of the settings: names, defaults, bounds, descriptions, and which ones need a restart."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ SPELLING_EXCEPTIONS: Mapping[str, str] = MappingProxyType({"auto_start_mcp_serve
 
 
 def name_in_files(name: str) -> str:
-    """Return the name of a setting as spelled in files."""
+    """Return the name of a setting as it is written in files, in camelCase."""
     return SPELLING_EXCEPTIONS.get(name) or to_camel(name)
 
 
 def environment_variable(name: str) -> str:
-    """Return the name of a setting's environment variable."""
+    """Return the name of the environment variable for a setting."""
     return VARIABLE_PREFIX + name.upper()
 
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-def _with_port(address: str) -> str:
-    """Validate the port of an address and return the address."""
+def _validate_port(address: str) -> str:
+    """Return an address unchanged, after checking its port."""
     if not 0 < int(re.split("[:=]", address)[-1]) < 1 << 16:
         raise ValueError("a port must be a number from 1 to 65535")
     return address
@@ -60,11 +60,11 @@ def _with_port(address: str) -> str:
 
 ADDRESS_PATTERN = r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"
 """Matches `[KEY=][HOST:]PORT`, with IPv6 addresses in brackets."""
-Address = Annotated[str, StringConstraints(pattern=ADDRESS_PATTERN), AfterValidator(_with_port)]
+Address = Annotated[str, StringConstraints(pattern=ADDRESS_PATTERN), AfterValidator(_validate_port)]
 
 
 class Settings(BaseModel):
-    """All settings of the base, with defaults, bounds and descriptions. Files spell the names in camelCase."""
+    """The settings of the base, with defaults, bounds and descriptions. In files, their names are in camelCase."""
 
     model_config = ConfigDict(alias_generator=name_in_files, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -77,7 +77,7 @@ class Settings(BaseModel):
     """The path of the machine's policy for each setting that it turns off."""
 
     def restricted(self, policy: MachinePolicy) -> Settings:
-        """Return a copy of the settings in which everything that the machine's policy turns off is off."""
+        """Return a copy of the settings in which everything that the policy turns off is off."""
         names = self.names_turned_off(policy)
         restricted = self.model_copy(update=dict.fromkeys(names, False))
         restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class
@@ -93,13 +93,13 @@ class Settings(BaseModel):
         return [switches[key] for key in policy.off if key in switches]
 
     def value_of(self, setting: DeclaredSetting[T]) -> T:
-        """Return the value of a setting that a feature has declared."""
+        """Return the value of a setting that a feature declares."""
         found: T = getattr(self, setting.name)
         return found
 
     @classmethod
     def grant_kind(cls, name: str) -> Grants:
-        """Return which values of a setting grant something, if a feature declares it."""
+        """Return which values of a setting grant something, if a feature declares the setting."""
         return cls.DECLARED[name].grants if name in cls.DECLARED else "nothing"
 
     @classmethod
@@ -255,10 +255,7 @@ GROWING_LISTS = frozenset({"repl", "nrepl"})
 def build_settings_model(
     declared: tuple[DeclaredSetting[Any], ...], added_repls: frozenset[str] = frozenset()
 ) -> type[Settings]:
-    """Return the settings model of the base and of the features that declare settings or name REPLs.
-
-    Each program calls this once.
-    """
+    """Return the settings model of the base and of all features. Each program calls this once."""
     added: dict[str, Any] = {
         declaration.name: (
             _type_of(declaration),
@@ -280,7 +277,7 @@ def _type_of(setting: DeclaredSetting[Any]) -> Any:
 
 
 def settings_table(model: type[Settings]) -> str:
-    """Return a Markdown table of all settings, for the documentation."""
+    """Return a Markdown table of all settings for the documentation."""
     rows = [
         "| setting | default | allowed | description | from a workspace's file | a change |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -323,7 +320,7 @@ def describe_allowed_values(name: str, model: type[Settings]) -> str:
 
 
 def to_toml(value: object) -> str:
-    """Return a value in TOML syntax."""
+    """Format a value in TOML."""
     # TOML strings have the syntax of JSON strings, except that DEL must be escaped.
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 

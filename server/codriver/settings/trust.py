@@ -1,4 +1,4 @@
-"""Trust in workspaces: two grants that the user gives, stored outside the workspace.
+"""Trust in workspaces, which the user grants to settings and Python environments. It is stored outside the workspace.
 
 The environment grant lets a server that a client starts run the project's own REPL and the programs of its environment.
 It covers the workspace and the directory of the environment, whatever the settings are. It lapses when somebody else
@@ -39,7 +39,7 @@ RECORD_RULES: Final = FileRules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting
 
 
 class CannotRememberError(StartError):
-    """Raised if the user's acceptance, or its removal, cannot be written."""
+    """Raised when the record of what the user has accepted cannot be written or removed."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"cannot write {path}: {error.strerror or error}. Fix this and run the command again")
@@ -49,8 +49,8 @@ class CannotRememberError(StartError):
 class AcceptanceRecord:
     """What the user has accepted in a workspace.
 
-    `settings` maps attribute names to accepted items, as JSON. `error` is the reason why an existing record cannot be
-    used, in which case nothing is accepted.
+    `settings` maps attribute names to accepted items, as JSON. If an existing record cannot be used, nothing is
+    accepted, and `error` is the reason.
     """
 
     environments: tuple[EnvironmentState, ...] = ()
@@ -61,24 +61,24 @@ class AcceptanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedWorkspace:
-    """A workspace that the user has accepted, with the reason why the acceptance no longer applies, if any."""
+    """A workspace that the user has accepted, and the reason why the acceptance does not apply any more, or None."""
 
     workspace: str
     lapsed: str | None
 
 
 def accept_command(workspace: Path) -> str:
-    """Return the shell command that accepts a workspace, which works in any directory."""
+    """Return the shell command that accepts a workspace. It works in any directory."""
     return f"{COMMAND} --workspace {quote_command_line([str(workspace)])}"
 
 
 def record_path(workspace: Path) -> Path:
-    """Return the path of the file that records the user's acceptance of this workspace."""
+    """Return the path of the file with what the user has accepted in a workspace."""
     return workspace_state_directory(workspace) / RECORD
 
 
 def read_record(workspace: Path) -> AcceptanceRecord:
-    """Read what the user has accepted in this workspace. Blocks."""
+    """Return what the user has accepted in a workspace. Blocks on the disk."""
     path = record_path(workspace)
     try:
         found: object = json.loads(files.read(path, RECORD_RULES))
@@ -86,13 +86,13 @@ def read_record(workspace: Path) -> AcceptanceRecord:
         return AcceptanceRecord()
     except (OSError, ValueError, RecursionError) as error:
         return AcceptanceRecord(error=f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
-    record, named = _record_of(found)
+    record, named = _parse_record(found)
     if record is None:
         return AcceptanceRecord(error=f"{path} is not in the format of this version")
     return record if named == str(workspace.resolve()) else AcceptanceRecord()
 
 
-def _record_of(found: object) -> tuple[AcceptanceRecord | None, str]:
+def _parse_record(found: object) -> tuple[AcceptanceRecord | None, str]:
     match found:
         case {"workspace": str(workspace), "environments": list(directories), "settings": dict(settings)}:
             states = [EnvironmentState.from_json(directory) for directory in directories if isinstance(directory, dict)]
@@ -104,10 +104,10 @@ def _record_of(found: object) -> tuple[AcceptanceRecord | None, str]:
 
 
 def record_acceptance(workspace: Path, settings: Mapping[str, Iterable[object]], directories: Iterable[str]) -> None:
-    """Record that the user accepts these items of granting settings and these environment directories. Blocks.
+    """Record that the user accepts these items of settings and these environment directories. Blocks on the disk.
 
     Raises:
-        CannotRememberError: the acceptance cannot be written.
+        CannotRememberError: the record cannot be written.
     """
     path = record_path(workspace)
     found: dict[str, Any] = {
@@ -123,10 +123,10 @@ def record_acceptance(workspace: Path, settings: Mapping[str, Iterable[object]],
 
 
 def revoke_acceptance(workspace: Path) -> bool:
-    """Revoke the acceptance, and return whether there was one.
+    """Delete the record of what the user has accepted, and return whether there was one.
 
     Raises:
-        CannotRememberError: the acceptance cannot be removed.
+        CannotRememberError: the record cannot be deleted.
     """
     path = record_path(workspace)
     try:
@@ -140,7 +140,10 @@ def revoke_acceptance(workspace: Path) -> bool:
 
 
 def environment_acceptance(workspace: Path) -> Acceptance:
-    """Return whether the environment of a workspace is accepted, and whether the acceptance still applies. Blocks."""
+    """Return whether the user has accepted the Python environment of a workspace, and whether this still applies.
+
+    Blocks on the disk.
+    """
     record = read_record(workspace)
     if record.error is not None:
         return Acceptance(lapsed=record.error)
@@ -158,9 +161,10 @@ def environment_acceptance(workspace: Path) -> Acceptance:
 
 
 def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
-    """Return why an environment grant does not apply to the interpreter in use, or None if it does. Blocks.
+    """Return why the acceptance of an environment does not apply to the interpreter in use, or None.
 
-    Also returns None for a workspace that was never accepted. `chosen` is the setting `python`.
+    Returns None if it applies, or if the workspace was never accepted. `chosen` is the value of the setting `python`.
+    Blocks on the disk.
     """
     acceptance = environment_acceptance(workspace)
     if acceptance.lapsed is not None or not acceptance.is_given:
@@ -170,7 +174,10 @@ def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen
 
 
 def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
-    """Return the message about a lapsed environment grant, with a complete command if the workspace is given."""
+    """Return the message about an acceptance that does not apply any more.
+
+    If the workspace is given, the message includes the command that accepts it again.
+    """
     command = f"`{COMMAND}` there" if workspace is None else f"`{accept_command(workspace)}`"
     effect = "servers that clients start do not run this project's interpreter"
     return (
@@ -179,12 +186,12 @@ def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
 
 
 def is_accepted(workspace: Path) -> bool:
-    """Return whether the environment grant of this workspace applies. Blocks."""
+    """Return whether the environment of this workspace is accepted and has not changed since. Blocks on the disk."""
     return environment_acceptance(workspace).is_given
 
 
 def list_accepted() -> tuple[AcceptedWorkspace, ...]:
-    """Return all workspaces that were ever accepted, sorted by path. Blocks."""
+    """Return all workspaces that the user has accepted, sorted by path. Blocks on the disk."""
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
     names = []

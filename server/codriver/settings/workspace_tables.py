@@ -1,4 +1,4 @@
-"""The settings of a workspace as written: `[tool.codriver]` in pyproject.toml, and codriver.toml."""
+"""Reading the settings tables of a workspace from pyproject.toml and codriver.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceTables:
-    """The unvalidated settings tables of a workspace."""
+    """The settings tables of a workspace before validation."""
 
     project: Mapping[str, Any]
     codriver_table: Mapping[str, Any]
@@ -32,7 +32,7 @@ def codriver_file(workspace: Path) -> Path:
 
 
 def read_tables(workspace: Path) -> WorkspaceTables:
-    """Read the settings tables of a workspace without validating them. Missing tables are empty.
+    """Read the settings tables of a workspace. Missing tables are empty. Nothing is validated.
 
     Raises:
         TomlFileError: a file cannot be read, or its `tool.codriver` is not a table.

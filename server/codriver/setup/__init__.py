@@ -1,1 +1,1 @@
-"""The setup of a workspace: recognizing its project, configuring MCP clients, and checking the result."""
+"""Setup of a workspace: recognizing its project, configuring MCP clients, and diagnosing problems."""

@@ -1,4 +1,4 @@
-"""Files for agents besides the clients' entries and hooks: skills, and a block in AGENTS.md, each planned or removed.
+"""Files for agents that `codriver init` installs: skills, and a block in AGENTS.md.
 
 The last line of a skill's file has the digest of its text, so that an unchanged file can be replaced or removed, and a
 file that a user has changed is left alone.
@@ -49,9 +49,9 @@ BLOCK: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class AgentFileOptions:
-    """The files for agents to write, or to remove with `remove`.
+    """Which files for agents to install or, with `remove`, to remove.
 
-    `is_named` means that the user requested them explicitly.
+    `is_named` means that the user requested these files explicitly.
     """
 
     skills: bool
@@ -64,7 +64,7 @@ class AgentFileOptions:
 def plan_agent_files(workspace: Path, options: AgentFileOptions) -> tuple[Change, ...]:
     """Return the changes to the files for agents.
 
-    When removing, missing files are only included if the user named them.
+    When removing, missing files are only reported if the user named them.
     """
     changes: list[Change] = []
     if options.skills:
@@ -75,7 +75,7 @@ def plan_agent_files(workspace: Path, options: AgentFileOptions) -> tuple[Change
 
 
 def skill_files() -> Mapping[str, str]:
-    """Return the skills that are distributed with Codriver, by their path within a directory of skills."""
+    """Return the content of each file of Codriver's skills, by its path below a directory of skills."""
     shipped = shipped_directory("skills")
     return {
         # Clients can read files next to the skill without a server.
@@ -85,7 +85,7 @@ def skill_files() -> Mapping[str, str]:
 
 
 def sign_text(text: str) -> str:
-    """Return the text with an appended line that contains its digest."""
+    """Return the text with a last line that contains its digest, so that later changes can be detected."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
 
@@ -94,7 +94,7 @@ def _digest(text: str) -> str:
 
 
 def _is_unchanged_skill(text: str) -> bool:
-    """Return whether a file is unchanged since some version of Codriver wrote it, apart from line endings."""
+    """Return whether a file is as some version of Codriver wrote it, apart from line endings."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE_LINE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
@@ -115,7 +115,7 @@ def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]
             if is_lisp or file.parent.name != LISP_SKILL or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, options)
         for file in sorted(directory.glob("*/*.md"))[:MAX_SKILL_FILES]:
-            if file not in contents and (change := _plan_left_over(file, workspace)):
+            if file not in contents and (change := _plan_stale_removal(file, workspace)):
                 yield change
 
 
@@ -124,7 +124,9 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError) as error:
-        return _refused("skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
+        return _refused_change(
+            "skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace
+        )
     if before is None:
         return Change(
             "skills", file, "absent" if options.remove else "add", None, _new_content(options, text), root=workspace
@@ -141,12 +143,12 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
 
 
 def _new_content(options: AgentFileOptions, text: str) -> str | None:
-    """Return the new content of the file."""
+    """Return the new content of a file, or None if it is to be removed."""
     return None if options.remove else text
 
 
-def _plan_left_over(file: Path, workspace: Path) -> Change | None:
-    """Return the removal of a file that an older version wrote, or None if the file was changed since then."""
+def _plan_stale_removal(file: Path, workspace: Path) -> Change | None:
+    """Return the removal of a file that an older version wrote, or None if the user has changed the file."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
@@ -156,33 +158,35 @@ def _plan_left_over(file: Path, workspace: Path) -> Change | None:
     return Change("skills", file, "remove", before, None, root=workspace)
 
 
-def _refused(title: str, file: Path, reason: str, workspace: Path) -> Change:
+def _refused_change(title: str, file: Path, reason: str, workspace: Path) -> Change:
     fix = "fix the file and run the command again"
     return Change(title, file, "refused", None, None, reason, fix, root=workspace)
 
 
 def _plan_block(workspace: Path, *, remove: bool) -> Change:
-    """Return the change to AGENTS.md. Only the text between the marks and the surrounding line endings change."""
+    """Return the change to the block in AGENTS.md. Text outside of the block is preserved."""
     file = workspace / "AGENTS.md"
     title = file.name
     try:
         before = read_file(file, workspace)
-        span = _span(before or "")
+        span = _find_block(before or "")
     except (OSError, UnicodeDecodeError) as error:
-        return _refused(title, file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
+        return _refused_change(
+            title, file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace
+        )
     except ValueError as error:
-        return _refused(title, file, str(error), workspace)
+        return _refused_change(title, file, str(error), workspace)
     if remove:
-        after = None if span is None else _without(before or "", *span)
+        after = None if span is None else _remove_block(before or "", *span)
         return Change(title, file, "absent" if span is None else "remove", before, after or None, root=workspace)
-    after = _with_block(before or "", span)
+    after = _insert_block(before or "", span)
     if after == before:
         return Change(title, file, "same", before, before, root=workspace)
     return Change(title, file, "add" if span is None else "replace", before, after, root=workspace)
 
 
-def _span(text: str) -> tuple[int, int] | None:
-    """Return the position of the block including its marks, or None if there is none.
+def _find_block(text: str) -> tuple[int, int] | None:
+    """Return the start and end of the block including its marks, or None if there is none.
 
     Raises:
         ValueError: the marks do not form a pair.
@@ -196,12 +200,12 @@ def _span(text: str) -> tuple[int, int] | None:
     return begin, end + len(BLOCK_END_LINE)
 
 
-def _line_ending_of(text: str) -> str:
+def _detect_line_ending(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _with_block(text: str, span: tuple[int, int] | None) -> str:
-    line_end = _line_ending_of(text)
+def _insert_block(text: str, span: tuple[int, int] | None) -> str:
+    line_end = _detect_line_ending(text)
     block = f"{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}".replace("\n", line_end)
     if span is not None:
         return text[: span[0]] + block + text[span[1] :]
@@ -211,8 +215,8 @@ def _with_block(text: str, span: tuple[int, int] | None) -> str:
     return f"{text}{line_end}{block}{line_end if text.endswith(line_end) else ''}"
 
 
-def _without(text: str, begin: int, end: int) -> str:
+def _remove_block(text: str, begin: int, end: int) -> str:
     """Return the text as it was before the block was added."""
-    line_end = _line_ending_of(text)
+    line_end = _detect_line_ending(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)

@@ -1,4 +1,4 @@
-"""Planned changes to clients' configuration files, applied atomically unless a file has changed in the meantime.
+"""Planning and applying changes to the configuration files of clients.
 
 A configuration file is handled as text in which one entry is found, set or removed.
 """
@@ -54,12 +54,12 @@ State = Literal["add", "replace", "remove", "same", "absent", "refused", "skippe
 
 
 def find_entry(client: Client, text: str, name: str) -> Any:
-    """Return the parsed entry with this name, or None.
+    """Return the parsed entry with this name in a configuration file, or None.
 
     Raises:
         FileFormatError: the client could not read the file.
     """
-    node = _data(client, text)
+    node = _parse(client, text)
     for key in (*client.entry_path(), name):
         if not isinstance(node, dict) or key not in node:
             return None
@@ -67,17 +67,17 @@ def find_entry(client: Client, text: str, name: str) -> Any:
     return node
 
 
-def foreign_key(client: Client, text: str) -> str | None:
-    """Return a top-level key that shows that the file belongs to another client, or None.
+def find_foreign_key(client: Client, text: str) -> str | None:
+    """Return a top-level key that only another client's files have, or None.
 
     Raises:
         FileFormatError: the client could not read the file.
     """
-    return next((key for key in client.foreign if key in _data(client, text)), None)
+    return next((key for key in client.foreign if key in _parse(client, text)), None)
 
 
 def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
-    """Return the text with the entry added or replaced, preserving everything else.
+    """Return the text of a configuration file with the entry added or replaced. Everything else is preserved.
 
     Raises:
         FileFormatError: the file does not have the structure that the client documents.
@@ -85,17 +85,22 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
     keys = (*client.entry_path(), name)
     if not client.is_toml:
         if jsonc.parse_jsonc(text) is None:
-            return _joined(text, client.render(launch, name))
+            return _append_block(text, client.render(launch, name))
         return jsonc.set_member(text, keys, client.entry(launch, name))
     block = client.render(launch, name)
-    tries = _table_swaps(text, keys, block) if find_entry(client, text, name) is not None else [_joined(text, block)]
+    tries = (
+        _table_swaps(text, keys, block) if find_entry(client, text, name) is not None else [_append_block(text, block)]
+    )
     entry = client.entry(launch, name)
     good = (changed for changed in tries if _differs_only_in_entry(changed, text, keys, entry))
-    return next(good, None) or _toml_replaced(text, keys, entry)
+    return next(good, None) or _replace_in_toml(text, keys, entry)
 
 
 def remove_entry(client: Client, text: str, name: str) -> str:
-    """Return the text without the entry and enclosing parts that are then empty, preserving everything else."""
+    """Return the text of a configuration file without the entry and any objects that become empty.
+
+    Everything else is preserved.
+    """
     keys = (*client.entry_path(), name)
     if find_entry(client, text, name) is None:
         return text
@@ -103,11 +108,11 @@ def remove_entry(client: Client, text: str, name: str) -> str:
         return jsonc.remove_with_empty_parents(text, keys)
     good = (changed for changed in _table_swaps(text, keys, "") if _differs_only_in_entry(changed, text, keys, None))
     changed = next(good, None)
-    return _toml_replaced(text, keys, None) if changed is None else changed
+    return _replace_in_toml(text, keys, None) if changed is None else changed
 
 
 def is_empty_template(client: Client, text: str) -> bool:
-    """Return whether the file contains nothing but what the template has around an entry."""
+    """Return whether a file contains only what the client's template has around an entry."""
     if client.is_toml:
         return not text.strip()
     try:
@@ -120,7 +125,7 @@ def is_empty_template(client: Client, text: str) -> bool:
     return root is not None and around is not None and root.value == around.value
 
 
-def _data(client: Client, text: str) -> Any:
+def _parse(client: Client, text: str) -> Any:
     if client.is_toml:
         try:
             return tomllib.loads(text.removeprefix("\ufeff"))
@@ -136,7 +141,7 @@ def _data(client: Client, text: str) -> Any:
 
 
 def _toml_position(text: str, message: str) -> tuple[int, int]:
-    """Return the line and column from the end of tomllib's error message, or the end of the text."""
+    """Return the line and column that tomllib's error message ends with, or the end of the text."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
@@ -144,9 +149,9 @@ def _toml_position(text: str, message: str) -> tuple[int, int]:
 
 
 def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
-    """Yield the text with the table `[a.b]` and its subtables replaced, for each line that may start the table.
+    """Yield the text with the table `[a.b]` and its subtables replaced, once for each line that may start the table.
 
-    Lines are replaced as a whole, so that comments after the table, which concern the next one, are preserved. A line
+    Lines are replaced as a whole, so that comments after the table, which belong to the next one, are preserved. A line
     within a multi-line string can look like a header, so the caller uses the first valid version.
     """
     name = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in keys)
@@ -165,7 +170,7 @@ def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
 
 
 def _differs_only_in_entry(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
-    """Return whether both texts mean the same, except that `changed` has `entry` at `keys`, or nothing if None."""
+    """Return whether `changed` means the same as `text` except for having `entry`, or no entry if None, at `keys`."""
     try:
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
     except (ValueError, RecursionError):  # as above
@@ -175,7 +180,7 @@ def _differs_only_in_entry(changed: str, text: str, keys: tuple[str, ...], entry
 
 
 def _pop_entry(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """Remove the entry at `keys` and tables that are then empty, and return it, or None if it does not exist."""
+    """Remove and return the entry at `keys`, with any tables that become empty. Return None if it does not exist."""
     first, *rest = keys
     if not rest:
         return document.pop(first, None)
@@ -186,11 +191,11 @@ def _pop_entry(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return removed
 
 
-def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """Return the text with the entry at `keys` replaced or removed, in any notation that TOML has for it.
+def _replace_in_toml(text: str, keys: tuple[str, ...], entry: Any) -> str:
+    """Return the text with the entry at `keys` replaced or removed, however TOML expresses it.
 
     Raises:
-        FileFormatError: the notation does not allow changing only this entry.
+        FileFormatError: the entry is written in a way that cannot be changed separately.
     """
     import tomlkit  # noqa: PLC0415  # rarely needed, as only one client uses TOML
 
@@ -219,8 +224,8 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
     return changed
 
 
-def _joined(text: str, block: str) -> str:
-    """Append `block` after an empty line, with the line endings of `text`."""
+def _append_block(text: str, block: str) -> str:
+    """Append a block to a text after an empty line, with the line endings of the text."""
     newline = "\r\n" if "\r\n" in text else "\n"
     head = text.rstrip()
     block = block.replace("\n", newline)
@@ -246,8 +251,8 @@ class Change:
     """A planned or completed change to one file.
 
     `before` and `after` are the whole content, or None if the file does not exist. If the state is `refused`, nothing
-    is changed, `reason` is the reason, and `fix` is what to do. `skipped` means the same, but only counts as an error
-    if the client was named explicitly.
+    is changed, `reason` is the reason, and `fix` is what to do. `skipped` is the same, but only counts as an error if
+    the user named the client.
     """
 
     title: str
@@ -278,11 +283,12 @@ def plan_entries(
     force: bool = False,
     approve: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the change to each client's file that makes it start the relay for `launch.workspace`.
+    """Return the changes to the files of these clients that make them start the relay for `launch.workspace`.
 
-    Without `scope`, the entry is in the workspace if possible. `force` replaces a different entry with the same name.
-    Clients that share a file get a single entry. With `approve`, the entry lets the client run all tools without
-    asking, if the client has such a setting. An existing entry that already does so stays unless `force`.
+    Without `scope`, the entry is written to the workspace if possible. With `force`, a different entry with the same
+    name is replaced. Clients that share a file get a single entry. With `approve`, the entry lets the client run all
+    tools without asking, if the client has such a setting. Unless `force`, an existing entry that already does so is
+    preserved.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
@@ -290,13 +296,13 @@ def plan_entries(
     contents: dict[Path, str | None] = {}
     changes = []
     for client in clients:
-        target = _target(client, launch, environment, scope)
+        target = _find_target(client, launch, environment, scope)
         granting = replace(target, client=client.with_approval())
         is_plain = approve and _plan_entry(target, launch, environment, contents, force=False).state == "same"
         if approve or (not force and _is_approved(target, contents)):
             target = granting
         changes.append(_plan_entry(target, launch, environment, contents, force=force or is_plain))
-        _note(contents, changes[-1])
+        _record_content(contents, changes[-1])
     return tuple(changes)
 
 
@@ -308,20 +314,20 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the change that removes each client's entry.
+    """Return the changes that remove the entries of these clients.
 
-    An entry that does not start Codriver's relay is only removed with `force`.
+    With `force`, entries that do not start Codriver's relay are removed too.
     """
     contents: dict[Path, str | None] = {}
     changes = []
     for client in clients:
-        changes.append(_plan_removal(_target(client, launch, environment, scope), contents, force=force))
-        _note(contents, changes[-1])
+        changes.append(_plan_removal(_find_target(client, launch, environment, scope), contents, force=force))
+        _record_content(contents, changes[-1])
     return tuple(changes)
 
 
 def format_diff(change: Change) -> str:
-    """Return the change as a unified diff, or an empty string if it does nothing."""
+    """Return a change as a unified diff, or "" if it changes nothing."""
     if not change.is_pending:
         return ""
     lines = difflib.unified_diff(
@@ -334,7 +340,7 @@ def format_diff(change: Change) -> str:
 
 
 def apply_change(change: Change) -> None:
-    """Apply the change atomically. The file keeps its mode and owner, and links stay links.
+    """Apply a change atomically. The file keeps its mode and owner, and if it is a link, the target is changed.
 
     Raises:
         FileChangedError: the file was changed after the plan was made.
@@ -342,53 +348,54 @@ def apply_change(change: Change) -> None:
     """
     if not change.is_pending:
         return
-    links = _links(change.root)
+    links = _link_policy(change.root)
     try:
         with files.locate(change.file, links, root=change.root, make_mode=NEW_DIRECTORY_MODE) as file_entry:
-            if _read_at(file_entry, links) != change.before:
+            if _read_entry(file_entry, links) != change.before:
                 raise FileChangedError(change.file)
             if change.after is None:
                 file_entry.remove()
             else:
-                _put(file_entry, change.after, is_executable=change.is_executable)
+                _write(file_entry, change.after, is_executable=change.is_executable)
     except OSError as error:
         raise CannotWriteError(change.file, error) from error
 
 
-def _put(file_entry: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
-    """Write a file atomically, keeping the mode and owner of an existing one."""
+def _write(file_entry: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
+    """Write a file atomically, preserving the mode and owner of an existing file."""
     status = file_entry.status()
     mode, owner = (None, None) if status is None else (permission_bits(status), (status.st_uid, status.st_gid))
     file_entry.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:
-    """Return a file's text with its line endings and byte order mark, or None if it does not exist.
+    """Return the text of a file with its line endings and byte order mark, or None if it does not exist.
 
-    `root` is the workspace, below which links must stay, or None for a file of the user, whose links are followed.
+    If `root` is the workspace, links must not lead out of it. If it is None, the file is the user's, and links are
+    followed.
     """
-    links = _links(root)
+    links = _link_policy(root)
     try:
         with files.locate(file, links, root=root) as file_entry:
-            return _read_at(file_entry, links)
+            return _read_entry(file_entry, links)
     except FileNotFoundError:
         return None
 
 
-def _read_at(file_entry: DirectoryEntry, links: Links) -> str | None:
+def _read_entry(file_entry: DirectoryEntry, links: Links) -> str | None:
     try:
         return file_entry.read(FileRules(links, MAX_CONFIGURATION_BYTES)).decode("utf-8")
     except FileNotFoundError:
         return None
 
 
-def _links(root: Path | None) -> Links:
+def _link_policy(root: Path | None) -> Links:
     return Links.OF_USER if root is None else Links.WITHIN
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The location of a client's entry in one scope."""
+    """The file for a client's entry in one scope."""
 
     client: Client
     scope: Scope
@@ -401,18 +408,18 @@ class _Target:
         return Change(self.client.title, self.file, state, before, after, reason, fix, next_step, self.root)
 
     def text(self, contents: Mapping[Path, str | None]) -> str | None:
-        """Return the file's content with all changes planned so far."""
+        """Return the content of the file after the changes planned so far."""
         return contents[self.file] if self.file in contents else read_file(self.file, self.root)
 
 
-def _target(client: Client, launch: Launch, environment: Environment, scope: Scope | None) -> _Target:
+def _find_target(client: Client, launch: Launch, environment: Environment, scope: Scope | None) -> _Target:
     scope = scope or client.scopes[0]
     file, name = client.file(scope, launch.workspace, environment), entry_name(scope, launch.workspace)
     return _Target(client, scope, file, name, launch.workspace if scope == "workspace" else None)
 
 
-def _note(contents: dict[Path, str | None], change: Change) -> None:
-    """Record the planned content of a file for clients that follow in the plan."""
+def _record_content(contents: dict[Path, str | None], change: Change) -> None:
+    """Record the planned content of a file, for later changes in the same plan."""
     if change.is_pending:
         contents[change.file] = change.after
 
@@ -448,18 +455,18 @@ def _plan_entry(
             return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
             return target.change("skipped", before, before, *_reason_not_shared(target, launch))
-        if reason := _unsuitable_file(target, before, launch, environment, contents):
+        if reason := _reason_unsuitable(target, before, launch, environment, contents):
             return target.change("skipped", before, before, *reason)
         if before is None:
             return target.change("add", None, client.render(launch, name))
         state: State = "add" if present is None else "replace"
         return target.change(state, before, set_entry(client, before, launch, name))
     except (FileFormatError, OSError, UnicodeDecodeError) as error:
-        return _refused(client, target.file, error)
+        return _refused_change(client, target.file, error)
 
 
 def _other_workspace_clause(present: object, workspace: Path) -> str:
-    """Return a clause if the entry refers to another workspace's server, such as another working tree's."""
+    """Return a clause if the entry is for another workspace, such as another working tree. Otherwise return ""."""
     expected_port_file = port_file(workspace)
     found = (
         word
@@ -475,7 +482,7 @@ def _other_workspace_clause(present: object, workspace: Path) -> str:
 
 
 def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
-    """Return why no entry is written to a shared file, and what to do."""
+    """Return why no entry is written to a shared file, and what the user can do."""
     client = target.client
     reason = "it is in git, and the entry would contain paths of this machine, because "
     first = ""
@@ -483,7 +490,7 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
         reason += "--workspace auto does not accept folders of others, the home folder, or temporary ones"
     else:
         reason += f"no {RELAY_COMMAND[0]} of this version is on the PATH"
-        first = f"{_how_to_install_relay(launch)}, then run init again; otherwise "
+        first = f"{_install_relay_advice(launch)}, then run init again; otherwise "
     fix = f"codriver init --client {client.id} --force writes them anyway"
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
@@ -493,8 +500,8 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     return reason, first + fix
 
 
-def _how_to_install_relay(launch: Launch) -> str:
-    """Describe the simplest way to have the relay's command on the PATH."""
+def _install_relay_advice(launch: Launch) -> str:
+    """Return advice on how to install the relay's command on the PATH."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
     if (venv / "pyvenv.cfg").is_file() and find_program(launch.python.parent, RELAY_COMMAND[0]):
@@ -502,15 +509,15 @@ def _how_to_install_relay(launch: Launch) -> str:
     return installed
 
 
-def _unsuitable_file(
+def _reason_unsuitable(
     target: _Target, before: str | None, launch: Launch, environment: Environment, contents: Mapping[Path, str | None]
 ) -> tuple[str, str] | None:
-    """Return why no entry belongs in this file and what to do, or None.
+    """Return why the entry must not be written to this file and what the user can do, or None if it can be.
 
     The file may belong to another client, or the client may read another file that already has an entry.
     """
     client = target.client
-    if before is not None and (key := foreign_key(client, before)):
+    if before is not None and (key := find_foreign_key(client, before)):
         others = [scope for scope in client.scopes if scope != target.scope]
         fix = "keep the two apart"
         if others:
@@ -519,7 +526,7 @@ def _unsuitable_file(
     for scope in get_args(Scope) if client.is_once else ():
         if scope == target.scope or scope not in client.scopes:
             continue
-        other = _target(client, launch, environment, scope)
+        other = _find_target(client, launch, environment, scope)
         text = other.text(contents)
         if text is not None and starts_relay(find_entry(client, text, other.name)):
             reason = f"{client.title} also reads {other.file}, which has an entry, and would start codriver twice"
@@ -541,10 +548,10 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
         after = remove_entry(client, before, name)
         return target.change("remove", before, None if is_empty_template(client, after) else after)
     except (FileFormatError, OSError, UnicodeDecodeError) as error:
-        return _refused(client, target.file, error)
+        return _refused_change(client, target.file, error)
 
 
-def _refused(client: Client, file: Path, error: Exception) -> Change:
+def _refused_change(client: Client, file: Path, error: Exception) -> Change:
     if isinstance(error, UnicodeDecodeError):
         reason = f"it is not UTF-8 (byte {error.start})"
     elif isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""Entries of clients' configuration files: whether they start the relay, and whether `init` wrote them."""
+"""Recognizing entries in the configuration files of clients: whether they start the relay, and who wrote them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command_line(entry: object) -> tuple[str, ...]:
-    """Return the command line of an entry in any of the three formats that clients use, or an empty tuple."""
+    """Return the command line of an entry, in any of the three formats that clients use. Return () if there is none."""
     if isinstance(entry, dict):
         entry = entry.get("transport", entry)
     if not isinstance(entry, dict):
@@ -25,19 +25,22 @@ def command_line(entry: object) -> tuple[str, ...]:
 
 
 def starts_relay(entry: object) -> bool:
-    """Return whether an entry starts Codriver's relay, wherever it is installed."""
+    """Return whether an entry starts Codriver's relay, wherever the relay is installed."""
     return any(re.search(r"codriver[-_]relay(\.py)?\Z", word) for word in command_line(entry))
 
 
 def is_shareable(words: tuple[str, ...]) -> bool:
-    """Return whether a command line is one that `init` writes to shared files."""
+    """Return whether `init` writes this command line to shared files."""
     return words == RELAY_COMMAND or (
         words[:2] == ("uvx", "--from") and words[3:] == RELAY_COMMAND and "codriver" in words[2]
     )
 
 
 def is_written_by_init(present: object, entry: object) -> bool:
-    """Return whether some version's `init` wrote the existing entry in place of `entry`, perhaps on another machine."""
+    """Return whether `init` wrote the existing entry, which `entry` would replace.
+
+    It may have been written by another version or on another machine.
+    """
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     words = command_line(present)
@@ -49,25 +52,25 @@ def is_written_by_init(present: object, entry: object) -> bool:
     )
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
-    chosen = _rest(entry)
-    return all(key in chosen and chosen[key] == value for key, value in _rest(present).items())
+    chosen = _without_command(entry)
+    return all(key in chosen and chosen[key] == value for key, value in _without_command(present).items())
 
 
 def is_acceptable_command(present: object, entry: object) -> bool:
-    """Return whether an existing entry in a shared file can stay, although another command line works here."""
+    """Return whether an existing entry in a shared file can stay, although `init` would write another command line."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
-    return is_shareable(command_line(present)) and _rest(present) == _rest(entry)
+    return is_shareable(command_line(present)) and _without_command(present) == _without_command(entry)
 
 
 def is_versioned(workspace: Path) -> bool:
-    """Return whether a directory is in a git repository, so that its files are shared."""
+    """Return whether a directory is in a git repository, so that its files may be shared."""
     return any(path_exists(directory / ".git") for directory in (workspace, *workspace.parents))
 
 
-def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry without its command line."""
+def _without_command(entry: Mapping[str, Any]) -> dict[str, Any]:
     rest = ((key, value) for key, value in entry.items() if key not in ("command", "args"))
     return {
-        key: _rest(setting) if key == "transport" and isinstance(setting, dict) else setting for key, setting in rest
+        key: _without_command(setting) if key == "transport" and isinstance(setting, dict) else setting
+        for key, setting in rest
     }

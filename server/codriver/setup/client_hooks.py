@@ -1,4 +1,4 @@
-"""The hooks of clients, planned or removed. `wrapper-config/hooks/` describes them.
+"""Planning of clients' hooks. `wrapper-config/hooks/` describes them.
 
 In a client's own settings file, everything else is preserved, including other hooks for the same event. Codriver's
 hooks are recognized by the program they run. Files that are entirely Codriver's are written and removed as a whole.
@@ -36,7 +36,7 @@ CODRIVER_MARKS: Final = (HOOK_PROGRAM, "codriver_hook", "note_edit")
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file with a client's hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
+    """A file in which a client has hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
 
     path: str
     template: str
@@ -46,17 +46,16 @@ class HookFile:
     next: str = ""
 
     def command_words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
-        """Return the command line of the hook program.
+        """Return the command line that runs the hook program.
 
-        Its first word is the program's name if that is on the PATH and the file may be shared, and the program's path
-        otherwise.
+        If the program is on the PATH and the file may be shared, it is called by its name. Otherwise its path is used.
         """
         if not self.is_private and environment.has_command(HOOK_PROGRAM):
             return (HOOK_PROGRAM,)
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
-        """Return the content of a file that has only Codriver's hooks."""
+        """Return the content of a file that only has Codriver's hooks."""
         command = quote_command_line(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = (
@@ -69,9 +68,9 @@ class HookFile:
 
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
-    """Return the files with hooks of each client that supports them, by client id."""
+    """Return the hook files of each client that supports hooks, by client id."""
     table = tomllib.loads(read_packaged_text(f"{HOOK_DIRECTORY}/hooks.toml"))
-    return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
+    return MappingProxyType({name: tuple(map(_parse_hook_file, rows)) for name, rows in table.items()})
 
 
 def plan_hooks(
@@ -83,7 +82,7 @@ def plan_hooks(
     planned: Iterable[Change] = (),
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the changes that install the hooks of these clients, on top of the changes in `planned`.
+    """Return the changes that install the hooks of these clients, in addition to the changes in `planned`.
 
     `scope` is the scope of the client's entry, whose server the hooks call.
     """
@@ -97,9 +96,9 @@ def plan_hooks(
             text = file.text(words, server, is_windows=environment.platform == "windows")
             names_paths = not file.is_private and str(hook_file(launch.relay)) in text
             if names_paths and is_versioned(launch.workspace) and not force:
-                changes.append(target.skipped(text))
+                changes.append(target.plan_skip(text))
             else:
-                changes.append(target.installed(text, force=force))
+                changes.append(target.plan_install(text, force=force))
             contents.update({change.file: change.after for change in changes[-1:] if change.is_pending})
     return tuple(changes)
 
@@ -109,30 +108,32 @@ def plan_hooks_removal(
 ) -> tuple[Change, ...]:
     """Return the changes that remove the hooks of these clients.
 
-    A file without hooks gets a change with the state `absent`.
+    For a file without hooks, the change has the state `absent`.
     """
     known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     return tuple(
-        _Target(client, file, launch, contents).removed() for client in clients for file in known.get(client.id, ())
+        _Target(client, file, launch, contents).plan_removal()
+        for client in clients
+        for file in known.get(client.id, ())
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A file with a client's hooks in one workspace. `contents` are the contents of files that have planned changes."""
+    """A client's hook file in one workspace. `contents` has the planned content of files."""
 
     client: Client
     file: HookFile
     launch: Launch
     contents: Mapping[Path, str | None]
 
-    def installed(self, text: str, *, force: bool) -> Change:
-        """Return the change that adds Codriver's hooks to the file, replacing earlier ones."""
+    def plan_install(self, text: str, *, force: bool) -> Change:
+        """Return the change that adds Codriver's hooks to the file, replacing those of earlier versions."""
         try:
             before = self._before()
-            after = text if before is None or self.file.is_exclusive else _merged(before, text)
+            after = text if before is None or self.file.is_exclusive else _add_hooks(before, text)
         except (FileFormatError, OSError, UnicodeDecodeError) as error:
-            return self._refused(error)
+            return self._refused_change(error)
         if before == after:
             return self._change("same", before, after)
         if before is not None and self.file.is_exclusive and not _is_codrivers(before) and not force:
@@ -141,12 +142,12 @@ class _Target:
         state = "replace" if before is not None and _is_codrivers(before) else "add"
         return replace(self._change(state, before, after), next=self.file.next)
 
-    def skipped(self, text: str) -> Change:
-        """Return a change that does nothing, because the file is shared and would contain paths of this machine.
+    def plan_skip(self, text: str) -> Change:
+        """Return a change that does nothing, because a shared file must not contain paths of this machine.
 
-        A hook that is installed already stays.
+        If Codriver's hooks are installed already, they stay.
         """
-        change = self.installed(text, force=True)
+        change = self.plan_install(text, force=True)
         if not change.is_pending:
             return change
         reason = (
@@ -156,7 +157,7 @@ class _Target:
         fix += " writes the paths anyway"
         return replace(self._change("skipped", change.before, change.before), reason=reason, fix=fix)
 
-    def removed(self) -> Change:
+    def plan_removal(self) -> Change:
         """Return the change that removes Codriver's hooks from the file."""
         try:
             before = self._before()
@@ -164,7 +165,7 @@ class _Target:
                 return self._change("absent", before, before)
             after = None if self.file.is_exclusive else _without_codriver_hooks(before)
         except (FileFormatError, OSError, UnicodeDecodeError) as error:
-            return self._refused(error)
+            return self._refused_change(error)
         return self._change("absent" if after == before else "remove", before, after)
 
     def _path(self) -> Path:
@@ -185,23 +186,23 @@ class _Target:
             is_executable=self.file.is_executable,
         )
 
-    def _refused(self, error: Exception) -> Change:
+    def _refused_change(self, error: Exception) -> Change:
         why = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         fix = "fix the file and run the command again"
         return replace(self._change("refused", None, None), reason=why, fix=fix)
 
 
 def _is_codrivers(hook: object) -> bool:
-    """Return whether a hook, or the content of a file with hooks, is Codriver's."""
+    """Return whether a hook, or the content of a hook file, belongs to Codriver."""
     text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
     return any(word in text for word in CODRIVER_MARKS)
 
 
-def _hooks_in(text: str) -> dict[str, list[Any]]:
+def _parse_hooks(text: str) -> dict[str, list[Any]]:
     """Return the hooks in a settings file by event.
 
     Raises:
-        FileFormatError: the file is not JSON, or has an unexpected structure.
+        FileFormatError: the file is not valid JSON, or has an unexpected structure.
     """
     root = jsonc.parse_jsonc(text)
     value = {} if root is None else root.value
@@ -211,8 +212,10 @@ def _hooks_in(text: str) -> dict[str, list[Any]]:
     return hooks
 
 
-def _merged(before: str, hooks_file: str) -> str:
-    """Add Codriver's hooks to a settings file after other hooks for the same event, preserving everything else.
+def _add_hooks(before: str, hooks_file: str) -> str:
+    """Return a settings file with Codriver's hooks added after other hooks for the same event.
+
+    Everything else is preserved.
 
     Raises:
         FileFormatError: the file has an unexpected structure.
@@ -221,22 +224,22 @@ def _merged(before: str, hooks_file: str) -> str:
     if text is None:
         text = hooks_file
     else:
-        new, present = _data(hooks_file), _hooks_in(text)
+        new, present = _parse_json(hooks_file), _parse_hooks(text)
         for event, groups in new["hooks"].items():
             text = jsonc.set_member(text, ("hooks", event), [*present.get(event, []), *groups])
-        for key in new.keys() - {"hooks"} - _data(before).keys():
+        for key in new.keys() - {"hooks"} - _parse_json(before).keys():
             text = jsonc.set_member(text, (key,), new[key])
-    return before if _data(text) == _data(before) else text
+    return before if _parse_json(text) == _parse_json(before) else text
 
 
-def _data(text: str) -> dict[str, Any]:
+def _parse_json(text: str) -> dict[str, Any]:
     root = jsonc.parse_jsonc(text)
     return root.value if root is not None and isinstance(root.value, dict) else {}
 
 
 def _without_codriver_hooks(text: str) -> str | None:
-    """Return a settings file without Codriver's hooks and whatever is then empty, or None if nothing else is left."""
-    for event, groups in _hooks_in(text).items():
+    """Return a settings file without Codriver's hooks and anything that becomes empty, or None if nothing is left."""
+    for event, groups in _parse_hooks(text).items():
         remaining = [group for group in groups if not _is_codrivers(group)]
         if len(remaining) == len(groups):
             continue
@@ -249,7 +252,7 @@ def _without_codriver_hooks(text: str) -> str | None:
     return None if root is None or root.value in ({}, {"version": 1}, {"hooks": {}}) else text
 
 
-def _hook_file(row: Mapping[str, Any]) -> HookFile:
+def _parse_hook_file(row: Mapping[str, Any]) -> HookFile:
     return HookFile(
         path=row["file"],
         template=row["template"],

@@ -1,4 +1,4 @@
-"""The MCP clients that can be configured: where their entries belong, and their text.
+"""The MCP clients that `codriver init` can configure, and the entries in their configuration files.
 
 `wrapper-config/` describes them. For some clients, the entry is only printed for pasting.
 """
@@ -78,12 +78,14 @@ class Client:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """Return the scopes in which the client can be configured, preferred one first."""
+        """Return the scopes in which the client can be configured, starting with the preferred one."""
         locations: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
         return tuple(scope for scope, files in locations if files)
 
     def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
-        """Return the client's file in a scope: the first one that exists, or else the first that it would read.
+        """Return the client's configuration file in a scope.
+
+        This is the first one that exists, or else the first one that the client would read.
 
         Raises:
             NoSuchScopeError: the client has no file in that scope.
@@ -97,7 +99,7 @@ class Client:
         return next((file for file in files if path_exists(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
-        """Return whether the workspace shows signs that this client is used in it."""
+        """Return whether files in the workspace indicate that this client is used there."""
         return any(path_exists(workspace / mark) for mark in self.marks)
 
     def is_installed(self, environment: Environment) -> bool:
@@ -107,8 +109,8 @@ class Client:
         )
 
     def entry_path(self) -> tuple[str, ...]:
-        """Return the keys in the template that lead to the entries."""
-        keys, node = [], self._parsed(self.template)
+        """Return the keys that lead to the entries in a configuration file."""
+        keys, node = [], self._parse(self.template)
         while NAME_PLACEHOLDER not in node:
             key = next(key for key, value in node.items() if isinstance(value, dict))
             keys.append(key)
@@ -116,7 +118,7 @@ class Client:
         return tuple(keys)
 
     def render(self, launch: Launch, name: str) -> str:
-        """Return the content of a file that has only this entry."""
+        """Return the text of a configuration file that has only this entry."""
         filled = {
             "name": name,
             "python": str(launch.python),
@@ -136,7 +138,7 @@ class Client:
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def with_approval(self) -> Client:
-        """Return the client with the keys of `approval` added to its entry."""
+        """Return the client with an entry that approves all tools."""
         template = self.template
         for key, value in self.approval.items():
             if self.is_toml:
@@ -146,13 +148,13 @@ class Client:
         return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
-        """Return the entry as parsed data."""
-        node: Any = self._parsed(self.render(launch, name))
+        """Return the entry as data."""
+        node: Any = self._parse(self.render(launch, name))
         for key in (*self.entry_path(), name):
             node = node[key]
         return node
 
-    def _parsed(self, text: str) -> Any:
+    def _parse(self, text: str) -> Any:
         # A name in braces is not a valid bare key in TOML, so quote it before parsing.
         return (
             tomllib.loads(text.replace(f".{NAME_PLACEHOLDER}]", f'."{NAME_PLACEHOLDER}"]'))
@@ -163,14 +165,14 @@ class Client:
 
 @cache
 def known_clients() -> Mapping[str, Client]:
-    """Return all clients by id, in display order."""
+    """Return all clients by id, in the order for display."""
     directory = shipped_directory("wrapper-config")
     table = tomllib.loads((directory / "clients.toml").read_text(encoding="utf-8"))
-    return MappingProxyType({name: _client(name, row, directory) for name, row in table.items()})
+    return MappingProxyType({name: _parse_client(name, row, directory) for name, row in table.items()})
 
 
 def select_clients(names: Iterable[str]) -> tuple[Client, ...]:
-    """Return the clients with these ids, where `all` means every client.
+    """Return the clients with these ids. The id `all` stands for every client.
 
     Raises:
         UnknownClientError: an id is unknown.
@@ -197,17 +199,17 @@ def detect_clients(workspace: Path, environment: Environment) -> tuple[Client, .
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """Return the name of the entry. In files for all workspaces, the name is unique to the workspace."""
+    """Return the name of Codriver's entry. In files for all workspaces, it is unique to the workspace."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
 def read_packaged_text(name: str, directory: Path | None = None) -> str:
-    """Return the content of a file in `wrapper-config/`. `directory` overrides that directory."""
+    """Return the content of a file in `wrapper-config/`, or in `directory` if given."""
     return ((directory or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
-def _client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
+def _parse_client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
     return Client(
         id=name,
         title=row["title"],

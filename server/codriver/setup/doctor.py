@@ -1,4 +1,4 @@
-"""The diagnosis of `codriver doctor`: checks with suggested fixes."""
+"""The diagnosis of `codriver doctor`, which checks the setup and suggests fixes."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def diagnose(
     settings_model: type[Settings] = Settings,
     of_features: Sequence[FeatureChecks] = (),
 ) -> Report:
-    """Check versions, settings, skills, the server, the relay, clients, permissions and REPLs of a workspace.
+    """Check the versions, settings, skills, server, relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings of the base and its features, and `of_features` are the checks that features add.
-    Changes nothing. If a server is running, the relay is started for a moment, and nothing else.
+    `settings_model` has the settings of the base and of features, and `of_features` are the checks that features add.
+    Nothing is changed and no program is started, except that the relay runs for a moment if there is a server.
     """
     workspace = launch.workspace
     checks = [
@@ -92,9 +92,9 @@ def diagnose(
         *_check_programs(),
         *_check_settings(workspace, environment, settings_model),
     ]
-    health = _try(call_tool, "server_health")
-    listed = _try(call_tool, "list_sessions") if isinstance(health, dict) else {}
-    sessions = _rows(listed, "sessions")
+    health = _try_call(call_tool, "server_health")
+    listed = _try_call(call_tool, "list_sessions") if isinstance(health, dict) else {}
+    sessions = _get_rows(listed, "sessions")
     checks += _check_server(workspace, health)
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
@@ -102,18 +102,18 @@ def diagnose(
     checks += check_entries(launch, environment)
     checks += check_hooks(launch, environment, call_tool)
     checks += (check for feature in of_features if feature.always for check in feature.always(workspace))
-    repls = _rows(health, "repls") if isinstance(health, dict) else []
+    repls = _get_rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, of_features, running=isinstance(health, dict))
     checks += _check_repl_projects(sessions)
-    checks += _check_test_runs(_rows(listed, "testRuns"))
+    checks += _check_test_runs(_get_rows(listed, "testRuns"))
     if not isinstance(health, dict):
         for feature in of_features:
             checks += feature.without_server(workspace, environment) if feature.without_server is not None else ()
         checks += _check_python(workspace, environment, settings_model)
-    return Report(tuple(checks), tuple(_repl_report(session, call_tool, of_features) for session in sessions))
+    return Report(tuple(checks), tuple(_create_repl_report(session, call_tool, of_features) for session in sessions))
 
 
-def _try(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
+def _try_call(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
     """Return the answer of a tool, or the reason why there is none."""
     try:
         answer = call_tool(tool, {})
@@ -122,7 +122,7 @@ def _try(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
 
 
-def _rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
+def _get_rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
     return mappings_or_empty(answer.get(key)) if isinstance(answer, dict) else []
 
 
@@ -137,7 +137,7 @@ def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
 
 
 def _check_programs() -> Iterator[Check]:
-    """On macOS, check that a server started by a graphical client finds programs that are outside of launchd's PATH."""
+    """On macOS, check that a server started by a graphical client finds programs that are not on launchd's PATH."""
     if found := directories_to_add(":".join(LAUNCHD_PATH_DIRECTORIES)):
         text = f"servers started by graphical clients have launchd's PATH, and also search {', '.join(found)}"
         yield Check("programs", "ok", text)
@@ -175,7 +175,7 @@ def _in_brackets(reason: str | None) -> str:
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
-    """Report skills that agents do not receive, because their source is not enabled or they cannot be read."""
+    """Report skills that agents do not get, because their source is not enabled or they cannot be read."""
     allowed = SkillSelection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
@@ -203,7 +203,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield _no_server_check(workspace, file, health)
         return
     host, port = str(health.get("host", "")), health.get("port")
-    clients = sum(client.get("name") != CLIENT_NAME for client in _rows(health, "clients"))
+    clients = sum(client.get("name") != CLIENT_NAME for client in _get_rows(health, "clients"))
     since = f", since {health['startedAt']}" if "startedAt" in health else ""
     yield Check(
         "server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}; clients: {clients or 'none'}"
@@ -222,13 +222,13 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("port file", "wrong", text, RESTART_COMMANDS)
     else:
         yield Check("port file", "ok", str(file))
-    for error in _rows(health, "errors"):
+    for error in _get_rows(health, "errors"):
         text = f"{error.get('message')} ({error.get('count')} times, first {error.get('firstAt')})"
         yield Check("errors", "note", text, "codriver log shows what happened around it")
 
 
 def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
-    """Return the check for a server that does not answer, with a fix that depends on the files in the workspace."""
+    """Return the check for a server that does not answer. The fix depends on the files in the workspace."""
     written = _read_port_text(file)
     if not written:
         if is_stopped_for_good(workspace):
@@ -239,13 +239,13 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     # The record may have come with a checkout, so only suggest to end a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is running but does not answer at port {written}: {reason}"
-        return Check("server", "wrong", text, _end_of(record, file.parent))
+        return Check("server", "wrong", text, _termination_advice(record, file.parent))
     text = f"{file} has {written}, left by a server that has stopped"
     return Check("port file", "note", text, "codriver serve or the next client replaces it")
 
 
-def _end_of(record: ServerRecord, directory: Path) -> str:
-    """Describe how to terminate a server that hangs, with its process id if the kernel can identify it."""
+def _termination_advice(record: ServerRecord, directory: Path) -> str:
+    """Return how to terminate a server that hangs, with its process id if the kernel can identify it."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.recorded_process_id(record, directory)
         if process is not None:
@@ -277,7 +277,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
-    """Check the permissions of the files by which clients find and trust the server."""
+    """Check the permissions of the files with which clients find and trust the server."""
     directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check(
@@ -291,9 +291,9 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_checks(directory: Path) -> Iterator[Check]:
-    """Report wrong permissions of the directory and its files.
+    """Report wrong permissions of the server's directory and files.
 
-    Anybody who can write the port file can redirect clients.
+    Anyone who can write the port file can redirect clients.
     """
     try:
         with locate_server_file(directory, "port", is_last_followed=False) as entry:
@@ -337,7 +337,7 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
 
 
 def _read_port_text(file: Path) -> str:
-    """Return the port in the port file as text, or an empty string if there is none."""
+    """Return the content of the port file, or "" if there is none."""
     try:
         return str(read_port(file.parent))
     except ValueError:
@@ -347,9 +347,9 @@ def _read_port_text(file: Path) -> str:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Return whether other users may write to the file.
+    """Return whether other users may write to a file.
 
-    The current group is ignored, because many systems give each user a group of their own.
+    This user's current group is ignored, because many systems give each user a separate group.
     """
     if stat.S_ISLNK(status.st_mode):
         return False
@@ -396,7 +396,7 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
 def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
     """Report if a server would use an interpreter that may lack the project's packages.
 
-    This is not checked if a server is running, because a running server reports it itself.
+    This is not checked while a server is running, because the server reports it itself.
     """
     with contextlib.suppress(SettingsError):
         chosen = load_settings(workspace, environ=environment.variables, model=model).settings.python
@@ -410,7 +410,7 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
 
 
 def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """Report how Python test runs start: warm, or plain and why."""
+    """Report whether Python test runs start in warm processes, and why not."""
     for start in starts:
         where = " in ".join(str(start[key]) for key in ("python", "directory") if key in start)
         text = f"{where}: {start.get('start')}" if where else str(start.get("start"))
@@ -425,7 +425,7 @@ def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
 
 
 def _check_repl_projects(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """Report REPLs that run in another project, whose port files may be left over."""
+    """Report REPLs that belong to another project, whose port files may be outdated."""
     for session in sessions:
         if session.get("elsewhere"):
             file, home = session.get("origin"), session.get("projectRoot")
@@ -433,7 +433,9 @@ def _check_repl_projects(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
             yield Check("REPLs", "note", text, f"rm {file}, if its REPL has ended")
 
 
-def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: Iterable[FeatureChecks]) -> ReplReport:
+def _create_repl_report(
+    session: Mapping[str, Any], call_tool: CallTool, of_features: Iterable[FeatureChecks]
+) -> ReplReport:
     added = {name: row_of for feature in of_features for name, row_of in feature.rows.items()}
     versions = ", ".join(f"{name} {version}" for name, version in mapping_or_empty(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)

@@ -1,4 +1,4 @@
-"""Individual checks of the doctor, and its report: the state directory, clients, hooks, and reachability.
+"""Checks of `codriver doctor` for the state directory, clients, hooks and reachability, and its report.
 
 The report is text for a terminal or JSON. The history, the memory and long outputs need disk space. Each client's entry
 must exist, and so must all files that it names. Each installed hook is run with a recorded input, and its duration and
@@ -76,7 +76,7 @@ INITIALIZE_REQUEST: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check. A `note` is not an error but may be unexpected. `fix` is a command or other advice."""
+    """The result of one check. A `note` is not an error, but may be unexpected. `fix` is a command or other advice."""
 
     area: str
     state: State
@@ -86,7 +86,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class FeatureChecks:
-    """The checks that a feature adds to the doctor."""
+    """The checks that a feature adds to `codriver doctor`."""
 
     packages: tuple[str, ...] = ()
     """Optional Python packages, whose versions are shown."""
@@ -107,7 +107,7 @@ class FeatureChecks:
 
 @dataclass(frozen=True, slots=True)
 class CapabilityRow:
-    """A capability of a REPL. `detail` is the op that provides it, or how to get it."""
+    """A capability of a REPL. `detail` is the nREPL op that provides it, or how to get it."""
 
     capability: str
     support: Support
@@ -127,14 +127,14 @@ class ReplReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of all checks, and the REPLs. The exit status is 1 if any check is `wrong`."""
+    """The results of all checks, and the REPLs."""
 
     checks: tuple[Check, ...]
     repls: tuple[ReplReport, ...] = ()
 
     @property
     def exit_status(self) -> int:
-        """Return 1 if a check is `wrong`, otherwise 0."""
+        """Return 1 if any check is `wrong`, or else 0."""
         return int(any(check.state == "wrong" for check in self.checks))
 
     @property
@@ -151,11 +151,11 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """Return the report as text, with a line for each check followed by its fix."""
+        """Return the report as text. Each check has a line, followed by its fix."""
         return "".join(text for _, text in self.parts())
 
     def parts(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """Yield parts of the report with their tones. If `is_brief`, checks that passed are left out."""
+        """Yield the parts of the report with their tones. With `is_brief`, checks that passed are left out."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
@@ -172,7 +172,7 @@ class Report:
             yield "ok", f"\n{self._conclusion()}\n"
 
     def _conclusion(self) -> str:
-        """Return the sentence that ends the report if no check is `wrong`."""
+        """Return the last sentence of a report without a `wrong` check."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"No errors; {notes} of {len(self.checks)} checks {has} a note." if notes else "No problems found."
@@ -195,7 +195,7 @@ MEMORY_ONLY_WARNING: Final = "code and output are only kept in memory, and lost 
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
-    """Check that the state directory of a workspace, or the directory in which it will be created, can be written."""
+    """Check that a workspace's state directory, or the directory in which it would be created, is writable."""
     directory = workspace_state_directory(workspace)
     existing = next(path for path in (directory, *directory.parents) if os.path.exists(path))  # noqa: PTH110  # `Path.exists` raises if permission is denied
     alternative = "set XDG_STATE_HOME to a folder that can be"
@@ -243,7 +243,7 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
 
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check | None:
-    """Check the entry of one client in the workspace, or else in the user's file. Return None if it has no entry."""
+    """Check the entry of one client in the workspace, or else in the user's file. Return None if it has none."""
     changes = [plan_entries([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
@@ -259,8 +259,8 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
 
 
 def _check_matching_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """Check that the program named by a correct entry exists on this machine."""
-    command, *_ = command_line(_entry(client, change, launch))
+    """Check that the program in a correct entry exists on this machine."""
+    command, *_ = command_line(_current_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
         return Check("clients", "wrong", f"{client.title}: {change.file}: {command} does not exist", fix)
@@ -268,11 +268,11 @@ def _check_matching_entry(client: Client, change: Change, launch: Launch, enviro
 
 
 def _check_different_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """Check an entry that differs from Codriver's. It may work, for example with another Python."""
+    """Check an entry that differs from what `init` would write. It may work, for example with another Python."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes one without paths of this machine"
         change = replace(change, reason="it has an older entry of codriver", fix=fix)
-    entry = _entry(client, change, launch)
+    entry = _current_entry(client, change, launch)
     words = command_line(entry)
     missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
     if starts_relay(entry) and not missing:
@@ -282,14 +282,14 @@ def _check_different_entry(client: Client, change: Change, launch: Launch, envir
     return Check("clients", "wrong", f"{client.title}: {change.file}: {stated}", change.fix)
 
 
-def _entry(client: Client, change: Change, launch: Launch) -> object:
+def _current_entry(client: Client, change: Change, launch: Launch) -> object:
     """Return the current entry in the file."""
     scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
     return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """Return whether a word of a command line refers to a program or script that does not exist."""
+    """Return whether a word of a command line names a program or script that does not exist."""
     if Path(word).is_absolute():
         return (is_command or word.endswith(".py")) and not Path(word).exists()
     return is_command and not environment.has_command(word)
@@ -304,16 +304,18 @@ HOOK_PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 
 def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -> Iterator[Check]:
-    """Run each hook that is installed in the workspace with a recorded input, and check its answer."""
+    """Run each hook that is installed in the workspace with recorded input, and check the answer."""
     recorded = json.loads(read_packaged_text(f"{HOOK_DIRECTORY}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
         changes = plan_hooks([client], launch, environment, force=True)
         if any(change.state in ("same", "replace") for change in changes):
-            yield _check(client, files, changes, _Runner(launch, environment, call_tool, recorded[client_id]))
+            yield _check_client_hooks(
+                client, files, changes, _Runner(launch, environment, call_tool, recorded[client_id])
+            )
 
 
-def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
+def _check_client_hooks(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
     paths = ", ".join(str(change.file) for change in changes)
     if any(change.state != "same" for change in changes):
         text = f"{client.title}: {paths}: hooks of another version of codriver, so they were not tried"
@@ -326,7 +328,7 @@ def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change],
 
 
 class _Runner:
-    """Runs the hooks of one client with the recorded input for each event."""
+    """Runs the hooks of one client with recorded input for each event."""
 
     def __init__(
         self, launch: Launch, environment: Environment, call_tool: CallTool, recorded: Mapping[str, Mapping[str, Any]]
@@ -337,9 +339,9 @@ class _Runner:
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
-        """Run a hook and return its event with duration and answer as text, and whether the answer is valid."""
+        """Run a hook. Return a text with the event, duration and answer, and whether the answer is valid."""
         started = time.monotonic()
-        call = _calls(client, file, self._launch).get(event)
+        call = _tool_calls(client, file, self._launch).get(event)
         answer = self._run_program_hook(client, file, event) if call is None else self._run_tool_hook(call, event)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         excerpt = truncate(answer, MAX_REPORTED_ANSWER_CHARACTERS)
@@ -365,15 +367,15 @@ class _Runner:
         return output if done.returncode == 0 else f"exited with status {done.returncode}"
 
     def _run_tool_hook(self, call: Mapping[str, Any], event: str) -> str:
-        given = {key: self._filled(value, event) for key, value in call.items()}
+        given = {key: self._fill_placeholders(value, event) for key, value in call.items()}
         try:
             answer = self._call_tool("note_edit", given)
         except (CodriverError, OSError, ValueError) as error:
             return "no server" if isinstance(error, CodriverError) else f"failed: {error}"
         return json.dumps(answer, ensure_ascii=False)
 
-    def _filled(self, value: Any, event: str) -> Any:
-        """Replace the client's placeholders in a value with the values of the recorded input."""
+    def _fill_placeholders(self, value: Any, event: str) -> Any:
+        """Replace the client's placeholders in a value by values from the recorded input."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -384,11 +386,8 @@ class _Runner:
         return HOOK_PLACEHOLDER.sub(found, value) if isinstance(value, str) else value
 
 
-def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
-    """Return the arguments with which hooks call the tool directly, by event.
-
-    Hooks that run the program are left out.
-    """
+def _tool_calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
+    """Return the arguments of hooks that call a tool directly, by event. Hooks that run a program are left out."""
     if not file.template.endswith(".json"):
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
@@ -404,7 +403,7 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
 
 
 def find_obstacle(launch: Launch, port_file: Path) -> str | None:
-    """Return the reason why a client cannot reach the running server through the relay, or None if it can."""
+    """Return why a client cannot reach the running server through the relay, or None if it can."""
     command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # the command in the clients' entries
     try:
         done = subprocess.run(  # noqa: S603  # the command in the clients' entries
@@ -431,7 +430,7 @@ def find_obstacle(launch: Launch, port_file: Path) -> str | None:
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
-    """Report a REPL that other machines may reach, or whose connection crosses the network."""
+    """Report a REPL that other machines may be able to reach, or whose connection crosses the network."""
     if not is_loopback(host):
         text = f"{name}: {host} is another machine; code and results cross the network unencrypted"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
@@ -443,16 +442,16 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 
 def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
-    """Check the listener of a REPL that was found by a port file, and return None unless it is not trusted."""
+    """Check the listener of a REPL that was found by a port file. Return None if it is trusted."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
     why = address_objection((host, int(port)), Path(str(repl.get("origin"))))
-    return Check("REPLs", "wrong", f"{text}: {why}", _way(f"{host}:{port}")) if why else None
+    return Check("REPLs", "wrong", f"{text}: {why}", _connection_advice(f"{host}:{port}")) if why else None
 
 
-def _way(address: str) -> str:
-    """Describe how to connect to a REPL although its process seems to belong to another user."""
+def _connection_advice(address: str) -> str:
+    """Return advice on connecting to a REPL whose process seems to belong to another user."""
     intended = f"codriver serve --nrepl {address}, or nrepl in your own settings, if this is intended"
     return f"{intended}; otherwise start your REPL again"
 
@@ -465,14 +464,16 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
             message = f"{name} has port {written}, where nothing listens: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
         elif written.isdecimal() and (why := address_objection(("127.0.0.1", int(written)), workspace / name)):
-            yield Check("REPLs", "wrong", f"{name} has port {written}: {why}", _way(f"127.0.0.1:{written}"))
+            yield Check(
+                "REPLs", "wrong", f"{name} has port {written}: {why}", _connection_advice(f"127.0.0.1:{written}")
+            )
         elif written.isdecimal():
             yield Check("REPLs", "note", f"{name} has port {written}", "codriver serve connects to it")
             yield from check_exposure(name, "127.0.0.1", int(written))
 
 
 def non_loopback_listener(port: int) -> str | None:
-    """Return an address beyond loopback on which something listens on `port`, or None."""
+    """Return an address other than loopback at which something listens on `port`, or None."""
     try:
         hosts = listening_hosts(port)
     except OSError:
@@ -491,7 +492,10 @@ def has_listener(port: int) -> bool:
 
 
 def _reachable_outer_address(port: int) -> str | None:
-    """Return this machine's outer address if the port answers there. Used on systems without a table of listeners."""
+    """Return an address of this machine at which the port can be reached from outside, or None.
+
+    Used on systems without a table of listeners.
+    """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Connecting a datagram socket sends nothing. It only selects the local address.

@@ -1,4 +1,4 @@
-"""The parts of the machine and the user's environment that determine where clients are configured."""
+"""Facts about the machine and the user that determine where clients are configured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGE_PLACEHOLDER: Final = "{claude-package}"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The parts of the machine and the user's environment that determine where clients are configured."""
+    """Facts about the machine and the user that determine where clients are configured."""
 
     home: Path
     platform: Platform
@@ -39,13 +39,13 @@ class Environment:
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
     def expand_paths(self, patterns: Iterable[str]) -> list[Path]:
-        """Expand path patterns of `clients.toml`. Patterns for a package that is not installed are left out."""
+        """Expand the path patterns of `clients.toml`. Patterns for packages that are not installed are left out."""
         directories: dict[str, Path] = {
             "home": self.home,
-            "config": self._directory("XDG_CONFIG_HOME") or self.home / ".config",
-            "appdata": self._directory("APPDATA") or self.home / "AppData" / "Roaming",
-            "codex": self._directory("CODEX_HOME") or self.home / ".codex",
-            "copilot": self._directory("COPILOT_HOME") or self.home / ".copilot",
+            "config": self._get_directory("XDG_CONFIG_HOME") or self.home / ".config",
+            "appdata": self._get_directory("APPDATA") or self.home / "AppData" / "Roaming",
+            "codex": self._get_directory("CODEX_HOME") or self.home / ".codex",
+            "copilot": self._get_directory("COPILOT_HOME") or self.home / ".copilot",
         }
         if (package := self._claude_package()) is not None:
             directories["claude-package"] = package
@@ -66,18 +66,18 @@ class Environment:
     def _claude_package(self) -> Path | None:
         """Return the directory of Claude Desktop's files if it is installed as a Windows package, or None.
 
-        Such a package uses its own directory instead of `AppData/Roaming`. The directory's name ends with the
-        publisher's key.
+        Such a package uses this directory instead of `AppData/Roaming`. The directory's name ends with the publisher's
+        key.
         """
-        local = self._directory("LOCALAPPDATA") or self.home / "AppData" / "Local"
+        local = self._get_directory("LOCALAPPDATA") or self.home / "AppData" / "Local"
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
-    def _directory(self, variable: str) -> Path | None:
-        """Return the directory in an environment variable, or None if it is not an absolute path."""
+    def _get_directory(self, variable: str) -> Path | None:
+        """Return the directory in an environment variable, or None unless it is an absolute path."""
         given = self.variables.get(variable, "")
         return Path(given) if given and Path(given).is_absolute() else None
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether a file or directory exists. In an unreadable directory, it counts as missing."""
+    """Return whether a file or directory exists. If its directory cannot be read, it counts as missing."""
     return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises if permission is denied

@@ -1,4 +1,4 @@
-"""The implementation of `codriver init`, which plans changes and applies them unless in a dry run.
+"""The implementation of `codriver init`, which configures clients for a workspace or removes the configuration.
 
 A removal also deletes directories that were created for clients' files, if they are empty. The report names the
 programs that a project's REPL requires, and what a linked working tree has of its own. `--list` reports for each client
@@ -67,7 +67,10 @@ COLUMN_TITLES = ("client", "--client", "found", "last connected", "entry")
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of `init`. Without `clients`, all clients found in the workspace or on the machine are configured."""
+    """The options of `codriver init`.
+
+    Without `clients`, all clients used in the workspace or installed on the machine are configured.
+    """
 
     clients: Sequence[str] = ()
     scope: Scope | None = None
@@ -89,13 +92,13 @@ class InitOptions:
 
     @property
     def is_partial(self) -> bool:
-        """Return whether only the parts that the user named are removed."""
+        """Return whether only some parts are removed, because the user named them."""
         return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of `init`: text for a terminal, and the exit status, which is 1 if something was refused."""
+    """The result of `codriver init`: the text to print, and the exit status, which is 1 if a change was refused."""
 
     text: str
     changes: tuple[Change, ...]
@@ -107,9 +110,9 @@ class Report:
 def run_init(
     launch: Launch, options: InitOptions, environment: Environment, finders: Sequence[FindProject] = ()
 ) -> Report:
-    """Configure the clients for `launch.workspace`, or remove their entries.
+    """Configure clients for `launch.workspace`, or remove their configuration.
 
-    Clients expect the relay at `launch.relay`, which the caller installs except in a dry run.
+    The clients will start the relay at `launch.relay`, which the caller must install, except in a dry run.
 
     Raises:
         UnknownClientError: a named client is unknown.
@@ -133,7 +136,7 @@ def run_init(
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
         lines += describe_linked_tree(launch.workspace, environment.variables)
-        lines += _describe(projects, launch.workspace, environment)
+        lines += _describe_projects(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
         lines += _approval_lines(clients) if options.approve else []
         settings = _plan_settings(launch.workspace, repl, options.toolset)
@@ -162,7 +165,7 @@ def _plan_hooks(
     options: InitOptions,
     planned: Sequence[Change],
 ) -> tuple[Change, ...]:
-    """Return the requested changes to clients' hooks. When entries are removed, hooks are removed too."""
+    """Return the requested changes to hooks. If entries are removed, hooks are removed too."""
     if options.remove and (options.hooks or not options.is_partial):
         # A client that is no longer found may have left hooks.
         others = clients if options.clients else known_clients().values()
@@ -177,8 +180,7 @@ def _plan_hooks(
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
     """Return the requested changes to files for agents. A removal that names no files removes all of them.
 
-    These files do not belong to a single client, so they stay if only one client or only the user's files are cleaned
-    up.
+    These files are shared by all clients, so they stay if only one client or only the user's files are cleaned up.
     """
     if options.remove and not options.is_partial:
         is_all = not options.clients and options.scope != "user"
@@ -193,10 +195,10 @@ class NotAProjectError(StartError):
 
 
 def check_is_project(workspace: Path, home: Path) -> None:
-    """Check that the workspace is not the root, the home directory or above it, where all projects would be shared.
+    """Check that the workspace is neither the home directory nor above it. All projects in it would share a server.
 
     Raises:
-        NotAProjectError: it is one of these.
+        NotAProjectError: the workspace is the root, the home directory, or a parent of it.
     """
     home = home.resolve()
     if workspace in (home, workspace.parent, *home.parents):
@@ -218,7 +220,7 @@ def _check_readable(workspace: Path) -> None:
 
 
 def _approval_lines(clients: Sequence[Client]) -> list[str]:
-    """Return a line for each client that describes what `approve` permits."""
+    """Return a line for each client that describes what `--approve` permits."""
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
@@ -229,7 +231,7 @@ def _approval_lines(clients: Sequence[Client]) -> list[str]:
     return lines
 
 
-def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
+def _describe_projects(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
     lines = [f"project    {project.kind} ({project.evidence})" for project in projects]
     lines += [
         f"below      {below.kind} ({below.evidence}): codriver init in that folder gives it a server of its own"
@@ -260,9 +262,9 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 
 
 def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
-    """Return the line for `codriver.toml` that starts the project's REPL.
+    """Return the line for `codriver.toml` that starts the project's REPL, or "" if none is needed.
 
-    The line is empty if no REPL is needed, or the settings already name one.
+    No line is needed if the settings already name a REPL.
     """
     if not projects or port_files_with_port(workspace):
         return ""  # a running REPL will be found
@@ -294,7 +296,7 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
 
 
 def _plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without that file."""
+    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without it."""
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
@@ -304,7 +306,7 @@ def _plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change
 def _plan_marker_removal(
     launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
 ) -> tuple[Change, ...]:
-    """Return the removal of `codriver.toml` if only `init` wrote to it and no other client needs it."""
+    """Return the removal of `codriver.toml` if only `init` has written to it and no other client needs it."""
     file = launch.workspace / "codriver.toml"
     try:
         before = read_file(file, launch.workspace)
@@ -320,13 +322,13 @@ def _plan_marker_removal(
 
 
 def _has_repl_setting(workspace: Path) -> bool:
-    """Return whether the workspace's settings name a REPL, or cannot be read and so must not be changed."""
+    """Return whether the workspace's settings name a REPL. Also return True if they cannot be read."""
     named = _named_repls(workspace)
     return named is None or bool(named)
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """Return the REPLs in the workspace's settings by setting, or None if they cannot be read."""
+    """Return the settings of the workspace that name REPLs, or None if the settings cannot be read."""
     try:
         workspace_settings, project = (
             toml_file.read_toml(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -349,14 +351,14 @@ _ACTION_WORDS = {
 
 
 def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
-    """Apply the changes unless in a dry run. Return lines for the report, the applied changes, and whether any failed.
+    """Apply the changes, unless in a dry run. A failed change does not prevent the others.
 
-    A failed change does not prevent the others.
+    Return lines for the report, the applied changes, and whether any change failed.
     """
     lines, applied, failed = [], [], False
     named = {client.title for client in select_clients(name for name in options.clients if name != "all")}
     for planned in changes:
-        change = planned if options.dry_run else _done(planned)
+        change = planned if options.dry_run else _apply_change(planned)
         applied.append(change)
         action = _ACTION_WORDS[change.state][0 if options.dry_run else 1]
         if reason := "; ".join(part for part in (change.reason, change.fix) if part):
@@ -369,10 +371,10 @@ def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[lis
     return lines, applied, failed
 
 
-def _done(change: Change) -> Change:
-    """Apply a change, and record directories that were created for it.
+def _apply_change(change: Change) -> Change:
+    """Apply a change, and record the directories created for it.
 
-    Return the change. If it failed, its state is `refused`.
+    Return the change. Its state is `refused` if it failed.
     """
     made = missing_parents(change.file) if change.is_pending else ()
     try:
@@ -387,7 +389,7 @@ def _done(change: Change) -> Change:
 
 
 def _clients_without_scope(options: InitOptions) -> tuple[Client, ...]:
-    """Return the clients that are only included by `all` and have no file in the requested scope."""
+    """Return the clients that only `all` includes and that have no file in the requested scope."""
     if "all" not in options.clients or options.scope is None:
         return ()
     unnamed = [client for name, client in known_clients().items() if name not in options.clients]
@@ -478,7 +480,7 @@ RECORD_RULES: Final = FileRules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 
 
 def missing_parents(file: Path) -> tuple[Path, ...]:
-    """Return the missing parent directories of a file, innermost first."""
+    """Return the parent directories of a file that do not exist, innermost first."""
     missing: list[Path] = []
     for directory in file.parents:
         if os.path.lexists(directory):
@@ -488,23 +490,23 @@ def missing_parents(file: Path) -> tuple[Path, ...]:
 
 
 def record_created_directories(directories: Iterable[Path]) -> None:
-    """Record that these directories were created, so that they can be removed later. Errors are ignored."""
+    """Record that `init` created these directories, so that they can be removed later. Errors are ignored."""
     names = {str(directory) for directory in directories if directory.is_dir()}
-    recorded = _recorded()
+    recorded = _read_record()
     if not names <= recorded:
-        _write(recorded | names)
+        _write_record(recorded | names)
 
 
 def remove_empty_parents(file: Path) -> None:
-    """Remove empty parent directories of a removed file that were created for it."""
-    recorded = _recorded()
+    """Remove the parent directories of a removed file that `init` created and that are empty."""
+    recorded = _read_record()
     removed: set[str] = set()
     for directory in file.parents:
         if str(directory) not in recorded or not _remove_if_empty(directory):
             break
         removed.add(str(directory))
     if removed:
-        _write(recorded - removed)
+        _write_record(recorded - removed)
 
 
 def _remove_if_empty(directory: Path) -> bool:
@@ -517,12 +519,12 @@ def _remove_if_empty(directory: Path) -> bool:
     return True
 
 
-def _recorded() -> set[str]:
+def _read_record() -> set[str]:
     found = files.read_json(state_directory() / RECORD_NAME, RECORD_RULES)
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
-def _write(directories: set[str]) -> None:
+def _write_record(directories: set[str]) -> None:
     text = json.dumps(sorted(directories))
     try:
         path = state_directory() / RECORD_NAME
@@ -536,7 +538,7 @@ _PROGRAM_DIRECTORIES: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:
-    """Return whether a program for the project's REPL is installed. Python and Basilisp need none."""
+    """Return whether the program for a project's REPL is installed. Python and Basilisp need none."""
     return not project.programs or any(_has_program(name, workspace, environment) for name in project.programs)
 
 
@@ -547,7 +549,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 
 
 def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines about what a linked working tree has of its own, or nothing for any other directory."""
+    """Yield lines about what a linked working tree does not share with the main one. Yields nothing for others."""
     main = main_checkout(workspace)
     if main is None:
         return
@@ -560,36 +562,42 @@ def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterato
 
 
 def render_client_table(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
-    """Return a table of all clients that `init` knows, as found from `launch.workspace`.
+    """Return a table of all known clients, and where they are configured for `launch.workspace`.
 
-    `seen` has the time of each client's last connection in any workspace, in seconds since the epoch.
+    `seen` has the time of each client's last connection to any server, in seconds since the epoch.
     """
-    rows = [COLUMN_TITLES, *(_row(client, launch, environment, seen) for client in known_clients().values())]
+    rows = [COLUMN_TITLES, *(_client_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [
         (client.title, client.id, "?", _format_time(seen.get(client.id))) for client in printed_clients().values()
     ]
     rows += [(*cells, "not searched for: --client prints one") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
-    return "\n".join(_line(row, widths) for row in rows) + "\n"
+    return "\n".join(_format_row(row, widths) for row in rows) + "\n"
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+def _format_row(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
+def _client_row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
     is_found = client.is_used_in(launch.workspace) or client.is_installed(environment)
     found = "yes" if is_found else "no"
-    return client.title, client.id, found, _format_time(seen.get(client.who)), _entry(client, launch, environment)
+    return (
+        client.title,
+        client.id,
+        found,
+        _format_time(seen.get(client.who)),
+        _describe_entries(client, launch, environment),
+    )
 
 
 def _format_time(when: int | None) -> str:
-    """Format a time in the local time zone, or return "never"."""
+    """Format a time in the local time zone. None becomes "never"."""
     return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 
 
-def _entry(client: Client, launch: Launch, environment: Environment) -> str:
-    """Describe where a client's entries are, including different entries and unreadable files."""
+def _describe_entries(client: Client, launch: Launch, environment: Environment) -> str:
+    """Return where a client's entries are, including entries that differ and files that cannot be read."""
     found: list[str] = []
     for scope in client.scopes:
         (change,) = plan_entries([client], launch, environment, scope=scope)

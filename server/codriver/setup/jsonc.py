@@ -1,4 +1,4 @@
-"""JSON with comments: a parser that records positions, and edits of single members that preserve everything else.
+"""A parser for JSON with comments, and edits of single members that preserve everything else.
 
 Source: RFC 8259; comments and trailing commas as editors accept them in their settings files.
 """
@@ -34,7 +34,7 @@ class FileFormatError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an object. `start` is the position of its key, and `comma` that of a comma after its value."""
+    """A member of an object. `start` is the position of its key, and `comma` that of the comma after its value."""
 
     key: str
     start: int
@@ -44,7 +44,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value from position `start` up to `end`, exclusive. `members` are those of an object, in order."""
+    """A JSON value from position `start` up to but not including `end`.
+
+    If it is an object, `members` are its members in order.
+    """
 
     value: object
     start: int
@@ -52,27 +55,24 @@ class Node:
     members: tuple[Member, ...] = ()
 
     def member(self, key: str) -> Member | None:
-        """Return the member with this key, or None.
-
-        If the key occurs repeatedly, the last member counts, as for JSON parsers.
-        """
+        """Return the member with this key, or None. Of several, the last one counts, as in other JSON parsers."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 def parse_jsonc(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
-    """Parse a text, and return None if it only has whitespace and comments.
+    """Parse a text. Return None if it contains only whitespace and comments.
 
     Raises:
-        FileFormatError: it is not valid JSON, or has comments or trailing commas although they are not allowed.
+        FileFormatError: the text is not valid JSON, or has comments or trailing commas that are not allowed.
     """
-    return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
+    return _Parser(text, comments=comments, trailing_commas=trailing_commas).parse()
 
 
 def set_member(text: str, path: Sequence[str], value: object) -> str:
-    """Return the text with the member at `path` set to `value`, creating missing objects.
+    """Return the text with the member at `path` set to `value`. Missing objects are created.
 
     Raises:
-        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
+        FileFormatError: the text is not valid JSON, or `path` leads through a value that is not an object.
     """
     root = parse_jsonc(text)
     if root is None:
@@ -80,31 +80,30 @@ def set_member(text: str, path: Sequence[str], value: object) -> str:
     holder, rest = _descend(text, root, path)
     for key in reversed(rest[1:]):
         value = {key: value}
-    return _StyledEditor(text).put(holder, rest[0], value)
+    return _StyledEditor(text).set_member(holder, rest[0], value)
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member at `path`, or unchanged if it does not exist.
+    """Return the text without the member at `path`, or unchanged if there is no such member.
 
     Raises:
-        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
+        FileFormatError: the text is not valid JSON, or `path` leads through a value that is not an object.
     """
     root = parse_jsonc(text)
     if root is None:
         return text
     holder, rest = _descend(text, root, path)
     member = holder.member(rest[0])
-    return text if len(rest) > 1 or member is None else _StyledEditor(text).cut(holder, member)
+    return text if len(rest) > 1 or member is None else _StyledEditor(text).remove_member(holder, member)
 
 
 def remove_with_empty_parents(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member at `path`, and without the objects around it that become empty.
+    """Return the text without the member at `path` and any objects around it that become empty.
 
     The outermost object and objects with comments are preserved.
 
     Raises:
-        FileFormatError: the text is not valid JSON, or `path` leads through something other than an
-            object.
+        FileFormatError: the text is not valid JSON, or `path` leads through a value that is not an object.
     """
     keys = list(path)
     text = remove_member(text, keys)
@@ -117,12 +116,12 @@ def remove_with_empty_parents(text: str, path: Sequence[str]) -> str:
         member = holder.member(rest[0])
         if len(rest) > 1 or member is None or text[member.node.start + 1 : member.node.end - 1].strip():
             break
-        text = _StyledEditor(text).cut(holder, member)
+        text = _StyledEditor(text).remove_member(holder, member)
     return text
 
 
 def format_json(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
-    """Format a value as JSON: objects on several lines, lists on one."""
+    """Format a value as JSON, with objects on several lines and lists on one."""
     if isinstance(value, dict) and value:
         inner = indent + unit
         members = (
@@ -137,13 +136,13 @@ def format_json(value: object, *, unit: str = "  ", indent: str = "", newline: s
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Return the line and column of an offset, counted from 1."""
+    """Return the line and column of an offset, which count from 1."""
     line_start = text.rfind("\n", 0, offset) + 1
     return text.count("\n", 0, offset) + 1, offset - line_start + 1
 
 
 def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
-    """Return the innermost existing object on `path`, and the keys that remain after it."""
+    """Follow `path` through existing objects. Return the last one, and the keys that were not found."""
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
@@ -155,7 +154,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
 
 
 class _Parser:
-    """A recursive-descent parser for one text."""
+    """A recursive-descent parser of one text."""
 
     def __init__(self, text: str, *, comments: bool, trailing_commas: bool) -> None:
         self._text = text
@@ -163,63 +162,63 @@ class _Parser:
         self._trailing_commas = trailing_commas
         self._at = 0
 
-    def document(self) -> Node | None:
-        self._skip()
+    def parse(self) -> Node | None:
+        self._skip_whitespace()
         if self._at == len(self._text):
             return None
-        node = self._value(0)
-        self._skip()
+        node = self._parse_value(0)
+        self._skip_whitespace()
         if self._at < len(self._text):
             raise self._error("unexpected text after the end of the value")
         return node
 
-    def _value(self, depth: int) -> Node:
+    def _parse_value(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise self._error(f"nested deeper than {MAX_DEPTH} levels")
         match self._text[self._at : self._at + 1]:
             case "{":
-                return self._object(depth)
+                return self._parse_object(depth)
             case "[":
-                return self._array(depth)
+                return self._parse_array(depth)
             case _:
-                return self._scalar()
+                return self._parse_scalar()
 
-    def _object(self, depth: int) -> Node:
+    def _parse_object(self, depth: int) -> Node:
         start, members = self._at, list[Member]()
         value: dict[str, object] = {}
         self._at += 1
-        self._skip()
+        self._skip_whitespace()
         comma: int | None = None
-        while not self._closes("}", comma):
+        while not self._is_at_close("}", comma):
             key_at = self._at
-            key = self._scalar() if self._text.startswith('"', key_at) else None
+            key = self._parse_scalar() if self._text.startswith('"', key_at) else None
             if key is None:
                 raise self._error("expected a key in double quotes")
-            self._skip()
+            self._skip_whitespace()
             if not self._text.startswith(":", self._at):
                 raise self._error("expected a colon")
             self._at += 1
-            self._skip()
-            node = self._value(depth + 1)
-            comma = self._comma("}")
+            self._skip_whitespace()
+            node = self._parse_value(depth + 1)
+            comma = self._skip_comma("}")
             members.append(Member(str(key.value), key_at, node, comma))
             value[str(key.value)] = node.value
         self._at += 1
         return Node(value, start, self._at, tuple(members))
 
-    def _array(self, depth: int) -> Node:
+    def _parse_array(self, depth: int) -> Node:
         start, items = self._at, list[object]()
         self._at += 1
-        self._skip()
+        self._skip_whitespace()
         comma: int | None = None
-        while not self._closes("]", comma):
-            items.append(self._value(depth + 1).value)
-            comma = self._comma("]")
+        while not self._is_at_close("]", comma):
+            items.append(self._parse_value(depth + 1).value)
+            comma = self._skip_comma("]")
         self._at += 1
         return Node(items, start, self._at)
 
-    def _closes(self, bracket: str, comma: int | None) -> bool:
-        """Return whether the object or array ends here.
+    def _is_at_close(self, bracket: str, comma: int | None) -> bool:
+        """Return whether the object or array ends at the current position.
 
         Raises FileFormatError for a trailing comma that is not allowed.
         """
@@ -229,19 +228,19 @@ class _Parser:
             raise self._error(f"a comma before {bracket} is not allowed in this file")
         return True
 
-    def _comma(self, bracket: str) -> int | None:
-        """Skip a comma after a value and return its position, or None before the closing bracket."""
-        self._skip()
+    def _skip_comma(self, bracket: str) -> int | None:
+        """Skip the comma after a value and return its position. Return None before the closing bracket."""
+        self._skip_whitespace()
         at = self._at
         if self._text.startswith(",", at):
             self._at += 1
-            self._skip()
+            self._skip_whitespace()
             return at
         if not self._text.startswith(bracket, at):
             raise self._error(f"expected a comma or {bracket}")
         return None
 
-    def _scalar(self) -> Node:
+    def _parse_scalar(self) -> Node:
         found = _TOKEN.match(self._text, self._at)
         if found is None:
             raise self._error("expected a value" if self._at < len(self._text) else "unexpected end of file")
@@ -252,7 +251,7 @@ class _Parser:
         start, self._at = self._at, found.end()
         return Node(value, start, self._at)
 
-    def _skip(self) -> None:
+    def _skip_whitespace(self) -> None:
         while True:
             if blanks := _WHITESPACE.match(self._text, self._at):
                 self._at = blanks.end()
@@ -272,7 +271,7 @@ def _reject_constant(name: str) -> None:
 
 
 class _StyledEditor:
-    """Edits one text in its existing style: line endings, indentation, and objects on one line or several."""
+    """Edits a text in its own style: its line endings, its indentation, and whether objects have several lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -280,26 +279,30 @@ class _StyledEditor:
         indented = re.search(r"^([ \t]+)[\"}\]/]", text, re.MULTILINE)
         self._unit = "\t" if indented and indented.group(1)[0] == "\t" else (indented.group(1) if indented else "  ")
 
-    def put(self, holder: Node, key: str, value: object) -> str:
+    def set_member(self, holder: Node, key: str, value: object) -> str:
         member = holder.member(key)
         if member is not None:
             at = member.node
-            return self._text[: at.start] + self._dump(value, self._indent(member.start)) + self._text[at.end :]
+            return (
+                self._text[: at.start]
+                + self._format_value(value, self._indentation_at(member.start))
+                + self._text[at.end :]
+            )
         if not holder.members:
-            return self._put_first(holder, key, value)
+            return self._set_first_member(holder, key, value)
         last = holder.members[-1]
         if "\n" not in self._text[holder.start : holder.end]:
             new = f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
             glue = " " if last.comma else ", "
             at_offset = last.node.end if last.comma is None else last.comma + 1
             return self._text[:at_offset] + glue + new + self._text[at_offset:]
-        indent = self._indent(last.start)
-        behind = self._line_rest(last.node.end if last.comma is None else last.comma + 1)
-        new = f"{self._newline}{indent}{self._member(key, value, indent)}" + ("," if last.comma else "")
+        indent = self._indentation_at(last.start)
+        behind = self._end_of_line_comment(last.node.end if last.comma is None else last.comma + 1)
+        new = f"{self._newline}{indent}{self._format_member(key, value, indent)}" + ("," if last.comma else "")
         head = self._text[: last.node.end] + ("" if last.comma else ",") + self._text[last.node.end : behind]
         return head + new + self._before_close(holder, behind)
 
-    def cut(self, holder: Node, member: Member) -> str:
+    def remove_member(self, holder: Node, member: Member) -> str:
         index = holder.members.index(member)
         start, end = member.start, member.node.end if member.comma is None else member.comma + 1
         text = self._text
@@ -321,32 +324,32 @@ class _StyledEditor:
             return opening + tail.lstrip()
         return head + tail
 
-    def _put_first(self, holder: Node, key: str, value: object) -> str:
-        outer = self._indent(holder.start)
+    def _set_first_member(self, holder: Node, key: str, value: object) -> str:
+        outer = self._indentation_at(holder.start)
         inner = outer + self._unit
         inside = self._text[holder.start : holder.end - 1].rstrip()
-        new = f"{self._newline}{inner}{self._member(key, value, inner)}{self._newline}{outer}"
+        new = f"{self._newline}{inner}{self._format_member(key, value, inner)}{self._newline}{outer}"
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """Return the text from `at` on. If there is a closing bracket at `at`, it is moved to a separate line."""
+        """Return the text from `at` on. A closing bracket at `at` is moved to a line of its own."""
         rest = self._text[at:]
-        return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
+        return self._newline + self._indentation_at(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 
-    def _line_rest(self, at: int) -> int:
-        """Return the offset after whitespace and comments that follow `at` on the same line."""
+    def _end_of_line_comment(self, at: int) -> int:
+        """Return the offset after whitespace and comments on the same line."""
         while found := re.compile(r"[ \t]*(//[^\r\n]*|/\*[^\n]*?\*/)").match(self._text, at):
             at = found.end()
         return at
 
-    def _member(self, key: str, value: object, indent: str) -> str:
-        return f"{json.dumps(key, ensure_ascii=False)}: {self._dump(value, indent)}"
+    def _format_member(self, key: str, value: object, indent: str) -> str:
+        return f"{json.dumps(key, ensure_ascii=False)}: {self._format_value(value, indent)}"
 
-    def _dump(self, value: object, indent: str) -> str:
+    def _format_value(self, value: object, indent: str) -> str:
         return format_json(value, unit=self._unit, indent=indent, newline=self._newline)
 
-    def _indent(self, at: int) -> str:
-        """Return the indentation of the line that contains `at`."""
+    def _indentation_at(self, at: int) -> str:
+        """Return the indentation of the line that contains an offset."""
         line_start = self._text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self._text, line_start)
         return found.group() if found else ""

@@ -1,4 +1,4 @@
-"""The clients whose entries are printed for pasting, described by `wrapper-config/printed.toml`."""
+"""Clients whose entry is printed so that the user can paste it. `wrapper-config/printed.toml` describes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PastedBlock:
-    """A block of text to paste into a client's configuration: the place and the template."""
+    """A block of text to paste into a client's configuration: where it belongs, and its template."""
 
     location: str
     template: str
@@ -25,7 +25,7 @@ class PastedBlock:
 
 @dataclass(frozen=True, slots=True)
 class PrintedClient:
-    """A client whose entry is printed for pasting. See `wrapper-config/printed.toml` for the fields."""
+    """A client that users configure by pasting. See `wrapper-config/printed.toml` for the fields."""
 
     id: str
     title: str
@@ -34,24 +34,24 @@ class PrintedClient:
     blocks: tuple[PastedBlock, ...]
 
     def render(self, block: PastedBlock, launch: Launch) -> str:
-        """Return the text of a block for this launch."""
+        """Return the text of a block with the values of `launch`."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
         return client.render(launch.for_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
-        """Return all texts for pasting with their locations, followed by the next steps."""
+        """Return all blocks to paste with their locations, followed by the next steps."""
         parts = [f"{self.title}: paste into {block.location}\n\n{self.render(block, launch)}" for block in self.blocks]
         return "\n".join([*parts, f"then {self.next}\n"])
 
 
 def printed_clients() -> Mapping[str, PrintedClient]:
-    """Return all clients whose entry is printed, by id."""
+    """Return all clients that users configure by pasting, by id."""
     table = tomllib.loads(read_packaged_text("printed.toml"))
-    return MappingProxyType({name: _printed_client(name, row) for name, row in table.items()})
+    return MappingProxyType({name: _parse_client(name, row) for name, row in table.items()})
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the text to print for the clients among `names` that are configured by pasting, and the other names."""
+    """Return the text to print for those of the named clients that users configure by pasting, and the other names."""
     known = printed_clients()
     printed, others = [], []
     for name in names:
@@ -67,6 +67,6 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
     return "\n".join(printed), tuple(others)
 
 
-def _printed_client(name: str, row: Mapping[str, Any]) -> PrintedClient:
+def _parse_client(name: str, row: Mapping[str, Any]) -> PrintedClient:
     blocks = tuple(PastedBlock(location, read_packaged_text(template)) for template, location in row["paste"].items())
     return PrintedClient(name, row["title"], row["scope"], row["next"], blocks)

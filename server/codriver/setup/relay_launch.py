@@ -1,4 +1,4 @@
-"""The command with which a client starts the relay."""
+"""The command with which clients start the relay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Scope = Literal["workspace", "user"]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The command that a client should run: the relay for one workspace."""
+    """The command with which a client starts the relay for a workspace."""
 
     python: Path
     """An interpreter that has Codriver installed, with which the relay starts the server."""
@@ -35,14 +35,14 @@ class Launch:
     def current(cls, workspace: Path) -> Launch:
         """Return the launch with this interpreter and this user's relay.
 
-        The interpreter's path is not resolved, because a virtual environment is identified by its links.
+        The path of the interpreter is not resolved, because the links of a virtual environment identify it.
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared_command(self, environment: Environment) -> Launch:
-        """Return the launch with the command line for shared files, as determined on this machine."""
+        """Return a copy with the command line for shared files, as far as one works on this machine."""
         return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
 
     def for_scope(self, scope: Scope) -> Launch:
-        """Return the launch for files of one scope. Files of the user contain paths of this machine."""
+        """Return the launch for files of a scope. Only files of the user contain paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)

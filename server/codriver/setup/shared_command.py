@@ -1,4 +1,4 @@
-"""The command line for files that are shared with other machines."""
+"""The command line for configuration files that are shared with other machines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HELP_TIMEOUT_S: Final = 10.0
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
-    """Return a command line for the relay that works wherever Codriver is installed, or empty if none works here.
+    """Return a command line that starts the relay on any machine with Codriver, or () if it does not work on this one.
 
-    A relay on the PATH may belong to another installation, so it is checked that it supports `auto`.
+    The relay on the PATH may belong to another installation, so this checks that it supports `auto`.
     """
     relay = environment.which(RELAY_COMMAND[0])
     if relay is not None and _supports_auto(relay):
@@ -53,7 +53,7 @@ def _supports_auto(relay: str) -> bool:
 
 
 def registry_version() -> str:
-    """Return the installed version if others can install it from a registry by name, or an empty string."""
+    """Return the installed version if it can be installed from a package registry, or ""."""
     from importlib import metadata  # noqa: PLC0415  # not needed if the relay is on the PATH
 
     try:

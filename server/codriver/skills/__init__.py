@@ -1,4 +1,4 @@
-"""Skills: short guides for agents, found in several locations and served as `skill://` resources.
+"""Skills, which are short guides for agents. They are served as `skill://` resources.
 
 A skill is a directory with a `SKILL.md` that starts with front matter (`name`, which is also the directory's name, and
 `description`). Skills are searched for in these locations. If two skills have the same name, the first one is used.

@@ -1,4 +1,4 @@
-"""Find skills in the workspace, in Codriver itself, and in the packages and jars that the workspace depends on."""
+"""Finding skills in the workspace, in Codriver, and in the packages and jars that the workspace depends on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JAR_SKILL_PATTERN: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.m
 
 @dataclass(frozen=True, slots=True)
 class SkillCandidate:
-    """A directory that may be a skill: the last component of its name, its files, and a path to display."""
+    """A directory that may contain a skill: its name, its files, and a path to display."""
 
     source: str
     name: str
@@ -42,47 +42,47 @@ class SkillCandidate:
 
 
 class JarIndex:
-    """A cache of the skills in each jar. Lives as long as a library. Only changed jars are opened again."""
+    """Caches which skills each jar contains. Only jars that have changed are opened again."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._known: dict[Path, tuple[object, tuple[tuple[str, str], ...]]] = {}
 
     def skills(self, jar: Path) -> tuple[tuple[str, str], ...]:
-        """Return the directory and the name of each skill in a jar."""
+        """Return the directory and name of each skill in a jar."""
         stamp = file_stamp(jar)
         known = self._known.get(jar)
         if known is None or known[0] != stamp:
-            known = self._known[jar] = (stamp, _in_jar(jar, self._workspace))
+            known = self._known[jar] = (stamp, _find_in_jar(jar, self._workspace))
         return known[1]
 
 
 def find_workspace_and_shipped(workspace: Path, shipped: Path) -> Iterator[SkillCandidate]:
     """Yield the candidates in the workspace and in Codriver, in order of precedence."""
-    yield from _on_disk(WORKSPACE_SOURCE, workspace / ".codriver" / "skills", workspace)
-    yield from _on_disk(OWN_SOURCE, shipped, shipped)
+    yield from _find_on_disk(WORKSPACE_SOURCE, workspace / ".codriver" / "skills", workspace)
+    yield from _find_on_disk(OWN_SOURCE, shipped, shipped)
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[SkillCandidate]:
     """Yield the candidates in the packages and jars that the workspace depends on."""
-    for packages in _site_packages(workspace):
+    for packages in _find_site_packages(workspace):
         for pattern in _PACKAGE_SKILL_GLOBS:
             for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES_PER_LOCATION)):
                 if resolve_links(file).is_relative_to(resolve_links(packages)):
                     source = file.relative_to(packages).parts[0]
                     yield SkillCandidate(source, file.parent.name, DiskDirectory(file.parent, packages), file.parent)
-    for jar in _jars(workspace):
+    for jar in _find_jars(workspace):
         for prefix, name in jars.skills(jar):
             yield SkillCandidate(jar_name(jar), name, JarDirectory(jar, prefix, workspace), jar / prefix)
 
 
 def jar_name(jar: Path) -> str:
-    """Return the name of a jar's artifact, which is its file name without the version."""
+    """Return the name of a jar without its version and extension."""
     return re.sub(r"-\d.*\Z", "", jar.stem).lower()
 
 
-def _on_disk(source: str, place: Path, within: Path) -> Iterator[SkillCandidate]:
-    """Yield the candidates in a directory of skills. Links that lead out of `within` are skipped."""
+def _find_on_disk(source: str, place: Path, within: Path) -> Iterator[SkillCandidate]:
+    """Yield the candidates in a directory of skills. Those whose links lead out of `within` are skipped."""
     try:
         entries = sorted(islice(place.iterdir(), MAX_ENTRIES_PER_LOCATION))
     except OSError:
@@ -93,14 +93,14 @@ def _on_disk(source: str, place: Path, within: Path) -> Iterator[SkillCandidate]
             yield SkillCandidate(source, entry.name, DiskDirectory(entry, within), entry)
 
 
-def _site_packages(workspace: Path) -> Iterator[Path]:
+def _find_site_packages(workspace: Path) -> Iterator[Path]:
     for venv in (".venv", "venv"):
         yield from sorted((workspace / venv).glob("lib/python*/site-packages"))
         yield from sorted((workspace / venv).glob("Lib/site-packages"))
 
 
-def _jars(workspace: Path) -> tuple[Path, ...]:
-    """Return the jars that the newest classpath of the Clojure CLI names, and those in `lib/`."""
+def _find_jars(workspace: Path) -> tuple[Path, ...]:
+    """Return the jars on the newest classpath of the Clojure CLI, and those in `lib/`."""
     jars = sorted(islice((workspace / "lib").glob("*.jar"), MAX_ENTRIES_PER_LOCATION))
     classpaths = list(islice((workspace / ".cpcache").glob("*.cp"), MAX_ENTRIES_PER_LOCATION))
     classpaths.sort(key=lambda file: file_stamp(file)[1][WRITE_TIME_INDEX], reverse=True)
@@ -113,7 +113,7 @@ def _jars(workspace: Path) -> tuple[Path, ...]:
     return tuple(jars[:MAX_ENTRIES_PER_LOCATION])
 
 
-def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
-    """Return the directory and the name of each skill in a jar."""
+def _find_in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
+    """Return the directory and name of each skill in a jar."""
     found = (_JAR_SKILL_PATTERN.fullmatch(name) for name in entry_sizes(jar, workspace))
     return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES_PER_LOCATION))

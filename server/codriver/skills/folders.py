@@ -1,4 +1,4 @@
-"""The directory of one skill, on disk or in a jar: its files and directories, and the content of each file.
+"""Directories of skills, on disk or in a jar.
 
 Skills that exceed the limits which every client has to accept are not used, because clients read the list of all files
 at once.
@@ -36,41 +36,41 @@ _UNSERVED_CHARACTER: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
 
 
 class TooManyFilesError(ValueError):
-    """A skill has more files, or more bytes in total, than clients have to accept."""
+    """Raised when a skill has too many files or bytes for clients to accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillTree:
-    """The files of a skill with their sizes, and its directories. Paths are relative and use `/`."""
+    """The files of a skill with their sizes, and its subdirectories. Paths are relative and use `/`."""
 
     files: Mapping[str, int]
     folders: frozenset[str]
 
 
 class SkillDirectory(Protocol):
-    """The directory with the files of one skill."""
+    """A directory with the files of one skill."""
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of the file at a relative path, or None if it does not exist.
+        """Return the content of a file, or None if it does not exist. The path is relative.
 
         Raises:
             PermissionError: a link leads out of the skill.
         """
 
     def tree(self) -> SkillTree:
-        """Return all readable files and directories.
+        """Return all files and subdirectories that can be read.
 
         Raises:
-            TooManyFilesError: there are too many.
+            TooManyFilesError: the skill has too many files or bytes.
         """
 
     def stamp(self) -> object:
-        """Return a value that differs when a file of the skill has changed."""
+        """Return a value that changes when a file of the skill does."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskDirectory:
-    """A directory on disk. Its links must stay inside `within`, such as the workspace for its own skills."""
+    """The directory of a skill on disk. Links must not lead out of `within`, such as the workspace."""
 
     root: Path
     within: Path
@@ -85,14 +85,14 @@ class DiskDirectory:
             raise PermissionError(path) from error
 
     def tree(self) -> SkillTree:
-        """See `SkillDirectory.tree`. Links to files count as files, links to directories are not followed."""
+        """See `SkillDirectory.tree`. Links to files are included as files. Links to directories are not followed."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
-        for path, is_folder in self._entries(""):
+        for path, is_folder in self._walk(""):
             if is_folder:
                 folders.add(path)
                 _check(len(folders) <= MAX_FOLDERS)
-            elif (size := self._size(path)) is not None:
+            elif (size := self._file_size(path)) is not None:
                 sizes[path] = size
                 _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_SKILL_BYTES)
         return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
@@ -105,8 +105,8 @@ class DiskDirectory:
             return None
         return tuple(file_stamp(self.root / path) for path in (*tree.files, *sorted(tree.folders)))
 
-    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Yield the path of each entry below a directory, and whether it is a directory."""
+    def _walk(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """Yield the paths of all entries below a directory, each with whether it is a directory."""
         try:
             with os.scandir(self.root / folder) as entries:
                 few = islice(entries, MAX_FILES + MAX_FOLDERS + 1)
@@ -119,9 +119,9 @@ class DiskDirectory:
                 path = f"{folder}/{name}" if folder else name
                 yield path, is_folder
                 if is_folder:
-                    yield from self._entries(path)
+                    yield from self._walk(path)
 
-    def _size(self, path: str) -> int | None:
+    def _file_size(self, path: str) -> int | None:
         """Return the size of a file, or None if it is not a regular file or is too large."""
         file = self.root / path
         try:
@@ -134,7 +134,7 @@ class DiskDirectory:
 
 @dataclass(frozen=True, slots=True)
 class JarDirectory:
-    """A directory in a jar."""
+    """The directory of a skill in a jar."""
 
     jar: Path
     prefix: str
@@ -175,7 +175,7 @@ def _check(is_within_limits: bool) -> None:  # noqa: FBT001
 
 
 def file_stamp(file: Path) -> tuple[str, Stamp]:
-    """Return the name of a file and its stamp, which is zeros if the file does not exist."""
+    """Return the name of a file and its stamp. The stamp has only zeros if the file does not exist."""
     try:
         return str(file), stamp_from_status(file.stat())
     except OSError:
@@ -183,8 +183,8 @@ def file_stamp(file: Path) -> tuple[str, Stamp]:
 
 
 def resolve_links(path: Path) -> Path:
-    """Return the path with all links resolved.
+    """Return a path with all links resolved.
 
-    Unlike `Path.resolve`, this treats a link to itself as a missing file.
+    Unlike `Path.resolve`, this treats a link to itself as a file that does not exist.
     """
     return type(path)(os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""Parse the front matter of a `SKILL.md`: YAML between two `---` lines, converted to the JSON object that clients get.
+"""Parsing of the front matter of a `SKILL.md`, which is YAML between two `---` lines.
 
 The core schema of YAML 1.2 is used, like clients in JavaScript and Go do, so `on` and `2026-01-31` are strings. A
 client compares the object with its own parse of the file. Anything that two parsers could interpret differently is
@@ -35,15 +35,15 @@ _MAX_CACHED: Final = 256
 
 
 class FrontMatterError(ValueError):
-    """A `SKILL.md` has no usable front matter. The message is a clause about the file."""
+    """Raised when a `SKILL.md` has no valid front matter. The message is a clause about the file."""
 
 
 @lru_cache(maxsize=_MAX_CACHED)
 def read_front_matter(guide: bytes) -> Mapping[str, Any]:
-    """Return the complete front matter of a `SKILL.md`.
+    """Return the front matter of a `SKILL.md` as a JSON object.
 
     Raises:
-        FrontMatterError: it is missing or invalid, or has no valid `name` and `description`.
+        FrontMatterError: the front matter is missing or invalid, or lacks a valid `name` or `description`.
     """
     found = _FRONT_MATTER_PATTERN.match(guide)
     if found is None:
@@ -71,7 +71,7 @@ def _parse(text: str) -> dict[str, Any]:
     import yaml  # noqa: PLC0415  # importing it would take a tenth of the server's start
 
     try:
-        value = yaml.load(text, _loader())  # noqa: S506  # a safe loader, with fewer types
+        value = yaml.load(text, _create_loader())  # noqa: S506  # a safe loader, with fewer types
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise FrontMatterError(f"has front matter that is not YAML: {error.problem}{where}") from error
@@ -79,13 +79,13 @@ def _parse(text: str) -> dict[str, Any]:
         raise FrontMatterError(f"has front matter that cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise FrontMatterError("has front matter that is no mapping")
-    fields: dict[str, Any] = _as_json(value)
+    fields: dict[str, Any] = _to_json(value)
     return fields
 
 
 @cache
-def _loader() -> Any:
-    """Return the loader class for the core schema of YAML 1.2."""
+def _create_loader() -> Any:
+    """Return a loader for the core schema of YAML 1.2."""
     import yaml  # noqa: PLC0415
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
@@ -117,10 +117,10 @@ def _loader() -> Any:
                 fields[name] = self.construct_object(value, deep=deep)
             return fields
 
-    def construct_integer(_loader: Any, node: Any) -> int:
+    def construct_integer(_create_loader: Any, node: Any) -> int:
         return int(node.value, 0) if node.value[:2] in ("0o", "0x") else int(node.value)
 
-    def construct_float(_loader: Any, node: Any) -> float:
+    def construct_float(_create_loader: Any, node: Any) -> float:
         return float(node.value.replace(".inf", "inf").replace(".nan", "nan"))
 
     plain = (
@@ -138,12 +138,12 @@ def _loader() -> Any:
     return Loader
 
 
-def _as_json(value: Any) -> Any:
-    """Return a loaded value without unpaired surrogates or values that JSON cannot represent."""
+def _to_json(value: Any) -> Any:
+    """Return a copy of a loaded value that can be represented in JSON."""
     if isinstance(value, dict):
-        return {_as_json(key): _as_json(item) for key, item in value.items()}
+        return {_to_json(key): _to_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_json(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, str):
         try:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")

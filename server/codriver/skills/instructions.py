@@ -1,4 +1,4 @@
-"""The instructions that a client's model gets when the client connects: REPLs, how to work, and skills."""
+"""The instructions for the model that a client gets when it connects: REPLs, how to work, and skills."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_CLAUSE_CHARACTERS: Final = 220
 
 @dataclass(frozen=True, slots=True)
 class DescribedRepl:
-    """A REPL as the instructions describe it. `why` is the reason why it is stopped or not yet available."""
+    """A REPL as described in the instructions. `why` is the reason why it is stopped or not available yet."""
 
     key: str
     dialect: str
@@ -77,12 +77,12 @@ def build_instructions(
     """Return the instructions for a client: connected REPLs, how to work, and skills.
 
     Only tools in `offered` are mentioned, or all if it is None. A skill in `guides` is mentioned only with its tool.
-    `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what
-    `codriver trust` would add to a workspace that is not accepted. If the model cannot read resources, the most useful
-    sentence of the skills replaces their addresses.
-    The result has at most `MAX_INSTRUCTIONS_CHARACTERS` characters, however many REPLs and skills there are.
+    `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what `codriver
+    trust` would add to a workspace that is not accepted. If the model cannot read resources, the most useful sentence
+    of the skills replaces their addresses. The result has at most `MAX_INSTRUCTIONS_CHARACTERS` characters, however
+    many REPLs and skills there are.
     """
-    parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
+    parts = [_describe_connected(connected, to_have_one), _describe_workflow(evaluates=evaluates, offered=offered)]
     if trust_adds:
         parts.insert(1, f"Nobody has accepted this workspace: codriver trust, run by your human, adds {trust_adds}.")
     if offered is not None:
@@ -91,12 +91,12 @@ def build_instructions(
         is_usable = evaluates and (offered is None or "edit_files" in offered)
         return "\n".join([*parts, *([EDIT_SENTENCE] if is_usable else [])])
     budget = MAX_INSTRUCTIONS_CHARACTERS - sum(len(part) + 1 for part in parts)
-    return "\n".join([*parts, *_say_skills(skills, budget)])
+    return "\n".join([*parts, *_describe_skills(skills, budget)])
 
 
-def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
+def _describe_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
     live = [repl for repl in connected if repl.state not in NOT_LIVE_STATES]
-    away = _say_away([repl for repl in connected if repl.state in NOT_LIVE_STATES])
+    away = _describe_unavailable([repl for repl in connected if repl.state in NOT_LIVE_STATES])
     cautions = [f" {repl.key}: {words}."[:MAX_CAUTION_CHARACTERS] for repl in connected for words in repl.cautions]
     away += "".join(cautions[:MAX_CAUTIONS])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _DISCOVERY_CLAUSE
@@ -105,10 +105,10 @@ def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
         shown: list[str] = []
         room = MAX_NAMES_CHARACTERS - len(away)
         for repl in live[:MAX_SHOWN_REPLS]:
-            room -= len(_named(repl))
+            room -= len(_format_name(repl))
             if shown and room < 0:
                 break
-            shown.append(_named(repl))
+            shown.append(_format_name(repl))
         more = f" and {len(live) - len(shown)} more" if len(live) > len(shown) else ""
         several = " Pass replSessionKey." if len(live) > 1 else ""
         whose = "shared with human and agents"
@@ -116,7 +116,7 @@ def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
     return said + away
 
 
-def _say_away(away: Sequence[DescribedRepl]) -> str:
+def _describe_unavailable(away: Sequence[DescribedRepl]) -> str:
     said = ""
     for repl in away[:MAX_SHOWN_REASONS]:
         how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
@@ -128,7 +128,7 @@ def _say_away(away: Sequence[DescribedRepl]) -> str:
 
 
 def _first_clauses(words: str) -> str:
-    """Return as many complete clauses as fit, because half a command or path is useless.
+    """Return as many complete clauses of a text as fit, because half a command or path is useless.
 
     The first clause may exceed the limit. A semicolon inside a command or quoted text does not end a clause.
     """
@@ -140,13 +140,13 @@ def _first_clauses(words: str) -> str:
     return truncate(said, MAX_CLAUSE_CHARACTERS)
 
 
-def _named(repl: DescribedRepl) -> str:
+def _format_name(repl: DescribedRepl) -> str:
     known = [repl.kind, repl.dialect if repl.dialect != "unknown" else "", repl.state]
     return f"{repl.key} ({', '.join(filter(None, known))})"[:MAX_NAME_CHARACTERS]
 
 
-def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
-    """Return how to work with the available tools."""
+def _describe_workflow(*, evaluates: bool, offered: Collection[str] | None) -> str:
+    """Return sentences about how to work with the available tools."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in WORKFLOW_SENTENCES if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
@@ -154,8 +154,8 @@ def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
     return f"Nothing can be evaluated {why}." + (f" You can still use {working}." if working else "")
 
 
-def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
-    """Yield one line per skill, as many as fit into `budget` characters."""
+def _describe_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
+    """Yield a line for each skill, as many as fit into `budget` characters."""
     if not skills:
         return
     head = "Read first:"

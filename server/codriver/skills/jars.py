@@ -1,4 +1,4 @@
-"""Read entries of jars within limits. A jar is untrusted, and may be damaged or made to exhaust the reader."""
+"""Reading of entries of jars within limits. Jars are not trusted: they may be damaged or malicious."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_LISTING_BYTES: Final = 4 * files.MEBIBYTE
 
 
 def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
-    """Return the uncompressed sizes of a jar's entries by name; empty if the jar cannot be read."""
+    """Return the uncompressed sizes of a jar's entries by name, or {} if the jar cannot be read."""
     try:
         with _open(jar, workspace, MAX_LISTING_BYTES) as archive:
             return {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -36,7 +36,7 @@ def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
 
 
 def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes | None:
-    """Return an entry of a jar, or None if it is missing, larger than `max_bytes`, or unreadable."""
+    """Return an entry of a jar, or None if it does not exist, is larger than `max_bytes`, or cannot be read."""
     try:
         # Deflate may make an entry a few bytes larger.
         with _open(jar, workspace, MAX_LISTING_BYTES + 2 * max_bytes) as archive:
@@ -51,7 +51,7 @@ def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes |
 
 
 class _BoundedFile(io.FileIO):
-    """A file that limits the total number of bytes read."""
+    """A file from which only a limited number of bytes can be read in total."""
 
     def __init__(self, descriptor: int, max_bytes: int) -> None:
         super().__init__(descriptor, "rb")
@@ -69,7 +69,7 @@ class _BoundedFile(io.FileIO):
 
 @contextlib.contextmanager
 def _open(jar: Path, workspace: Path, max_bytes: int) -> Iterator[zipfile.ZipFile]:
-    """Open a jar inside the workspace, or one elsewhere that belongs to the user, such as in `~/.m2`."""
+    """Open a jar that is inside the workspace or belongs to the user, for example in `~/.m2`."""
     is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
     rules = FileRules(Links.WITHIN if is_inside else Links.OF_USER, 0)
     with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:

@@ -1,4 +1,4 @@
-"""The skills of a workspace: which are available, their files by address, and whether anything has changed."""
+"""The skills of a workspace: which of them are available to agents, and their files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNSERVED_CHARACTER: Final = re.compile(r"[\\\x00/:]")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill. `id` is its path in addresses; `source` is `codriver`, `workspace`, or the dependency's name."""
+    """A skill. `id` is its path in URIs. `source` is `codriver`, `workspace`, or the name of a dependency."""
 
     id: str
     source: str
@@ -53,10 +53,10 @@ class Skill:
 
     @property
     def front_matter(self) -> Mapping[str, Any]:
-        """Return the front matter of its `SKILL.md`.
+        """Return the front matter of the skill's `SKILL.md`.
 
         Raises:
-            FrontMatterError: it is not usable. Only Codriver's own skills are not checked in advance.
+            FrontMatterError: the front matter is invalid. Only Codriver's own skills are not checked before.
         """
         return read_front_matter(self.guide)
 
@@ -67,17 +67,17 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """Return the address of the skill's guide."""
+        """Return the URI of the skill's `SKILL.md`."""
         return self.address(GUIDE_FILE)
 
     def address(self, path: str = "") -> str:
-        """Return the address of a file or directory by its path within the skill, or of the skill's directory."""
+        """Return the URI of a file or directory by its path within the skill. The default is the skill's directory."""
         return f"{URI_PREFIX}{quote(f'{self.id}/{path}'.rstrip('/'), safe=UNENCODED_CHARACTERS)}"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSkills:
-    """All skills that were found, available or not, and the errors of those that are not usable."""
+    """All skills that were found, available or not, and the errors of those that cannot be used."""
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
@@ -85,28 +85,28 @@ class FoundSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillSelection:
-    """The skills that the settings allow: those of Codriver and of `sources`, except the `disabled` names."""
+    """Which skills the settings allow: those of Codriver and of `sources`, except those in `disabled`."""
 
     sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
 
     def allows(self, source: str) -> bool:
-        """Return whether skills from this source may be available."""
+        """Return whether skills of this source may be available."""
         return source == OWN_SOURCE or source in self.sources
 
     def includes(self, skill: Skill) -> bool:
-        """Return whether agents can see this skill."""
+        """Return whether a skill is available to agents."""
         return self.allows(skill.source) and skill.id not in self.disabled
 
     @property
     def searches_dependencies(self) -> bool:
-        """Return whether dependencies may provide skills. Otherwise they are not searched."""
+        """Return whether skills of any dependency may be available."""
         return bool(self.sources - {WORKSPACE_SOURCE})
 
 
 @dataclass(slots=True)
 class SkillLibrary:
-    """The skills of one workspace. Lives as long as the server. `changed` and `select` read the disk again.
+    """The skills of a workspace, for the lifetime of a server. `changed` and `select` read the disk again.
 
     Dependencies, which may be hundreds of jars, are only searched if the selection allows one of them.
     """
@@ -120,10 +120,10 @@ class SkillLibrary:
 
     def __post_init__(self) -> None:
         self._jars = JarIndex(self.workspace)
-        self._look()
+        self._read()
 
     def find_all(self) -> FoundSkills:
-        """Return all skills, available or not, so that people can decide which to allow."""
+        """Return all skills, even those that the settings do not allow."""
         candidates = [
             *find_workspace_and_shipped(self.workspace, self.shipped),
             *find_in_dependencies(self.workspace, self._jars),
@@ -133,7 +133,7 @@ class SkillLibrary:
     def skills(self) -> tuple[Skill, ...]:
         """Return the available skills.
 
-        Of several with the same name, the first is used; disabled ones hide no other.
+        Of several with the same name, the first one is used. Disabled skills do not count.
         """
         offered: dict[str, Skill] = {}
         for skill in self._found.skills:
@@ -142,13 +142,13 @@ class SkillLibrary:
         return tuple(offered.values())
 
     def visible_skills(self, hidden: Collection[str] = ()) -> tuple[Skill, ...]:
-        """Return the available skills whose ids are not `hidden`."""
+        """Return the available skills, except those whose ids are `hidden`."""
         return tuple(skill for skill in self.skills() if skill.id not in hidden)
 
     def find(self, uri: str) -> tuple[Skill, str]:
-        """Return the skill that an address refers to, and the path within it, which may not exist.
+        """Return the skill that a URI refers to, and the path within the skill, or "" for the skill itself.
 
-        The path is empty for the skill's directory.
+        The path need not exist.
 
         Raises:
             RefusedError: no such skill is available, or the path is absolute or leads out of the skill, even after
@@ -163,12 +163,12 @@ class SkillLibrary:
             if skill is not None and not any("/" in name for name in names[:end]):
                 path = names[end:]
                 if {"", ".", ".."} & {*path} or any(map(_UNSERVED_CHARACTER.search, path)):
-                    raise _leads_out(uri)
+                    raise _bad_path_error(uri)
                 return skill, "/".join(path)
         raise self.not_found_error(uri)
 
     def read(self, uri: str) -> tuple[str, bytes]:
-        """Return the path and the content of a skill's file.
+        """Return the path of a file within its skill, and its content.
 
         Raises:
             RefusedError: the file does not exist or must not be read.
@@ -177,7 +177,7 @@ class SkillLibrary:
         try:
             content = skill.folder.read(path)
         except PermissionError as error:
-            raise _leads_out(uri) from error
+            raise _bad_path_error(uri) from error
         except OSError:
             content = None
         if content is None:
@@ -185,24 +185,24 @@ class SkillLibrary:
         return path, content
 
     def not_found_error(self, uri: str) -> RefusedError:
-        """Return the refusal for an unknown skill, or an unknown file in it."""
+        """Return the error that no skill, or no file of a skill, has this URI."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
         hint = f"skills/list and resources/list have the addresses of all skills; they are: {names}"
         return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
 
     def select(self, selection: SkillSelection) -> bool:
-        """Change the selection. Return whether this changes the available skills."""
+        """Change which skills are available. Return whether that makes a difference."""
         before, self.selection = self.skills(), selection
-        self._look()
+        self._read()
         return self.skills() != before
 
     def changed(self) -> bool:
-        """Read the disk again. Return whether the available skills or one of their files have changed."""
+        """Read the disk again, and return whether the available skills or any of their files have changed."""
         before, stamp = self.skills(), self._stamp
-        self._look()
+        self._read()
         return self.skills() != before or self._stamp != stamp
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         candidates = [*find_workspace_and_shipped(self.workspace, self.shipped)]
         if self.selection.searches_dependencies:
             candidates += find_in_dependencies(self.workspace, self._jars)
@@ -211,18 +211,21 @@ class SkillLibrary:
 
 
 def disabled_skills(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
-    """Return the skills that the settings disable: two of Codriver's by their own settings, and any by name."""
+    """Return the names of the skills that the settings disable.
+
+    `live_repl` and `editing` are the settings for two of Codriver's skills. `names` are disabled by name.
+    """
     switches = {LIVE_REPL_SKILL: live_repl, EDITING_SKILL: editing}
     return frozenset(names) | {name for name, is_on in switches.items() if not is_on}
 
 
 def sort_key(skill_id: str) -> tuple[int, str]:
-    """Return the sort key of a skill: Codriver's skills first, then by name."""
+    """Return a sort key that puts Codriver's skills first and sorts the others by name."""
     return _SKILL_ORDER.index(skill_id) if skill_id in _SKILL_ORDER else len(_SKILL_ORDER), skill_id
 
 
 def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = False) -> FoundSkills:
-    """Return every skill in order. Skills with the same name are in the order of their locations."""
+    """Return all skills in order. Skills with the same name are in the order of their locations."""
     skills: list[Skill] = []
     problems: list[str] = []
     for candidate in candidates:
@@ -240,7 +243,7 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     """Return the skill in a directory.
 
     Raises:
-        OSError, FrontMatterError, TooManyFilesError: the directory is not a skill that every client can use.
+        OSError, FrontMatterError, TooManyFilesError: the directory does not contain a skill that all clients can use.
     """
     guide = candidate.folder.read(GUIDE_FILE)
     if guide is None:
@@ -255,8 +258,8 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     return Skill(skill_id, candidate.source, candidate.folder, guide)
 
 
-def _leads_out(uri: str) -> RefusedError:
-    """Return the refusal of a path that is malformed or leads out of its skill."""
+def _bad_path_error(uri: str) -> RefusedError:
+    """Return the error that a path is malformed or leads out of its skill."""
     return refused(
         "path-refused",
         f"{uri} is not the path of a file inside the skill's folder",

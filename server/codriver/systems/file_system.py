@@ -1,4 +1,4 @@
-"""File access across operating systems: owners, permissions, spellings of names, and open directories.
+"""File access on all operating systems: owners, permissions, spellings of names, and open directories.
 
 On Windows, permissions are defined by access lists instead of modes. Windows and macOS also find `Shapes.py` under the
 name `SHAPES.PY`. An open directory is represented by a descriptor, so that links cannot redirect it, or by its path on
@@ -63,7 +63,7 @@ _TRAVERSE_FLAGS: Final = (
 
 
 def permission_bits(status: os.stat_result) -> int:
-    """Return the permission bits of a mode, without the file type."""
+    """Return the permission bits of a file's mode, without the file type."""
     return stat.S_IMODE(status.st_mode)
 
 
@@ -136,7 +136,7 @@ FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
 
 
 def with_spelling_on_disk(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
-    """Return the path with each name spelled as in its directory, where it exists. Reads the disk."""
+    """Return the path with each name spelled as on disk. Names that do not exist are unchanged. Blocks on the disk."""
     if not finds_others:
         return path
     found = Path(path.anchor)
@@ -146,7 +146,7 @@ def with_spelling_on_disk(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLI
 
 
 def _listed_name(directory: Path, name: str) -> str:
-    """Return the spelling under which the directory lists the file, or `name` itself if it is not listed."""
+    """Return the name as it is spelled in the directory's listing, or unchanged if there is no such entry."""
     with suppress(OSError):
         listed = os.listdir(directory)  # noqa: PTH208  # plain names are enough, as most are never used
         if name not in listed:
@@ -158,9 +158,7 @@ def _listed_name(directory: Path, name: str) -> str:
 
 
 class OpenDirectory:
-    """An open directory, through which its entries are accessed until it is closed.
-
-    Links among the entries are not followed.
+    """An open directory, through which its entries are accessed. Links among the entries are not followed.
 
     With a descriptor, all operations apply to the directory that was opened, even if its path is changed. Without a
     descriptor, they use the path that the directory had when it was opened.
@@ -172,21 +170,21 @@ class OpenDirectory:
 
     @classmethod
     def open_path(cls, path: Path) -> Self:
-        """Open a directory by its path, following links. The descriptor may only be suitable for accessing entries."""
+        """Open a directory by its path, following links. The descriptor may only give access to entries."""
         return cls(None, os.open(path, _TRAVERSE_FLAGS))
 
     @classmethod
     def from_path(cls, path: Path) -> Self:
-        """Refer to an existing directory by its path, on systems without descriptors of directories.
+        """Create an instance that uses the path of an existing directory, on systems without directory descriptors.
 
         Raises:
-            FileNotFoundError: nothing has this path.
+            FileNotFoundError: the path does not exist.
         """
         path.stat()
         return cls(path)
 
     def open_subdirectory(self, name: str) -> Self:
-        """Open a subdirectory as a descriptor.
+        """Open a subdirectory by its name.
 
         Raises:
             OSError: the entry is a link or not a directory.
@@ -200,38 +198,40 @@ class OpenDirectory:
             self._descriptor = None
 
     def link_target(self, name: str) -> str | None:
-        """Return the target of a link, or None if the entry is missing or not a link."""
+        """Return the target of a link, or None if the entry does not exist or is not a link."""
         try:
-            return os.readlink(self._where(name), dir_fd=self._descriptor)
+            return os.readlink(self._entry_path(name), dir_fd=self._descriptor)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return None
             raise
 
     def status(self) -> os.stat_result:
-        """Return the status of the directory itself."""
-        return Path(self._where(".")).stat() if self._descriptor is None else os.fstat(self._descriptor)
+        """Return the `stat` result of the directory itself."""
+        return Path(self._entry_path(".")).stat() if self._descriptor is None else os.fstat(self._descriptor)
 
-    def status_of(self, name: str) -> os.stat_result:
-        """Return the status of an entry, without following a link.
+    def entry_status(self, name: str) -> os.stat_result:
+        """Return the `stat` result of an entry, without following links.
 
         Raises:
-            FileNotFoundError: there is no such entry.
+            FileNotFoundError: the entry does not exist.
         """
-        return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._entry_path(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str, flags: int, mode: int) -> int:
-        """Open an entry with flags of `os.open`, and return its descriptor. `mode` applies if the file is created."""
-        return retry_while_open(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
+        """Open an entry like `os.open`, and return its descriptor. `mode` applies if the file is created."""
+        return retry_while_open(lambda: os.open(self._entry_path(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
         """Return whether this user may write to an entry."""
-        return os.access(self._where(name), os.W_OK, dir_fd=self._descriptor)
+        return os.access(self._entry_path(name), os.W_OK, dir_fd=self._descriptor)
 
     def replace(self, name: str, by: str) -> None:
-        """Rename the entry `by` to `name`, replacing an existing entry with that name."""
+        """Rename the entry `by` to `name`, replacing any entry of that name."""
         source = self._descriptor
-        retry_while_open(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
+        retry_while_open(
+            lambda: os.replace(self._entry_path(by), self._entry_path(name), src_dir_fd=source, dst_dir_fd=source)
+        )
 
     def create_link(self, name: str, to: str) -> None:
         """Create a hard link `name` to the entry `to`.
@@ -241,7 +241,7 @@ class OpenDirectory:
             OSError, NotImplementedError: hard links are not supported.
         """
         descriptor = self._descriptor
-        target, new = self._where(to), self._where(name)
+        target, new = self._entry_path(to), self._entry_path(name)
         retry_while_open(
             lambda: os.link(target, new, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False)
         )
@@ -250,62 +250,62 @@ class OpenDirectory:
         """Remove an entry that is not a directory.
 
         Raises:
-            FileNotFoundError: there is no such entry.
+            FileNotFoundError: the entry does not exist.
         """
-        retry_while_open(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
+        retry_while_open(lambda: os.unlink(self._entry_path(name), dir_fd=self._descriptor))
 
     def make_directory(self, name: str, mode: int = 0o777) -> None:
-        """Create a subdirectory with this mode, restricted by the umask.
+        """Create a subdirectory. The umask applies to `mode`.
 
         Raises:
             FileExistsError: the name is in use.
         """
-        os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
+        os.mkdir(self._entry_path(name), mode, dir_fd=self._descriptor)
 
     def remove_directory(self, name: str) -> None:
         """Remove an empty subdirectory.
 
         Raises:
-            OSError: it is missing, not empty, or not a directory.
+            OSError: the entry does not exist, is not empty, or is not a directory.
         """
-        retry_while_open(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
+        retry_while_open(lambda: os.rmdir(self._entry_path(name), dir_fd=self._descriptor))
 
     def restrict_to_owner(self) -> None:
         """Restrict access to the directory to this user and administrators."""
         if sys.platform == "win32":
-            restrict_directory(self._where("."))
+            restrict_directory(self._entry_path("."))
         else:
-            os.chmod(self._where("."), PRIVATE_DIRECTORY_MODE, dir_fd=self._descriptor)
+            os.chmod(self._entry_path("."), PRIVATE_DIRECTORY_MODE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Flush the directory's entries to the disk, if the file system supports that."""
+        """Sync the directory's entries to disk, if the file system supports that."""
         with contextlib.suppress(OSError):
-            descriptor = os.open(self._where("."), _OPEN_DIRECTORY, dir_fd=self._descriptor)
+            descriptor = os.open(self._entry_path("."), _OPEN_DIRECTORY, dir_fd=self._descriptor)
             try:
                 sync_to_disk(descriptor)
             finally:
                 os.close(descriptor)
 
-    def _where(self, name: str) -> str:
+    def _entry_path(self, name: str) -> str:
         return name if self._path is None else str(self._path / name)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a link itself.
+    """Remove a file. A link itself is removed, not its target.
 
     Raises:
-        FileNotFoundError: nothing has this path.
+        FileNotFoundError: the path does not exist.
     """
     retry_while_open(path.unlink)
 
 
 def rename(path: Path, to: Path) -> None:
-    """Move a file to the path `to`, which must not be in use."""
+    """Move a file to an unused path."""
     retry_while_open(lambda: path.rename(to))
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory and its contents, except what cannot be removed."""
+    """Remove a directory and its contents. Anything that cannot be removed is left."""
     from shutil import rmtree  # noqa: PLC0415  # not needed for reading files
 
     try:

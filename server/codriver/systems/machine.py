@@ -1,4 +1,4 @@
-"""Facts about the machine, and settings of the process: boot time, users, listening sockets, memory, synced writes.
+"""Facts about the machine, such as boot time, users and listening sockets, and memory settings of the process.
 
 Only macOS is queried for the sockets of a process. On Linux, its tables of sockets are read elsewhere.
 """
@@ -84,7 +84,7 @@ _MMAP_THRESHOLD_PARAMETER: Final = -3
 
 
 def sync_to_disk(descriptor: int) -> None:
-    """Flush a file to permanent storage. On macOS, `fsync` alone leaves the data in the drive's cache.
+    """Flush a file to permanent storage. On macOS, `fsync` would leave the data in the drive's cache.
 
     Source: macOS, fsync(2) and fcntl(2), `F_FULLFSYNC`.
     """
@@ -98,7 +98,7 @@ def sync_to_disk(descriptor: int) -> None:
 
 
 def release_large_blocks() -> None:
-    """Make glibc return large freed blocks to the system. Takes a few milliseconds; may be called repeatedly.
+    """Make glibc return large blocks of memory to the system when they are freed. Takes a few milliseconds.
 
     By default, glibc raises its threshold to the largest block that was freed, up to 32 MiB, and allocates smaller
     blocks among all others. Large strings that come and go then leave gaps of many megabytes between blocks that stay.
@@ -143,7 +143,7 @@ else:
 
 
 def socket_descriptors(rows: bytes) -> list[int]:
-    """Return the numbers of the descriptors that are sockets, from a process's list of descriptors."""
+    """Parse a process's list of descriptors, and return the numbers of those that are sockets."""
     pairs = [
         (_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_ENTRY_BYTES + 1, FD_ENTRY_BYTES)
     ]
@@ -151,7 +151,7 @@ def socket_descriptors(rows: bytes) -> list[int]:
 
 
 def listening_port(info: bytes) -> int | None:
-    """Return the port from the answer about a socket if it is a listening TCP socket, otherwise None."""
+    """Parse the facts about a socket. Return its port if it is a listening TCP socket, or else None."""
     if _number(info, KIND_AT) != IS_TCP or _number(info, STATE_AT) != LISTENS:
         return None
     return int.from_bytes(info[PORT_AT : PORT_AT + 2], "big")

@@ -1,4 +1,4 @@
-"""Other processes: whether they run, signals to them, process trees, and daemons."""
+"""Other processes: whether they are running, signals, process trees and daemons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HAS_GROUPS: Final = hasattr(os, "killpg")
 
 
 def processor_wait_s(pid: int) -> float:
-    """Return for how many seconds the main thread of a process was ready to run but had no processor, or 0 if unknown.
+    """Return how many seconds a process's main thread has waited for a processor while ready to run, or 0 if unknown.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst.
     """
@@ -162,7 +162,7 @@ else:
 
 
 def do_nothing() -> None:
-    """Do nothing, in place of the function that `daemonize` returns."""
+    """Do nothing. Used in place of the function that `daemonize` returns."""
 
 
 if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Locations of programs and the syntax of command lines on each operating system."""
+"""Locations of programs, and the syntax of command lines, on all operating systems."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ USUAL_DIRECTORIES: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/b
 
 
 def directories_to_add(path: str, *, system: str = sys.platform) -> list[str]:
-    """Return the existing directories that are missing from a PATH set by launchd, or none for any other PATH."""
+    """Return the usual program directories to add to a PATH that launchd has set, or [] for any other PATH."""
     if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH_DIRECTORIES:
         return []
     return [directory for directory in map(os.path.expanduser, USUAL_DIRECTORIES) if os.path.isdir(directory)]  # noqa: PTH112  # entries of a PATH are strings
 
 
 def complete_path() -> None:
-    """Extend the PATH of this process and its children as a login shell would, if launchd set it."""
+    """Add the usual program directories to the PATH of this process and its children, if launchd has set it."""
     path = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([path, *directories_to_add(path)])
 
 
 def is_path(program: str) -> bool:
-    """Return whether a program is given by a path rather than by a name to search in PATH."""
+    """Return whether a program is specified by a path, and not by a name to search in PATH."""
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
 
 
 def quote_command_line(words: Sequence[str], *, system: str = sys.platform) -> str:
-    """Quote a command line for the shell of the operating system. The Windows console only knows double quotes."""
+    """Quote a command line for the system's shell. The Windows console only supports double quotes."""
     return subprocess.list2cmdline(words) if system == "win32" else shlex.join(words)
 
 
 def passes_arguments_unchanged(program: str, *, system: str = sys.platform) -> bool:
-    """Return whether a program receives its arguments unchanged.
+    """Return whether a program receives its arguments as they are passed.
 
-    This is false for batch files on Windows, which are run through `cmd.exe`.
+    Batch files on Windows do not, because they run in `cmd.exe`.
     """
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
@@ -83,21 +83,21 @@ def existing_python(environment: Path) -> Path | None:
 
 
 def python_path(environment: Path) -> Path:
-    """Return the path at which a virtual environment should have its interpreter."""
+    """Return the path that the interpreter of a virtual environment has, whether it exists or not."""
     return environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
 
 
 def find_program(directory: Path, name: str) -> str | None:
-    """Return the path of a program in a directory, with its platform's extension, or None if it is missing."""
+    """Return the path of a program in a directory, or None. On Windows, the name has no extension."""
     if not _IS_WINDOWS:
         return str(directory / name) if (directory / name).exists() else None
     return shutil.which(name, path=os.pathsep.join([str(directory), str(directory / "Scripts")]))
 
 
 def python_in_path(path: str | None) -> str | None:
-    """Return the path of a Python in PATH, or None.
+    """Return the path of a Python in the search path `path`, or None.
 
-    Ignores the empty file on Windows that opens the Microsoft Store.
+    The empty file that opens the Microsoft Store on Windows is ignored.
     """
     found = shutil.which(_PYTHON, path=path)
     return None if found and _IS_WINDOWS and not os.path.getsize(found) else found  # noqa: PTH202  # as `which` gives it

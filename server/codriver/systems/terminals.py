@@ -1,4 +1,4 @@
-"""Terminals, pipes and termination signals on each operating system."""
+"""Terminals, pipes and termination signals on all operating systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def use_utf8_output() -> None:
-    """Encode output to pipes and files as UTF-8 on Windows, whose default is an older code page."""
+    """On Windows, encode output to pipes and files as UTF-8 instead of an older code page."""
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
@@ -20,15 +20,15 @@ def use_utf8_output() -> None:
 
 
 def make_nonblocking(end: int) -> None:
-    """Make reads and writes at this end of a pipe fail instead of blocking. On Windows they still block."""
+    """Make reads and writes at one end of a pipe fail instead of blocking. On Windows, they still block."""
     if sys.platform != "win32":
         os.set_blocking(end, False)  # a positional-only parameter
 
 
 async def watch_termination_signals(notify: Callable[[str], None]) -> None:
-    """Call `notify` with the name of each received termination signal, until cancelled.
+    """Call `notify` with the name of each termination signal until cancelled.
 
-    Returns immediately outside the main thread, which is the only one that can receive signals.
+    Returns immediately outside of the main thread, because only the main thread can receive signals.
     """
     import asyncio  # noqa: PLC0415  # only the server has an event loop
     import signal  # noqa: PLC0415  # as above

@@ -1,4 +1,4 @@
-"""The watchdog of a REPL that Codriver started, which ends the REPL's process group when Codriver is gone.
+"""A watchdog for a REPL that Codriver started. It ends the REPL's process group when Codriver exits.
 
 It runs as a script with the standard library only: ``python -I -S watchdog.py REPORT_FD STDIN COMMAND...``. It leads a
 process group of its own. Its stdin is a pipe that Codriver keeps open and never writes to, so its end means that
@@ -22,7 +22,7 @@ TERMINATION_GRACE_S = 2.0
 
 
 def main(arguments: list[str]) -> None:
-    """Start the command, wait until it or Codriver ends, and kill all processes that are left of it."""
+    """Run the command until it exits or Codriver does, and then kill all processes of its group."""
     report, stdin, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)  # noqa: FBT003 - the standard library takes it by position only
     wake, woken = os.pipe()
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 
 def wait_for_command(child: int, wake: int) -> int | None:
-    """Return the exit status of the command, or None if Codriver ended first."""
+    """Return the exit status of the command, or None if Codriver exits first."""
     while (status := poll_child(child)) is None:
         ready, _, _ = select.select([0, wake], [], [])
         if wake in ready:

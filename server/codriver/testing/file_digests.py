@@ -8,7 +8,7 @@ from typing import Final
 
 from codriver import files
 
-SOURCE: Final = files.FileRules(files.Links.ANY, most_bytes=8 * 2**20)
+SOURCE: Final = files.FileRules(files.Links.ANY, max_bytes=8 * 2**20)
 """Limits for a file whose digest is computed."""
 MISSING: Final = "missing"
 """Digest of a file that cannot be read."""

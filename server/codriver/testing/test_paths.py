@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-CONFIG_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=files.MEBIBYTE)
+CONFIG_FILE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=files.MEBIBYTE)
 """Limits for reading configuration files."""
 INI_SECTIONS: Final = (
     ("pytest.ini", "pytest"),

@@ -71,7 +71,7 @@ class Submission:
     def definitions(self) -> tuple[NameDefinition, ...]:
         """Return the definitions in the code, which is parsed at the first call."""
         if self.found is None:
-            self.found = code_names.definitions_in(self.code, self.language, self.space)
+            self.found = code_names.find_definitions(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:

@@ -215,8 +215,8 @@ def _without_whitespace(text: str) -> str:
 
 def _edit_submission(file_edits: FileEditHistory, edit: Edit, number: int) -> Submission:
     """Convert an edit to a submission that consists of the definitions that it changed, added or removed."""
-    before = code_names.definitions_in(edit.before or "", file_edits.language, file_edits.space)
-    after = code_names.definitions_in(edit.after or "", file_edits.language, file_edits.space)
+    before = code_names.find_definitions(edit.before or "", file_edits.language, file_edits.space)
+    after = code_names.find_definitions(edit.after or "", file_edits.language, file_edits.space)
     old, names = (
         {(conflict.space, conflict.name, conflict.form) for conflict in before},
         {(conflict.space, conflict.name) for conflict in after},

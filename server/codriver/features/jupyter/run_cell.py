@@ -171,11 +171,11 @@ def _check_cell(cell: Cell, name: str) -> None:
             f"cell {cell.index} of {name} {state}: nothing was run",
             hint="list_cells shows which cells have code.",
         )
-    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > LOADED_FILE_RULES.most_bytes:
+    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > LOADED_FILE_RULES.max_bytes:
         raise refused(
             "too-much-code",
             f"cell {cell.index} of {name} has {size:,} bytes of code, and the limit is "
-            f"{LOADED_FILE_RULES.most_bytes:,}: "
+            f"{LOADED_FILE_RULES.max_bytes:,}: "
             "nothing was run",
             hint="Split the cell, or move its data to a file that the code reads.",
         )

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
 """The version of the format of the files. Files with another version are ignored."""
-PLAN_RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
+PLAN_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=4 * files.MEBIBYTE)
 """Limits for reading a plan. A plan with 10,000 modules takes 400 KB."""
 MAX_PLANS: Final = 64
 """Maximum number of saved plans. The oldest ones are removed."""

@@ -10,7 +10,7 @@ from codriver.errors import RefusedError, refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOADED_FILE_RULES = files.FileRules(files.Links.ANY, most_bytes=16 * 2**20)
+LOADED_FILE_RULES = files.FileRules(files.Links.ANY, max_bytes=16 * 2**20)
 """Limits for files to load. Links may lead anywhere, because callers could send the text instead."""
 
 

@@ -363,7 +363,7 @@ DEFINE_ONCE_HEADS: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce
 """Heads of forms that do not redefine an existing name, for dialects that differ from Clojure."""
 DEFAULT_NAMESPACE: Final = "user"
 """Namespace of evaluated code that does not name one."""
-COMPARED_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
+COMPARED_FILE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2**20)
 """Limits for files to compare. Longer files are usually generated."""
 LOAD_PREFIX: Final = "load-file "
 """Start of the head of an evaluation that loads a file."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SOURCE_FILE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2 * 2**20)
+SOURCE_FILE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2 * 2**20)
 """Limits for a source file that an answer quotes."""
 
 MAX_LINES: Final = 25

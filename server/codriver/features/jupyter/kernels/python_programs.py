@@ -31,7 +31,7 @@ EDITED_EXPRESSION: Final = "codriver_edited"
 """The name of the expression that returns the edited modules."""
 WORKER_PACKAGE: Final = recipes.WORKER_PROGRAM.parent
 """The directory of the embedded worker's modules."""
-SOURCE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
+SOURCE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2**20)
 ENTRY_MODULE: Final = "python.kernel_answers"
 """The module that answers queries in a kernel."""
 _IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
