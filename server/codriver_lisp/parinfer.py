@@ -117,7 +117,7 @@ def replace_span(line: str, start: int, end: int, new: str) -> str:
 class IndentPass:
     """Corrects the closers at the end of each line, according to the indentation of the next line.
 
-    The second group of attributes belongs to the current line.
+    The attributes after the empty line describe the current line.
     """
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ All edits of a batch are checked before any file is written, and either all or n
 from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
+from codriver.editing.editor import Act, ActResult, Editor, Outcome, RestoreResult
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
@@ -27,9 +27,9 @@ __all__ = [
     "FilesUnwritableError",
     "InsertDef",
     "Outcome",
-    "PutBack",
     "ReplaceDef",
     "ReplaceText",
+    "RestoreResult",
     "SearchLimits",
     "lint",
 ]

@@ -75,7 +75,7 @@ def _nothing_to_undo_error() -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of a batch for each file, in the order in which the files were first named."""
+    """The results of a batch of edits for each file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
 
@@ -367,7 +367,7 @@ def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class PutBack:
+class RestoreResult:
     """The files and names that were not restored after a failed step, because they are newer or cannot be changed.
 
     `why` is the reason why definitions were not restored, or "".
@@ -406,7 +406,7 @@ class ActResult:
     """The result of an act: the files written, and what was not restored if a step failed."""
 
     outcome: Outcome
-    put_back: PutBack | None = None
+    put_back: RestoreResult | None = None
 
 
 class Act:
@@ -436,7 +436,7 @@ class Act:
                 put_back = await self._finish(outcome, is_well=is_well)
         return ActResult(outcome, put_back)
 
-    async def _finish(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
+    async def _finish(self, outcome: Outcome, *, is_well: bool) -> RestoreResult | None:
         if is_well or not self._restores:
             await self._side.commit()
             return None
@@ -444,4 +444,4 @@ class Act:
             files = await self._put_files(outcome)
         finally:
             names, why = await self._side.put_back()
-        return PutBack(tuple(files), tuple(names), why)
+        return RestoreResult(tuple(files), tuple(names), why)

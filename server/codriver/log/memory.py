@@ -157,10 +157,10 @@ def _encode_json(value: object) -> bytes:
 
 
 class Memory:
-    """The logs of a workspace's latest runs, and documents that outlive a server. Thread-safe. All methods may block.
+    """The logs of a workspace's latest server runs, and short documents that outlive a server. Thread-safe.
 
-    `redact` is applied to documents. Entries of runs must have been redacted before. If `is_repairing`, a broken file
-    is renamed. `report` is called for each broken file, and the other files are read.
+    All methods may block on the disk. `redact` is applied to documents. Entries of runs must have been redacted before.
+    If `is_repairing`, a broken file is renamed. `report` is called for each broken file, and the other files are read.
     """
 
     def __init__(
@@ -435,7 +435,10 @@ def pause_after_write_s(elapsed_s: float) -> float:
 
 
 class EarlierRuns:
-    """The query source `$memory`: the memory without the current run, whose entries are in the log."""
+    """The data source `$memory` of queries: the logs of earlier runs, and the remembered documents.
+
+    The current run is left out, because its entries are in the log.
+    """
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory

@@ -23,9 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 class Remarks:
-    """Records which remarks were reported in a workspace, so that each is reported only once.
+    """Records which one-time remarks, such as hints about the setup, were already included in an answer.
 
-    The constructor reads a file and blocks. `spawn` starts the task that writes the file.
+    This is stored in a file of the workspace, so that later servers do not repeat them. The constructor reads the file
+    and blocks. `spawn` starts the task that writes it.
     """
 
     def __init__(self, path: Path, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:

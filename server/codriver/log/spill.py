@@ -275,7 +275,7 @@ class SpillCapacity:
 
 
 class SpilledText(Protocol):
-    """A string that is partly in files, as the `SpillStore` uses it."""
+    """A string that is partly in files, which `SpillStore` can make smaller when the disk space is used up."""
 
     age: int
     """Strings with a lower age lose their files first."""

@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """The tasks of one owner, which must join or end them before it finishes."""
+    """Tasks with a common owner, which must join or end them before it finishes itself."""
 
     def __init__(self) -> None:
         self._tasks: dict[Coroutine[object, object, None], asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[object, object, None]) -> None:
-        """Start a task. It first runs in the next iteration of the event loop."""
+        """Start a task. It begins to run in the next iteration of the event loop."""
         self._tasks[work] = asyncio.get_running_loop().create_task(self._run(work))
 
     async def join(self) -> None:

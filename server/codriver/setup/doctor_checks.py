@@ -76,7 +76,10 @@ INITIALIZE_REQUEST: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check. A `note` is not an error, but may be unexpected. `fix` is a command or other advice."""
+    """The result of one check of `codriver doctor`.
+
+    A `note` is not an error, but may be unexpected. `fix` is a command or other advice.
+    """
 
     area: str
     state: State
@@ -127,7 +130,7 @@ class ReplReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of all checks, and the REPLs."""
+    """The report of `codriver doctor`: the results of all checks, and the REPLs."""
 
     checks: tuple[Check, ...]
     repls: tuple[ReplReport, ...] = ()

@@ -112,7 +112,7 @@ else:
     def is_current_group(number: int) -> bool:
         """Return whether this is the group of the current process.
 
-        Many systems give every user a group of their own.
+        Many systems create a separate group for each user.
         """
         return number == os.getgid()
 

@@ -29,7 +29,7 @@ if sys.platform == "win32":
         return time.time() - time.monotonic()
 
     def user_name(_number: int) -> str | None:
-        """Return None, because Windows has no user numbers."""
+        """Return None, because Windows has no numeric user ids."""
         return None
 
     def allow_open_files(_requested: int) -> str:
@@ -47,7 +47,7 @@ else:
         return time.time() - time.clock_gettime(clock)
 
     def user_name(number: int) -> str | None:
-        """Return the name of the user with this number, or None if there is none."""
+        """Return the name of the user with this id, or None if there is no such user."""
         try:
             import pwd  # noqa: PLC0415  # some builds of Python lack it, and a refusal is rare
 

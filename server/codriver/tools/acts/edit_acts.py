@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl
-    from codriver.editing import Outcome, PutBack
+    from codriver.editing import Outcome, RestoreResult
     from codriver.testing.runs import TestFinished
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.answers.lean_answers import Evaluating
@@ -602,7 +602,7 @@ def _abbreviate(names: Sequence[str]) -> list[str]:
     return [*names[:MAX_NAMED_TESTS], *more]
 
 
-def restored_fields(put_back: PutBack) -> dict[str, object]:
+def restored_fields(put_back: RestoreResult) -> dict[str, object]:
     """Return the answer fields that describe which files and definitions were restored."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_RESTORED_TEMPLATE, "files") if put_back.why else (RESTORED_TEMPLATE, "files and definitions")
