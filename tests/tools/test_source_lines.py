@@ -184,3 +184,10 @@ def test_docstrings_of_real_modules_are_found_as_the_parser_finds_them():
                 wrong.append((file.name, node.name, expected, found))
     assert count > 50
     assert wrong == []
+
+
+@pytest.mark.parametrize("quote", ['"""', "'''", '"', "'"])
+def test_backslashes_in_an_open_string_are_read_once(quote):
+    # Trying each backslash alone and as part of an escape would take 2**200 steps.
+    lines = ["def escapes():", f"    text = {quote}" + r"\x1b" * 200, f"{quote}", "    return text"]
+    assert excerpt(lines, 4).splitlines()[0].endswith("def escapes():")

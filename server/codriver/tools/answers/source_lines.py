@@ -30,7 +30,7 @@ CLOSING_BRACKETS: Final = (")", "]", "}")
 COMMENT_OR_QUOTE_PATTERN: Final = re.compile(r"#|\"\"\"|'''|\"|'")
 """Matches the start of a comment or a string."""
 STRING_REST_PATTERNS: Final = {
-    quote: re.compile(rf"(?:\\.|(?!{quote}).)*?{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
+    quote: re.compile(rf"(?:\\.|(?!{quote})[^\\])*+{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
 }
 """Patterns that match the rest of a string, by its opening quote."""
 DOCSTRING_START_PATTERN: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
