@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -65,23 +66,58 @@ async def describe_symbol(
     """
     most = services.live.settings.max_text_bytes if most is None else most
     target = resolve_session(services.core.state, key)
+    fields = _lookup_fields(await _look_up(services, target, namespace, symbol), services, most)
+    return {**fields, "sessionKey": target.key}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """What a REPL knows about a symbol: the symbol itself, or the names that it contains or matches, or both."""
+
+    symbol: str
+    """The requested symbol, qualified if only a file of the workspace defines it."""
+    namespace: str | None
+    found: Symbol | None
+    names: Names | None = None
+
+
+async def _look_up(services: Services, target: Target, namespace: str | None, symbol: str) -> _Lookup:
+    """Look up a symbol in a session, and its names if it is unknown, a namespace, a class or a pattern.
+
+    A Python name that is unknown in the session is looked up where the workspace defines it, if that is in one place.
+
+    Raises:
+        RefusedError: the symbol cannot be resolved.
+        CapabilityMissingError: the symbol is a pattern, and the REPL cannot search by patterns.
+    """
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
+    if found is not None and not _is_namespace(found) and not _is_class(found):
+        return _Lookup(symbol, namespace, found)
+    names = await adapter.query(ListNames(symbol, namespace=namespace, session=session))
+    if found is None and names is not None and target.repl.dialect == PYTHON and symbol.isidentifier():
+        definitions = names.definitions_of(symbol)
+        if len(definitions) == len(names.listed) == 1:
+            return await _look_up(services, target, None, definitions[0])
+    if names is None and found is None:
+        _raise_unknown_symbol(symbol, namespace or target.session.namespace or f"the session {target.key}")
+    return _Lookup(symbol, namespace, found, names)
+
+
+def _lookup_fields(lookup: _Lookup, services: Services, most: int) -> dict[str, object]:
+    """Describe what was found as answer fields of at most `most` bytes."""
+    found, names = lookup.found, lookup.names
     fields = {} if found is None else _symbol_fields(found, services, most)
-    private = 0
-    if found is None or _is_namespace(found) or found.extra.get("type") == "class":
-        names = await adapter.query(ListNames(symbol, namespace=namespace, session=session))
-        if names is None and found is None:
-            _raise_unknown_symbol(symbol, namespace or target.session.namespace or f"the session {target.key}")
-        if names is not None and found is not None and found.extra.get("type") == "class":
-            fields = _class_fields(fields, names, services, most)
-        elif names is not None:
-            fields = _merge_fields(fields, _names_fields(names, services, most))
-        private = names.private if names is not None else 0
-    if private:
-        left_out = "1 private name is" if private == 1 else f"{private} private names are"
-        fields = with_notes(fields, [f"{left_out} left out: symbol {symbol}._* lists them"])
-    return {**fields, "sessionKey": target.key}
+    if names is None:
+        return fields
+    if found is not None and _is_class(found):
+        fields = _class_fields(fields, names, services, most)
+    else:
+        fields = _merge_fields(fields, _names_fields(names, services, most))
+    if not names.private:
+        return fields
+    left_out = "1 private name is" if names.private == 1 else f"{names.private} private names are"
+    return with_notes(fields, [f"{left_out} left out: symbol {lookup.symbol}._* lists them"])
 
 
 def _class_fields(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
@@ -149,14 +185,13 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
 
 
 async def describe_source(
-    call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
+    call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
     """Return the source code of a symbol as answer fields, together with its `known` fields.
 
     The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
     numbered. Documentation that the source contains is removed from the known fields.
     """
-    target = resolve_session(call.state, key)
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).query(query)
     is_lisp = target.repl.dialect != "python"
@@ -222,6 +257,11 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
             if _defines(form, name):
                 return form
     return None
+
+
+def _is_class(symbol: Symbol) -> bool:
+    """Return whether a symbol is a class."""
+    return symbol.extra.get("type") == "class"
 
 
 def _is_namespace(symbol: Symbol) -> bool:
@@ -309,9 +349,7 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_location(call, arguments, target)
     if known is None:
-        qualified = await _qualify_in_workspace(call, await _qualify_with_module(call, arguments, target), target)
-        known = await _describe_requested(call, qualified, target.key)
-    known.pop("sessionKey", None)
+        known = await _describe_requested(call, await _qualify_with_module(call, arguments, target), target)
     return Answer({**known, **session_field(target, arguments.repl_session_key)})
 
 
@@ -330,26 +368,12 @@ async def _qualify_with_module(call: Call, arguments: SymbolArguments, target: T
     return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
 
 
-async def _qualify_in_workspace(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
-    """Qualify a Python name that is not known in the session if exactly one file of the workspace defines it."""
-    symbol, session = arguments.symbol, target.session.name
-    if target.repl.dialect != PYTHON or not symbol.isidentifier():
-        return arguments
-    adapter = call.services.repls.adapter(target.repl.id)
-    if await adapter.query(Lookup(symbol, namespace=arguments.namespace, session=session)) is not None:
-        return arguments
-    names = await adapter.query(ListNames(symbol, namespace=arguments.namespace, session=session))
-    listed = [row.name for row in names.listed] if names is not None else []
-    is_definition = len(listed) == 1 and listed[0].endswith(f".{symbol}")
-    return arguments.model_copy(update={"symbol": listed[0], "namespace": None}) if is_definition else arguments
-
-
-async def _describe_requested(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
+async def _describe_requested(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object]:
     """Describe the requested symbol, with its source if requested."""
-    symbol, namespace = arguments.symbol, arguments.namespace
-    known = await describe_symbol(call.services, key, namespace, symbol, most=default_budget(call))
-    if arguments.source and "*" not in symbol:
-        source = await describe_source(call, key, namespace, symbol, known)
+    found = await _look_up(call.services, target, arguments.namespace, arguments.symbol)
+    known = _lookup_fields(found, call.services, default_budget(call))
+    if arguments.source and "*" not in found.symbol:
+        source = await describe_source(call, target, found.namespace, found.symbol, known)
         known = _merge_fields(known, source)
     return known
 

@@ -70,6 +70,10 @@ class Names:
     private: int = 0
     """Number of private names that are not listed and not counted as omitted, if known."""
 
+    def definitions_of(self, name: str) -> list[str]:
+        """Return the qualified names in the list that end with this name, such as `shop.price` for `price`."""
+        return [row.name for row in self.listed if row.name.endswith(f".{name}")]
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

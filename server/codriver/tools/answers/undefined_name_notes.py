@@ -35,8 +35,7 @@ async def describe_undefined_name(call: Call, evaluation: Evaluation) -> list[st
     name, names = found["name"], None
     with suppress(CodriverError), anyio.move_on_after(SEARCH_TIMEOUT_S):
         names = await call.services.repls.adapter(repl.id).query(ListNames(name, session=evaluation.session))
-    qualified = [row.name for row in names.listed] if names is not None else []
-    modules = [full.removesuffix(f".{name}") for full in qualified if full.endswith(f".{name}")]
+    modules = [full.removesuffix(f".{name}") for full in names.definitions_of(name)] if names is not None else []
     if not modules:
         return []
     ways = [f"from {module} import {name}" for module in modules[:MAX_NAMED_MODULES]]
