@@ -295,20 +295,20 @@ class ReplSupervisor:
             )
             address = kinds.join_address(recipe.protocol, str(file.path if file else await running.endpoint()))
             self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust, recipe.remark))
+            cause = ""
             async with anyio.create_task_group() as tasks:
-                causes: list[str] = []
 
                 async def watch_process() -> None:
-                    causes.append(await running.wait())
+                    await running.over.wait()
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch_process)
-                causes.append(await self._stay_with_process(repl.id, address, recipe))
+                cause = await self._stay_with_process(repl.id, address, recipe)
                 with anyio.move_on_after(EXIT_TIMEOUT_S):
-                    # An exiting process closes its socket first. Its exit is the reason, not the closed connection.
-                    causes.insert(0, await running.wait())
+                    await running.over.wait()
                 tasks.cancel_scope.cancel()
-            return causes[0]
+            # An exiting process closes its socket first. Its exit is the reason, not the closed connection.
+            return await running.wait() if running.over.is_set() else cause
 
     async def _stay_with_process(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
         """Connect to a process that Codriver started, and return why the connection ended.
