@@ -85,7 +85,7 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     found: dict[Path, bytes | None] = {}
     for name in list(filter(None, changed))[:MAX_CHANGED_FILES]:
         try:
-            found[root / name] = _run(root, ["cat-file", "blob", f"HEAD:./{name}"])
+            found[root / name] = _run_git(root, ["cat-file", "blob", f"HEAD:./{name}"])
         except (OSError, subprocess.SubprocessError):  # staged, but not committed yet
             found[root / name] = None
     return found | {root / name: None for name in filter(None, added)}
@@ -98,14 +98,14 @@ def _git_output(root: Path, arguments: Sequence[str]) -> str:
         RefusedError: git is not installed, or the directory is not in a repository.
     """
     try:
-        return _run(root, arguments).decode(errors="replace")
+        return _run_git(root, arguments).decode(errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
         stderr = getattr(error, "stderr", None)
         why = stderr.decode(errors="replace") if isinstance(stderr, bytes) else str(error)
         raise _no_repository_error(why.strip()) from error
 
 
-def _run(root: Path, arguments: Sequence[str]) -> bytes:
+def _run_git(root: Path, arguments: Sequence[str]) -> bytes:
     """Run git in a directory, and return its output. Blocks.
 
     Raises:

@@ -94,17 +94,21 @@ class EventStream:
             return None
         match found.get("event"):
             case "collected":
-                names = tuple(_text(item) for item in _list(found.get("nodeids")))
-                return Collected(_number(found.get("count")), _number(found.get("deselected")), names)
+                names = tuple(_text_or_empty(item) for item in _list_or_empty(found.get("nodeids")))
+                return Collected(_int_or_zero(found.get("count")), _int_or_zero(found.get("deselected")), names)
             case "started":
-                return TestStarted(_text(found.get("nodeid")))
+                return TestStarted(_text_or_empty(found.get("nodeid")))
             case "test":
                 return _parse_finished_test(found)
             case "recorded":
-                return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
+                return Recorded(
+                    _text_or_empty(found.get("recorder")), found.get("data"), _text_or_empty(found.get("problem"))
+                )
             case "secrets":
-                pairs = [item for item in _list(found.get("named")) if isinstance(item, list) and len(item) == 2]
-                return SecretsFound(tuple((_text(name), _text(value)) for name, value in pairs))
+                pairs = [
+                    item for item in _list_or_empty(found.get("named")) if isinstance(item, list) and len(item) == 2
+                ]
+                return SecretsFound(tuple((_text_or_empty(name), _text_or_empty(value)) for name, value in pairs))
             case _:
                 self._store_end_event(found)
         return None
@@ -114,12 +118,14 @@ class EventStream:
         match fields.get("event"):
             case "interrupted":
                 frames = _parse_frames(fields.get("frames"))
-                self.interruption = Interruption(_text(fields.get("nodeid")), frames, _text(fields.get("reason")))
+                self.interruption = Interruption(
+                    _text_or_empty(fields.get("nodeid")), frames, _text_or_empty(fields.get("reason"))
+                )
             case "problem":
                 if self.error is None:
                     self.error = _parse_run_error(fields)
             case "finished":
-                warnings = tuple(_text(item) for item in _list(fields.get("warnings")))
+                warnings = tuple(_text_or_empty(item) for item in _list_or_empty(fields.get("warnings")))
                 status = fields.get("status")
                 self.end = RunEnd(
                     status if isinstance(status, int) else None, _parse_counts(fields.get("counts")), warnings
@@ -130,47 +136,48 @@ class EventStream:
             case "kept":
                 self.retained = fields
             case "not-kept":
-                self.why_not_retained = _text(fields.get("reason"))
+                self.why_not_retained = _text_or_empty(fields.get("reason"))
 
 
 def read_retained_failure(fields: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
     """Return the id of the test that failed in a retained process, and the frames of the failure."""
-    return _text(fields.get("nodeid")), _parse_frames(fields.get("frames"))
+    return _text_or_empty(fields.get("nodeid")), _parse_frames(fields.get("frames"))
 
 
 def _parse_finished_test(fields: Mapping[str, Any]) -> TestFinished | None:
     """Parse the event of a finished test. Return None if its outcome is unknown."""
-    outcome = _OUTCOMES.get(_text(fields.get("outcome")))
+    outcome = _OUTCOMES.get(_text_or_empty(fields.get("outcome")))
     if outcome is None:
         return None
     line = fields.get("line")
     return TestFinished(
-        nodeid=_text(fields.get("nodeid")),
+        nodeid=_text_or_empty(fields.get("nodeid")),
         outcome=outcome,
-        seconds=_seconds(fields.get("seconds")),
-        failures=tuple(_parse_failure(item) for item in _list(fields.get("failures")) if isinstance(item, dict)),
-        reason=_text(fields.get("reason")),
-        file=_text(fields.get("file")) or None,
+        seconds=_float_or_zero(fields.get("seconds")),
+        failures=tuple(
+            _parse_failure(item) for item in _list_or_empty(fields.get("failures")) if isinstance(item, dict)
+        ),
+        reason=_text_or_empty(fields.get("reason")),
+        file=_text_or_empty(fields.get("file")) or None,
         line=line if isinstance(line, int) else None,
         is_collector=fields.get("collector") is True,
-        worker=_text(fields.get("worker")),
-        reruns=_number(fields.get("reruns")),
+        worker=_text_or_empty(fields.get("worker")),
+        reruns=_int_or_zero(fields.get("reruns")),
     )
 
 
 def _parse_failure(fields: Mapping[str, Any]) -> TestFailure:
-    """Parse a failure."""
-    chain = [_parse_linked_error(item) for item in _list(fields.get("chain")) if isinstance(item, dict)]
-    sections = [item for item in _list(fields.get("sections")) if isinstance(item, list) and len(item) == 2]
+    chain = [_parse_linked_error(item) for item in _list_or_empty(fields.get("chain")) if isinstance(item, dict)]
+    sections = [item for item in _list_or_empty(fields.get("sections")) if isinstance(item, list) and len(item) == 2]
     return TestFailure(
-        phase=_PHASES.get(_text(fields.get("phase")), "call"),
-        type=_text(fields.get("type")),
-        message=_COLOR_CODE_PATTERN.sub("", _text(fields.get("message"))),
-        text=_COLOR_CODE_PATTERN.sub("", _text(fields.get("text"))),
+        phase=_PHASES.get(_text_or_empty(fields.get("phase")), "call"),
+        type=_text_or_empty(fields.get("type")),
+        message=_COLOR_CODE_PATTERN.sub("", _text_or_empty(fields.get("message"))),
+        text=_COLOR_CODE_PATTERN.sub("", _text_or_empty(fields.get("text"))),
         frames=_parse_frames(fields.get("frames")),
-        sections=tuple((_text(title), _text(text)) for title, text in sections),
+        sections=tuple((_text_or_empty(title), _text_or_empty(text)) for title, text in sections),
         chain=tuple(chain),
-        part=_text(fields.get("part")),
+        part=_text_or_empty(fields.get("part")),
         called=_parse_frames(fields.get("called")),
         assigned=_parse_frames(fields.get("assigned")),
     )
@@ -178,7 +185,7 @@ def _parse_failure(fields: Mapping[str, Any]) -> TestFailure:
 
 def _parse_linked_error(fields: Mapping[str, Any]) -> LinkedError:
     """Parse an error that is linked to a failure, such as its cause."""
-    relation, kind, message = (_text(fields.get(key)) for key in ("relation", "type", "message"))
+    relation, kind, message = (_text_or_empty(fields.get(key)) for key in ("relation", "type", "message"))
     return LinkedError(relation, kind, message, _parse_frames(fields.get("frames")))
 
 
@@ -186,24 +193,23 @@ def _parse_frames(value: object) -> tuple[FailureFrame, ...]:
     """Parse a list of frames. Return an empty tuple for any other value."""
     return tuple(
         FailureFrame(
-            _text(item.get("file")),
-            _number(item.get("line")),
-            _text(item.get("function")),
-            _strings(item.get("locals")),
+            _text_or_empty(item.get("file")),
+            _int_or_zero(item.get("line")),
+            _text_or_empty(item.get("function")),
+            _strings_or_empty(item.get("locals")),
         )
-        for item in _list(value)
+        for item in _list_or_empty(value)
         if isinstance(item, dict)
     )
 
 
 def _parse_run_error(fields: Mapping[str, Any]) -> RunError:
-    """Parse the error of a run."""
-    kind = _ERROR_KINDS.get(_text(fields.get("kind")), "internal")
+    kind = _ERROR_KINDS.get(_text_or_empty(fields.get("kind")), "internal")
     failure = fields.get("failure")
     return RunError(
         kind,
-        _text(fields.get("message")),
-        _text(fields.get("hint")),
+        _text_or_empty(fields.get("message")),
+        _text_or_empty(fields.get("hint")),
         _parse_failure(failure) if isinstance(failure, dict) else None,
     )
 
@@ -211,29 +217,24 @@ def _parse_run_error(fields: Mapping[str, Any]) -> RunError:
 def _parse_counts(value: object) -> OutcomeCounts:
     """Parse the counts of outcomes. Missing counts are 0."""
     known = value if isinstance(value, dict) else {}
-    return OutcomeCounts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
+    return OutcomeCounts(**{name: _int_or_zero(known.get(name)) for name in _COUNT_NAMES})
 
 
-def _strings(value: object) -> dict[str, str]:
-    """Return a map with string values, or an empty map for any other value."""
-    return {str(key): _text(item) for key, item in value.items()} if isinstance(value, dict) else {}
+def _strings_or_empty(value: object) -> dict[str, str]:
+    return {str(key): _text_or_empty(item) for key, item in value.items()} if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> Sequence[Any]:
-    """Return a list, or an empty sequence for any other value."""
+def _list_or_empty(value: object) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _text(value: object) -> str:
-    """Return a string, or an empty string for any other value."""
+def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
-    """Return an integer, or 0 for any other value."""
+def _int_or_zero(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _seconds(value: object) -> float:
-    """Return a number as a float, or 0 for any other value."""
+def _float_or_zero(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

@@ -85,7 +85,7 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
         if recording.recorder == "functions":
             found.error = found.error or recording.error
             try:
-                _add_record(found, _map(recording.data))
+                _add_record(found, _mapping_or_empty(recording.data))
             except (IndexError, TypeError, ValueError):  # data from the project's process is not trusted
                 found.error = "the record of executed functions cannot be read"
     return found
@@ -93,10 +93,15 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
 
 def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     """Add the record of one process."""
-    functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
-    result.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
-    shared = {(kind, name): _select_functions(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
-    for nodeid, file, fixtures, numbers in _list(data.get("tests")):
+    functions = [
+        Function(str(file), int(line), str(name)) for file, line, name in _list_or_empty(data.get("functions"))
+    ]
+    result.sizes.update(zip(functions, map(int, _list_or_empty(data.get("sizes"))), strict=False))
+    shared = {
+        (kind, name): _select_functions(functions, numbers)
+        for kind, name, numbers in _list_or_empty(data.get("shared"))
+    }
+    for nodeid, file, fixtures, numbers in _list_or_empty(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
         executed = _select_functions(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
         if any(function.file == PROCESSES_FILE for function in executed):
@@ -104,10 +109,10 @@ def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
             executed = frozenset(function for function in executed if function.file != PROCESSES_FILE)
         result.by_test[nodeid] = result.by_test.get(nodeid, frozenset()) | executed
         result.file_of[nodeid] = file
-    result.files |= frozenset(_list(data.get("files")))
-    result.preloaded |= frozenset(_list(data.get("preloaded")))
+    result.files |= frozenset(_list_or_empty(data.get("files")))
+    result.preloaded |= frozenset(_list_or_empty(data.get("preloaded")))
     result.at_import |= frozenset().union(*[executed for (kind, _), executed in shared.items() if kind != "fixture"])
-    for file, count in _map(data.get("collected")).items():
+    for file, count in _mapping_or_empty(data.get("collected")).items():
         result.collected[file] = max(int(count), result.collected.get(file, 0))
 
 
@@ -117,9 +122,9 @@ def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
     ran: dict[str, set[int]] = {}
     for recording in recorded:
         if recording.recorder == "lines":
-            for file, rows in _map(recording.data).items():
-                left.setdefault(file, set()).update(_list(_map(rows).get("lines")))
-                ran.setdefault(file, set()).update(_list(_map(rows).get("ran")))
+            for file, rows in _mapping_or_empty(recording.data).items():
+                left.setdefault(file, set()).update(_list_or_empty(_mapping_or_empty(rows).get("lines")))
+                ran.setdefault(file, set()).update(_list_or_empty(_mapping_or_empty(rows).get("ran")))
     found = {file: tuple(sorted(lines - ran[file])) for file, lines in left.items()}
     return {file: lines for file, lines in found.items() if lines}
 
@@ -129,11 +134,9 @@ def _select_functions(functions: list[Function], numbers: Iterable[int]) -> froz
     return frozenset(functions[number] for number in numbers)
 
 
-def _map(value: object) -> Mapping[str, Any]:
-    """Return a map, or an empty map for any other value."""
+def _mapping_or_empty(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
-    """Return a list, or an empty list for any other value."""
+def _list_or_empty(value: object) -> list[Any]:
     return value if isinstance(value, list) else []

@@ -87,7 +87,7 @@ async def check_candidates(
 
 
 async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
-    """Return a test job without the candidates' files.
+    """Create the test job that all candidates share. The files of each candidate are added later.
 
     Raises:
         RefusedError: there are no tests to run, or they cannot run in a new process.

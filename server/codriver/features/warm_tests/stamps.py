@@ -36,7 +36,7 @@ def digest_packages(libraries: Iterable[str]) -> str:
         for name in names:
             is_metadata = name.endswith((".dist-info", ".egg-info", ".pth", ".egg-link"))
             digest.update(
-                f"{library}{name}{_time(Path(library, name)) if is_metadata else ''}\n".encode(errors="replace")
+                f"{library}{name}{_modified_ns(Path(library, name)) if is_metadata else ''}\n".encode(errors="replace")
             )
     return digest.hexdigest()[:16]
 
@@ -54,7 +54,7 @@ def digest_start_conditions(directory: Path, environment: Mapping[str, str], mem
                 name = entry.name.partition(".")[0]
                 if entry.name.endswith(".py") or (name.isidentifier() and entry.is_dir()):
                     # Editing a module of the project does not affect what is preloaded.
-                    changed = _time(Path(entry.path)) if name in sys.stdlib_module_names else 0
+                    changed = _modified_ns(Path(entry.path)) if name in sys.stdlib_module_names else 0
                     digest.update(f"{path}{entry.name}{changed}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]
 
@@ -150,7 +150,7 @@ def _text(path: Path) -> str:
     return path.read_text("utf-8")
 
 
-def _time(path: Path) -> int:
+def _modified_ns(path: Path) -> int:
     """Return the modification time of a file in nanoseconds, or 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns

@@ -99,7 +99,10 @@ def _is_constant(check: CheckedStep, dialect: str) -> bool:
 
 
 def _rebound_and_changing_names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names that are bound more than once, and all names whose values may change, including the former."""
+    """Return the names that are bound more than once, and the names whose values may change.
+
+    The latter include the former.
+    """
     times = Counter(name for check in present for name in check.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}

@@ -151,7 +151,10 @@ def _imports_from_other_modules(checked: Sequence[CheckedStep], defined: frozens
 
 
 def _without_module_name(check: CheckedStep, defined: frozenset[str]) -> CheckedStep:
-    """Make the value of a step match without the name of the session's module, because the file is another module."""
+    """Change a step so that its assertion does not depend on the name of the session's module.
+
+    The names of classes contain this name when they are printed, and the test file is another module.
+    """
     if check.raised is not None and check.raised.name in defined:
         return replace(check, raised=replace(check.raised, type=check.raised.name))
     value = check.value or ""

@@ -200,7 +200,7 @@ class Evaluator:
             self._queue.remove(evaluation)
             evaluation.finished.set()
 
-    def _turn(self) -> AbstractAsyncContextManager[None]:
+    def _reserve_shell(self) -> AbstractAsyncContextManager[None]:
         """Return a context manager that waits for the shell, and reserves it for one request."""
         return self._kernel.reserve_main_shell()
 
@@ -267,7 +267,7 @@ class Evaluator:
                 evaluation.turn_scope = turn_scope
                 if evaluation.is_stopping:
                     turn_scope.cancel()
-                async with self._turn():
+                async with self._reserve_shell():
                     evaluation.turn_scope = None
                     if evaluation.request.kind == "load-file" or evaluation.request.frame is not None:
                         await self._programs.prepare_load()

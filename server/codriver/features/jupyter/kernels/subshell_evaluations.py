@@ -140,7 +140,7 @@ class _SubshellEvaluator(Evaluator):
         """Called with a note if the code cannot be interrupted."""
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _reserve_shell(self) -> AsyncIterator[None]:
         if self._subshell is None:
             self._subshell = await self._kernel.create_subshell()
         if self._subshell is None:

@@ -505,7 +505,7 @@ class Preloader:
                         del present[key]
 
     def _find_subclasses(self) -> None:
-        """Find modules that call `__subclasses__` of classes from which other packages derive."""
+        """Find modules that call `__subclasses__`, and the modules of other packages that define the subclasses."""
         lookers: dict[str, str] = {}
         for name, record in self.records.items():
             top = name.partition(".")[0]
