@@ -69,7 +69,7 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
     """
     variables = variables or {}
     arguments = ("-v", *arguments)
-    found, runs, warm_runs, tests, unstable, reason = [], 0, 0, 0, [], ""
+    found, runs, warm_runs, tests, unstable, crashes, reason = [], 0, 0, 0, [], [], ""
     prepare = before or (lambda: None)
     for number in range(times + extra):
         if number >= times and (warm_runs or made.is_off):
@@ -101,8 +101,13 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
             is_same = any(one in plain_runs for one in warm_texts)
             if not is_same and any(one != plain for one in plain_runs):
                 is_same = not stable_differences(plain_runs, warm_texts)
-            (unstable if is_same else found).append(text)
+            is_crash = all(
+                status == plain[0] and lines[:1] == ["Traceback (most recent call last):"]
+                for status, lines in (*plain_runs, *warm_texts)
+            )
+            (unstable if is_same else crashes if is_crash else found).append(text)
     fields = {"unstable": unstable[:3]} if unstable else {}
+    fields |= {"crashes": crashes[:3]} if crashes else {}  # of pytest itself, with frames of Codriver's programs
     return {"differences": found[:5], "warm": warm_runs, "of": runs, "reason": reason, "tests": tests, **fields}
 
 
@@ -303,23 +308,25 @@ async def run_library(python, results, options, version):
         root = Path(folder) / "tree"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
+        tests = await collected_tests(python, root, options.arguments.split(), variables)
+        results.add(f"{version} library {options.name} base", tests=len(tests))
         async with project(python, root, preloading=options.preloading) as made:
-            first = await made.run(*options.arguments.split(), **variables)
-        tests = list(first.outcomes())
-        results.add(f"{version} library {options.name} base", tests=len(tests), exit=first.report.exit_status)
-        done = 0
-        while done < options.count:
-            async with project(python, root, preloading=options.preloading) as made:
-                await made.warm_up(tests[0].partition("::")[0], **variables)
-                for number in range(done, options.count):
-                    done += 1
-                    warm_runs = await run_mutation(made, results, options, keys[number], number, tests, variables)
-                    if not warm_runs:  # what was learned from this change would keep further runs plain
-                        break
+            # With packages, what all of the tests import is learned.
+            learned = [tests[0].partition("::")[0]] if options.preloading == "pytest" else options.arguments.split()
+            await made.warm_up(*learned, **variables)
+            for number, key in enumerate(keys):
+                if not results.has(key):
+                    await run_mutation(made, results, options, key, number, tests, variables)
+
+
+async def collected_tests(python, root, arguments, variables):
+    """Return the ids of all tests of a library."""
+    _, text = await run_pytest(python, root, *arguments, "--collect-only", "-q", **variables)
+    return [line for line in text.partition("\n\n")[0].splitlines() if "::" in line]
 
 
 async def run_mutation(made, results, options, key, number, tests, variables):
-    """Compare runs after one mutation, and undo it. Return the number of warm runs."""
+    """Compare runs after one mutation, and undo it."""
     root, drawn = made.directory, random.Random(f"{options.seed} {number}")
     files = sorted({test.partition("::")[0] for test in tests})
     kind, texts = Mutations(root, options.code, options.site, f"{options.seed} {number}", options.kind).draw()
@@ -330,10 +337,7 @@ async def run_mutation(made, results, options, key, number, tests, variables):
         "ids": tuple(sorted(drawn.sample(tests, min(15, len(tests))))),
         "last failed": ("--lf", drawn.choice(files)),
     }[how]
-    if results.has(key):
-        return 1
     previous = {path: path.read_text() if path.exists() else None for path in texts}
-    found = {}
     try:
         write(texts)
         with anyio.fail_after(options.limit):
@@ -351,7 +355,6 @@ async def run_mutation(made, results, options, key, number, tests, variables):
         results.add(key, kind=kind, how=how, **hangs)
     finally:
         write(previous)
-    return found.get("warm", 0)
 
 
 def run_affected(python, results, options, version):

@@ -48,7 +48,9 @@ def write_project(folder, files):
 
 
 def spec_of(folder, *arguments, env=None, **fields):
-    environment = {key: value for key, value in os.environ.items() if key not in UNSEEN} | (env or {})
+    seen = {key: value for key, value in os.environ.items() if key not in UNSEEN}
+    # As a session of pytest ends, it removes folders of former ones, which takes long after whole runs of these tests.
+    environment = {**seen, "PYTEST_DEBUG_TEMPROOT": str(folder.parent), **(env or {})}
     fields.setdefault("python", sys.executable)
     return runs.RunSpec(directory=folder, arguments=arguments, environment=environment, **fields)
 
