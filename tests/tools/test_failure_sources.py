@@ -1,7 +1,15 @@
 """A failed test includes the code that caused it, so that the next call can be the edit."""
 
+import threading
+from types import SimpleNamespace
+
+import anyio
 import pytest
 from live_server import serving
+
+from codriver.net.fair_threads import FairThreads
+from codriver.tools.acts import failure_sources as failure_sources_module
+from codriver.tools.acts.failure_sources import failure_sources
 
 SHOP = """\
 RATE = 0.2
@@ -354,3 +362,18 @@ def test_an_attribute_error_includes_the_methods_that_assign_the_attribute(live,
     row = failure(client, "test_it", "test_basket.py")
     heads = [line for line in row["source"].splitlines() if line.startswith("basket.py")]
     assert heads == [raised, assigned], row
+
+
+def test_an_answer_does_not_wait_for_files_that_cannot_be_read(monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr(failure_sources_module, "SOURCES_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(failure_sources_module, "_Sources", lambda *_: released.wait())
+    call = SimpleNamespace(client="one", services=SimpleNamespace(work=SimpleNamespace(files=FairThreads(1))))
+
+    async def find():
+        try:
+            return await failure_sources(call, None, [])
+        finally:
+            released.set()
+
+    assert anyio.run(find) == {}

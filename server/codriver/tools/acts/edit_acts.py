@@ -373,8 +373,7 @@ class LiveSteps:
         edit = Edit(edited_files(outcome.files), is_put_back=self._restores and bool(verdict.broken))
         # The edit is the cause of a test that it broke, so other functions are not suspicious.
         ranked = replace(job_report, suspects={}) if verdict.broken else job_report
-        find = partial(failure_sources, self._call, ranked, groups, edit)
-        sources = await services.work.files.run(self._call.client, find)
+        sources = await failure_sources(self._call, ranked, groups, edit)
         return [
             failure_row(group, services.workspace, sources, is_first=not index) for index, group in enumerate(groups)
         ]

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import anyio
 
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.edited_lines import Edit
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from codriver.tools.acts.failure_groups import FailureGroup
     from codriver.tools.calls.call import Call
 
+SOURCES_TIMEOUT_S: Final = 10.0
+"""Maximum time to wait for the source code of failures, in seconds. Files may be on a slow disk."""
 MAX_DETAILED_ERRORS: Final = 3
 """Maximum number of different errors with all details. The others get one line each."""
 MAX_SOURCE_CHARACTERS: Final = 1200
@@ -63,19 +68,25 @@ class FailureSource:
     """Suspicious functions that are not displayed, most suspicious first."""
 
 
-def failure_sources(
+async def failure_sources(
     call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit | None = None
 ) -> dict[str, FailureSource]:
     """Choose the source code to display for the first failures of a run, by test.
 
     Each function is displayed once. Files that changed since the run, and functions changed by `edit`, are left out.
-    Reads files, so it blocks.
+    If the files cannot be read in time, the result is empty, so that the answer does not wait for them.
     """
-    return _Sources(call, job_report, groups, edit or Edit()).found
+    with anyio.move_on_after(SOURCES_TIMEOUT_S):
+        choose = partial(_Sources, call, job_report, groups, edit or Edit())
+        return (await call.services.work.files.run(call.client, choose)).found
+    return {}
 
 
 class _Sources:
-    """Chooses the source code to display for the first failures of a run, so that each function is displayed once."""
+    """The source code to display for the first failures of a run, in which each function is displayed once.
+
+    Creating it reads files, so it blocks.
+    """
 
     def __init__(self, call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit) -> None:
         self._workspace = call.services.workspace

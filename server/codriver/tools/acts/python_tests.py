@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -277,8 +276,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     sources: Mapping[str, FailureSource] = {}
     if not whole:
         groups = failure_groups(job_report.report.failures, call.services.workspace)
-        find = partial(failure_sources, call, job_report, groups)
-        sources = await call.services.work.files.run(call.client, find)
+        sources = await failure_sources(call, job_report, groups)
     fields = report_fields(call, job_report, whole=whole, sources=sources)
     is_detailed = whole or wants_detail(call, arguments)
     if is_detailed:
