@@ -423,9 +423,9 @@ class Act:
         self._restores = restores
 
     async def run(self, write: Callable[[], Awaitable[Outcome]]) -> ActResult:
-        """Write the files with `write`, and run the steps.
+        """Write the files with `write`, and run the steps. If `write` raises, nothing was changed.
 
-        If `write` raises, nothing was changed. If the caller is cancelled, all changes are reverted first.
+        If the caller is cancelled, the changes are reverted first, unless `restores` is false.
         """
         outcome = await write()
         is_well, put_back = False, None

@@ -237,7 +237,7 @@ class StreamRedactor:
         return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
-        """Add a chunk, and return the redacted text that is complete."""
+        """Add a chunk, and return the redacted text that can be output already."""
         text = self._withheld + chunk if self._withheld else chunk
         forms = self._secrets.find_forms(text)
         if not forms:

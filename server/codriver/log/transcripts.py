@@ -352,8 +352,8 @@ class Transcripts:
     def open(self, evaluation: str, requested: Hashable = None, code: str = "") -> Transcript:
         """Create and return the transcript of a new evaluation.
 
-        `requested` identifies the code and where it runs. Evaluations with an equal `requested` are compared; None is
-        never equal. `code` is the code, of which only the beginning is stored.
+        `requested` identifies the code and where it runs, so that the transcript can refer to the previous evaluation
+        with an equal value. None equals no other evaluation. `code` is the code, of which only the beginning is stored.
         """
         self._opened += 1
         before = self._newest.get(requested)
