@@ -26,7 +26,7 @@ LINE = 0  # the place of the line in a record; a line is an entity's id
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Patterns about the same entity in the same source, whose attributes are constants."""
+    """Patterns about the same entity in the same source. Their attributes are constants."""
 
     source: Source
     entity: Term
@@ -203,7 +203,7 @@ def _average_matches(snapshot: Snapshot, position: int) -> float:
 
 
 def _attribute_keyword(pattern: Pattern) -> str:
-    """Return the attribute of a pattern, which must be a constant."""
+    """Return the keyword of a pattern's attribute, which must be a constant."""
     if not isinstance(pattern.attribute, Constant):
         raise TypeError("the patterns of a group must have known attributes")
     return str(pattern.attribute.value)

@@ -176,7 +176,7 @@ class PullAttribute:
 
 @dataclass(frozen=True, slots=True)
 class PullPattern:
-    """A pull pattern, which selects attributes of an entity. `wildcard` selects all of them."""
+    """The attributes that a `pull` selects. With `wildcard`, all attributes are selected."""
 
     wildcard: bool
     attributes: tuple[PullAttribute, ...]

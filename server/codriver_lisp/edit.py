@@ -144,7 +144,7 @@ def apply_edits(
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """A span of text that is deleted because a unit is deleted."""
+    """A span of text to delete, and the unit that it belongs to."""
 
     unit: Unit
     begin: int

@@ -117,7 +117,7 @@ def replace_span(line: str, start: int, end: int, new: str) -> str:
 class IndentPass:
     """Corrects the closers at the end of each line, according to the indentation of the next line.
 
-    The attributes after the empty line describe the current line.
+    Call `process_line` for each line, and `close_open_brackets` at the end. The corrected lines are in `lines`.
     """
 
     def __init__(self) -> None:
@@ -128,6 +128,7 @@ class IndentPass:
         self._string: Position | None = None  # where the open string starts
         self._danger: Position | None = None  # an unpaired quote in a comment
 
+        # The following attributes describe the current line.
         self._number = -1
         self._x = 0
         self._shift = 0

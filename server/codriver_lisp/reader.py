@@ -292,7 +292,7 @@ class _Reader:
             self.tree.ends[index] = at
 
     def end(self, length: int) -> Imbalance | None:
-        """End all unfinished forms at the end of the text, whose length is given. Return the first error or None."""
+        """End all unfinished forms at the end of a text of this length, and return the first error or None."""
         starts = self.tree.starts
         unfinished = len(self._waiting) - 1
         pairs = zip(self._waiting, self._closers, strict=True)

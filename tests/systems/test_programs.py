@@ -3,7 +3,7 @@ import os
 import pytest
 
 from codriver.systems import programs
-from codriver.systems.programs import directories_to_add, passes_arguments_unchanged, quote_command_line
+from codriver.systems.programs import missing_program_directories, passes_arguments_unchanged, quote_command_line
 
 SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -17,14 +17,14 @@ def homebrew(tmp_path, monkeypatch):
 
 
 def test_a_macos_app_gets_the_path_directories_of_a_shell(homebrew):
-    assert directories_to_add(SHORT, system="darwin") == [homebrew]
+    assert missing_program_directories(SHORT, system="darwin") == [homebrew]
 
 
 @pytest.mark.parametrize(
     ("path", "system"), [(f"/own{os.pathsep}{SHORT}", "darwin"), (SHORT, "linux"), (SHORT, "win32")]
 )
 def test_a_customized_path_stays_unchanged(homebrew, path, system):
-    assert directories_to_add(path, system=system) == []
+    assert missing_program_directories(path, system=system) == []
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,10 @@ class _Secrets:
     def redact(self, text: str) -> str:
         """Return the text with every printed form of a secret replaced by its mark, such as `<<redacted:API_KEY>>`."""
         forms = self.find_forms(text)
-        return _pattern_of_any(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
+        return _compile_alternatives(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
 
-def _pattern_of_any(forms: Sequence[str]) -> re.Pattern[str]:
+def _compile_alternatives(forms: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, forms)))
 
 
@@ -246,7 +246,7 @@ class StreamRedactor:
             return text[:undecided] if self._withheld else text
         done: list[str] = []
         position = 0
-        for match in _pattern_of_any(forms).finditer(text):
+        for match in _compile_alternatives(forms).finditer(text):
             undecided = self._find_beginning(text, position)
             if undecided <= match.start():  # more text may complete a longer secret that starts no later
                 break

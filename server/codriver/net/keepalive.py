@@ -19,5 +19,5 @@ KEEPALIVE_PROBES = 3
 
 
 def enable_keepalive(raw: socket.socket) -> None:
-    """Enable TCP keep-alive on a socket, with the times above."""
+    """Enable TCP keep-alive on a socket, with the intervals in `KEEPALIVE_IDLE_S` and `KEEPALIVE_INTERVAL_S`."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)

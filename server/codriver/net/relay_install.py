@@ -140,9 +140,9 @@ def _is_installed(target: Path, text: bytes) -> bool:
 
 
 def _remove_old_versions(target: Path) -> None:
-    """Remove unused versions, except for the newest ones. Errors are ignored.
+    """Remove versions that are not in use, except for the newest ones. Errors are ignored.
 
-    The directory that an early version used is removed with the second version, because its relays may be starting.
+    A package directory that is not below `relays` is removed as well, once a second version is installed.
     """
     named = DIGEST_PATTERN.search(files.read_text(target, SOURCE_RULES))
     with suppress(OSError):

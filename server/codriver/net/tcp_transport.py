@@ -30,7 +30,7 @@ KEEPALIVE_PROBES: Final = 3
 
 
 class TcpTransport(asyncio.Protocol):
-    """A TCP connection, for the lifetime of the connection.
+    """A TCP connection that passes received data to a callback.
 
     `on_bytes` is called with received data. `lost` is called once when nothing more will be received, with the
     exception that broke the connection or None. Neither may raise.

@@ -64,7 +64,10 @@ Address = Annotated[str, StringConstraints(pattern=ADDRESS_PATTERN), AfterValida
 
 
 class Settings(BaseModel):
-    """The settings of the base, with defaults, bounds and descriptions. In files, their names are in camelCase."""
+    """The settings of Codriver, except those of features, with defaults, bounds and descriptions.
+
+    In files, their names are in camelCase.
+    """
 
     model_config = ConfigDict(alias_generator=name_in_files, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -77,7 +80,7 @@ class Settings(BaseModel):
     """The path of the machine's policy for each setting that it turns off."""
 
     def restricted(self, policy: MachinePolicy) -> Settings:
-        """Return a copy of the settings in which everything that the policy turns off is off."""
+        """Return a copy of the settings with everything off that the policy turns off."""
         names = self.names_turned_off(policy)
         restricted = self.model_copy(update=dict.fromkeys(names, False))
         restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class
@@ -109,7 +112,7 @@ class Settings(BaseModel):
 
     @classmethod
     def applies_additions(cls, name: str) -> bool:
-        """Return whether a running server adds new entries of the list. Removed entries stay until a restart."""
+        """Return whether a running server applies new items of this list. Removed items stay until a restart."""
         return cls.DECLARED[name].grows if name in cls.DECLARED else name in GROWING_LISTS
 
     @classmethod

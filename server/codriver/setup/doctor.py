@@ -47,7 +47,12 @@ from codriver.setup.doctor_checks import (
 from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
-from codriver.systems.programs import LAUNCHD_PATH_DIRECTORIES, directories_to_add, grant_access_command, kill_command
+from codriver.systems.programs import (
+    LAUNCHD_PATH_DIRECTORIES,
+    grant_access_command,
+    kill_command,
+    missing_program_directories,
+)
 from codriver.wire.untrusted import mapping_or_empty, mappings_or_empty
 
 if TYPE_CHECKING:
@@ -138,7 +143,7 @@ def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
 
 def _check_programs() -> Iterator[Check]:
     """On macOS, check that a server started by a graphical client finds programs that are not on launchd's PATH."""
-    if found := directories_to_add(":".join(LAUNCHD_PATH_DIRECTORIES)):
+    if found := missing_program_directories(":".join(LAUNCHD_PATH_DIRECTORIES)):
         text = f"servers started by graphical clients have launchd's PATH, and also search {', '.join(found)}"
         yield Check("programs", "ok", text)
 

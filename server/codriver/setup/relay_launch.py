@@ -40,7 +40,7 @@ class Launch:
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared_command(self, environment: Environment) -> Launch:
-        """Return a copy with the command line for shared files, as far as one works on this machine."""
+        """Return a copy with the command line for shared files. It is empty if none works on this machine."""
         return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
 
     def for_scope(self, scope: Scope) -> Launch:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LAUNCHD_PATH_DIRECTORIES",
     "complete_path",
-    "directories_to_add",
     "existing_python",
     "find_program",
     "is_path",
+    "missing_program_directories",
     "passes_arguments_unchanged",
     "python_in_path",
     "quote_command_line",
@@ -45,7 +45,7 @@ USUAL_DIRECTORIES: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/b
 """
 
 
-def directories_to_add(path: str, *, system: str = sys.platform) -> list[str]:
+def missing_program_directories(path: str, *, system: str = sys.platform) -> list[str]:
     """Return the usual program directories to add to a PATH that launchd has set, or [] for any other PATH."""
     if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH_DIRECTORIES:
         return []
@@ -55,7 +55,7 @@ def directories_to_add(path: str, *, system: str = sys.platform) -> list[str]:
 def complete_path() -> None:
     """Add the usual program directories to the PATH of this process and its children, if launchd has set it."""
     path = os.environ.get("PATH", "")
-    os.environ["PATH"] = os.pathsep.join([path, *directories_to_add(path)])
+    os.environ["PATH"] = os.pathsep.join([path, *missing_program_directories(path)])
 
 
 def is_path(program: str) -> bool:
