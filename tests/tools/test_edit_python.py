@@ -294,7 +294,8 @@ class TestRollback:
     def test_unfinished_tests_do_not_roll_back_an_edit(self, client, shop, tests):
         tests.write_text(f"{tests.read_text()}\n\ndef test_slow():\n    import time\n    time.sleep(600)\n")
         answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore", limitMs=4000)
-        assert answer["ok"], answer
+        assert (answer["ok"], answer["reason"]) == (False, "timed-out"), answer
+        assert answer["message"] == "the edit is kept, but 1 test has not finished within 4 s"
         assert (answer["tests"], answer["notFinished"]) == (
             {"passed": 2, "failed": 0, "unfinished": 1}, [tests.name],
         )  # fmt: skip

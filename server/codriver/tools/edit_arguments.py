@@ -40,7 +40,7 @@ _FIELDS_BY_TYPE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """Required and optional fields by type of edit, in addition to the type and the file."""
 
 COMMON_TYPES_DESCRIPTION: Final = (
-    "Without type: oldText, found once, becomes newText. By type: replace_def (name, code), insert_def "
+    "Without type: oldText, found once (in name), becomes newText. By type: replace_def (name, code), insert_def "
     "(code, side of name), append, create (code), undo (your last call)"
 )
 """Description of the types of edits that do not depend on Lisp."""

@@ -340,7 +340,7 @@ class SymbolArguments(Arguments):
 
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")
-    source: bool = Field(default=False, description="With its source.")
+    source: bool = False
     repl_session_key: str | None = None
 
 
@@ -382,9 +382,9 @@ TOOL = Tool(
     name="symbol_info",
     other_names=("clojure_symbol_info",),
     title="Symbol info",
-    description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
-    "pattern (*json*, shop.*tax*) the matching names; of file:line or a frame's number the code. Nothing needs to "
-    "be imported.",
+    description="Look up a name: parameters, documentation, file and line; with source its code. Of a module or class "
+    "its members; of a pattern (*json*, shop.*tax*) the matching names; of file:line or a frame's number the code. "
+    "Nothing needs to be imported.",
     arguments=SymbolArguments,
     output=answer_schema(
         name="string",

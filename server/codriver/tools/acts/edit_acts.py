@@ -308,9 +308,18 @@ class LiveSteps:
             answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
                 answer_fields["kept"] = FAILED_BEFORE_MESSAGE if verdict.has_known_failures_only else NOT_KNOWN_MESSAGE
-        if not verdict.passed and not verdict.failed and "reason" not in self.fields:
-            answer_fields |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
+        elif verdict.unfinished and "reason" not in self.fields:
+            answer_fields |= self._unfinished_fields(len(verdict.unfinished))
         self.fields = {**answer_fields, **self.fields}
+
+    def _unfinished_fields(self, count: int) -> dict[str, object]:
+        """Return the answer fields for tests that did not finish, although no finished test failed."""
+        tests = "1 test has" if count == 1 else f"{count} tests have"
+        return {
+            "reason": "timed-out",
+            "message": f"the edit is kept, but {tests} not finished within {self._limit_s:g} s",
+            "hint": "Pass a longer limitMs, or run the files in notFinished with run_tests.",
+        }
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a separate process and return answer fields about them.
