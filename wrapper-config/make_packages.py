@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
                 (ROOT / path).write_text(text, encoding="utf-8")
             return 0
         case ["--bundle", folder]:
-            lay_out_bundle(Path(folder))
+            create_bundle(Path(folder))
             return 0
     sys.stderr.write(str(__doc__))
     return 2
@@ -66,7 +66,7 @@ def packages() -> dict[Path, str]:
         **debugging(about["debugger"]),
         MANIFEST: as_json(bundle_manifest(about)),
         Path("wrapper-config/server.json"): as_json(registry_entry(about)),
-        Path("README.md"): with_links(README.read_text(encoding="utf-8"), about),
+        Path("README.md"): add_install_links(README.read_text(encoding="utf-8"), about),
     }
 
 
@@ -222,14 +222,14 @@ def install_links(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def with_links(text: str, about: dict[str, Any]) -> str:
+def add_install_links(text: str, about: dict[str, Any]) -> str:
     """Return the README with current install links and the name by which the MCP registry recognizes the package."""
     links = ", ".join(f"[{client}]({link})" for client, link in install_links(about).items())
     block = f"<!-- packages: mcp-name: {about['registry-name']} -->\n{links}\n<!-- /packages -->"
     return re.sub("<!-- packages: .*?<!-- /packages -->", lambda _: block, text, flags=re.DOTALL)
 
 
-def lay_out_bundle(folder: Path) -> None:
+def create_bundle(folder: Path) -> None:
     """Create a directory with the content of the bundle for Claude Desktop."""
     folder.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__", "plugin", "mcpb")

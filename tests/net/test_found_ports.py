@@ -10,9 +10,9 @@ import pytest
 from codriver.net.kernel_sockets import (
     GONE_USER_ID,
     LocalSocket,
-    address_objection,
-    connection_objection,
-    listener_objection,
+    address_distrust_reason,
+    connection_distrust_reason,
+    listener_distrust_reason,
 )
 
 LONG_AGO = 10**9
@@ -28,41 +28,41 @@ def file(tmp_path):
 
 def test_the_users_own_listener_is_accepted_however_old_the_file_is(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
-    assert listener_objection(LocalSocket(posix_only.user(), 1), file) is None
+    assert listener_distrust_reason(LocalSocket(posix_only.user(), 1), file) is None
 
 
 def test_a_peer_that_disconnected_is_refused(file):
-    assert "has closed the connection" in listener_objection(LocalSocket(GONE_USER_ID, 0), file)
+    assert "has closed the connection" in listener_distrust_reason(LocalSocket(GONE_USER_ID, 0), file)
 
 
 def test_a_user_without_a_name_is_reported_by_number(file):
-    assert listener_objection(LocalSocket(2**31 - 7, 1), file).endswith(
+    assert listener_distrust_reason(LocalSocket(2**31 - 7, 1), file).endswith(
         f"another user of this machine, the user {2**31 - 7}"
     )
 
 
 def test_without_kernel_information_a_recent_own_file_is_accepted(file):
-    assert listener_objection(None, file) is None
+    assert listener_distrust_reason(None, file) is None
 
 
 def test_without_kernel_information_a_file_from_before_boot_is_refused(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
-    assert "was written before this machine started" in listener_objection(None, file)
+    assert "was written before this machine started" in listener_distrust_reason(None, file)
 
 
 def test_without_kernel_information_a_world_writable_file_is_refused(file):
     posix_only.set_mode(file, 0o602)
-    assert "others may write to it" in listener_objection(None, file)
+    assert "others may write to it" in listener_distrust_reason(None, file)
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a file to another user: run the tests as root")
 def test_without_kernel_information_a_file_of_another_user_is_refused(file):
     posix_only.give_away(file)
-    assert "belongs to another user" in listener_objection(None, file)
+    assert "belongs to another user" in listener_distrust_reason(None, file)
 
 
 def test_without_kernel_information_a_missing_file_is_refused(tmp_path):
-    assert "cannot be checked" in listener_objection(None, tmp_path / "gone")
+    assert "cannot be checked" in listener_distrust_reason(None, tmp_path / "gone")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux identifies the user of a listener")
@@ -73,6 +73,6 @@ def test_the_kernel_is_queried_by_connection_and_by_address(file, is_accepted):
         address = listener.getsockname()
         with socket.create_connection(address) as peer:
             accepted = listener.accept()[0] if is_accepted else None
-            assert (connection_objection(peer, file), address_objection(address, file)) == (None, None)
+            assert (connection_distrust_reason(peer, file), address_distrust_reason(address, file)) == (None, None)
             if accepted is not None:
                 accepted.close()

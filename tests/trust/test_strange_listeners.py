@@ -113,10 +113,10 @@ def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
     file = write(tmp_path, ".nrepl-port", 1)
     code = (
         "from pathlib import Path\n"
-        "from codriver.net.kernel_sockets import connection_objection\n"
+        "from codriver.net.kernel_sockets import connection_distrust_reason\n"
         "BECOME"
         "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as peer:\n"
-        "    print(connection_objection(peer, Path(sys.argv[2])))\n"
+        "    print(connection_distrust_reason(peer, Path(sys.argv[2])))\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         said = other_user.run(code, listener.getsockname()[1], file)

@@ -110,11 +110,11 @@ def line_diff(before: str, after: str) -> str:
     return truncate(text, DIFF_CHARACTERS)
 
 
-def _read_or_default(read_it: Callable[[], T], otherwise: T) -> T:
+def _read_or_default(read: Callable[[], T], otherwise: T) -> T:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return read_it()
+            return read()
     except UNREADABLE:
         return otherwise
 

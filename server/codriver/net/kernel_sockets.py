@@ -232,36 +232,36 @@ def _decode_host(words: str) -> str:
 UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that listens there"
 
 
-def connection_objection(connection: socket.socket, file: Path) -> str | None:
+def connection_distrust_reason(connection: socket.socket, file: Path) -> str | None:
     """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
-    It is safe if this user's process listens on the port: see `listener_objection`.
+    It is safe if this user's process listens on the port: see `listener_distrust_reason`.
     """
     try:
-        return listener_objection(find_peer_listener(connection), file)
+        return listener_distrust_reason(find_peer_listener(connection), file)
     except UnsupportedQueryError:
-        return listener_objection(None, file)
+        return listener_distrust_reason(None, file)
 
 
-def address_objection(address: Address, file: Path) -> str | None:
+def address_distrust_reason(address: Address, file: Path) -> str | None:
     """Return why nothing should be sent to an address of this machine, or None if it is safe.
 
-    Unlike `connection_objection`, this does not need a connection.
+    Unlike `connection_distrust_reason`, this does not need a connection.
     """
     try:
-        return listener_objection(find_listener(address), file)
+        return listener_distrust_reason(find_listener(address), file)
     except UnsupportedQueryError:
-        return listener_objection(None, file)
+        return listener_distrust_reason(None, file)
 
 
-def listener_objection(listener: LocalSocket | None, file: Path | None) -> str | None:
+def listener_distrust_reason(listener: LocalSocket | None, file: Path | None) -> str | None:
     """Return why nothing should be sent to a listening socket, or None if it is safe.
 
     The socket must belong to this user. If it is None because the system cannot identify it, the file with the port
     must belong to this user, be writable by nobody else, and be newer than the start of the machine.
     """
     if listener is None:
-        return _objection_to_file(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
+        return _file_distrust_reason(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
     if listener.uid < 0:
         return "the process that listened there has closed the connection"
     if is_mine(listener.uid):
@@ -271,7 +271,7 @@ def listener_objection(listener: LocalSocket | None, file: Path | None) -> str |
     return f"it belongs to another user of this machine, {_describe_user(listener.uid)}"
 
 
-def _objection_to_file(file: Path) -> str | None:
+def _file_distrust_reason(file: Path) -> str | None:
     try:
         status = file.lstat()
     except OSError as error:

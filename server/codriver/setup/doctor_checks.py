@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import CodriverError, truncate
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.net.admission import is_loopback
-from codriver.net.kernel_sockets import address_objection, listening_hosts
+from codriver.net.kernel_sockets import address_distrust_reason, listening_hosts
 from codriver.net.server_record import MAX_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import read_port_text
@@ -449,7 +449,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
-    why = address_objection((host, int(port)), Path(str(repl.get("origin"))))
+    why = address_distrust_reason((host, int(port)), Path(str(repl.get("origin"))))
     return Check("REPLs", "wrong", f"{text}: {why}", _connection_advice(f"{host}:{port}")) if why else None
 
 
@@ -466,7 +466,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
         if written.isdecimal() and not has_listener(int(written)):
             message = f"{name} has port {written}, where nothing listens: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
-        elif written.isdecimal() and (why := address_objection(("127.0.0.1", int(written)), workspace / name)):
+        elif written.isdecimal() and (why := address_distrust_reason(("127.0.0.1", int(written)), workspace / name)):
             yield Check(
                 "REPLs", "wrong", f"{name} has port {written}: {why}", _connection_advice(f"127.0.0.1:{written}")
             )

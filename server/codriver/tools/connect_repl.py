@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.core.actions import AddRepl, DropRepl
 from codriver.core.state import Origin
 from codriver.errors import refused
-from codriver.net.kernel_sockets import UnsupportedQueryError, find_peer_listener, listener_objection
+from codriver.net.kernel_sockets import UnsupportedQueryError, find_peer_listener, listener_distrust_reason
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.gate import CHECK_INTERVAL_S
@@ -117,7 +117,7 @@ def _find_objection(address: str) -> str | None:
                 listener = find_peer_listener(connection)
             except UnsupportedQueryError:
                 listener = None
-            return listener_objection(listener, None)
+            return listener_distrust_reason(listener, None)
     except OSError as error:
         return f"{NO_LISTENER} ({error.strerror or error})"
 

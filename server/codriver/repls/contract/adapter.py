@@ -34,7 +34,7 @@ import anyio
 from codriver.core.print_limits import NO_PRINT_LIMITS, PrintLimits, ValuePart
 from codriver.core.requests import MAIN_SESSION, Request
 from codriver.errors import RefusedError, StartError, install_command, refused
-from codriver.net.kernel_sockets import connection_objection
+from codriver.net.kernel_sockets import connection_distrust_reason
 
 if TYPE_CHECKING:
     import socket
@@ -405,5 +405,5 @@ async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
     file = endpoint.found_by
     if file is None:
         return
-    if why := await anyio.to_thread.run_sync(connection_objection, connection, file):
+    if why := await anyio.to_thread.run_sync(connection_distrust_reason, connection, file):
         raise UntrustedListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")

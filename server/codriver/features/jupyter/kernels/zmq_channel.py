@@ -42,7 +42,7 @@ from codriver.features.jupyter.kernels.zmq_socket import CLOSED_MESSAGE, ZmqSock
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
 from codriver.files import FileRules, Links
 from codriver.net.cooperative_turns import TurnTimer, run_in_turns
-from codriver.net.kernel_sockets import address_objection, connection_objection, normalize_address
+from codriver.net.kernel_sockets import address_distrust_reason, connection_distrust_reason, normalize_address
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import (
     NotAReplError,
@@ -465,7 +465,8 @@ def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object]
         (local_address, cast("int", connection_info[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb")
     )
     objections = chain(
-        [connection_objection(shell, file)], (address_objection(address, file) for address in other_addresses)
+        [connection_distrust_reason(shell, file)],
+        (address_distrust_reason(address, file) for address in other_addresses),
     )
     if objection := next(filter(None, objections), None):
         raise UntrustedListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
