@@ -240,7 +240,7 @@ class Mark:
 
 def recorded_event(error: BaseException) -> list[Any] | None:
     """Return the event recorded for an exception or for one of its causes, or None."""
-    marks = (_attributes(linked).get(MARK_ATTRIBUTE) for linked in _with_causes(error))
+    marks = (_attributes(linked).get(MARK_ATTRIBUTE) for linked in _iter_causes(error))
     return next((mark.event for mark in marks if type(mark) is Mark), None)
 
 
@@ -251,7 +251,7 @@ def attach_event(error: BaseException, event: list[Any]) -> None:
 
 def detach_event(error: BaseException) -> None:
     """Remove the reference to its event from an exception, so that the exception can be recorded again."""
-    for linked in _with_causes(error):
+    for linked in _iter_causes(error):
         _attributes(linked).pop(MARK_ATTRIBUTE, None)
 
 
@@ -261,7 +261,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
     return found
 
 
-def _with_causes(error: BaseException) -> Iterator[BaseException]:
+def _iter_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes. The only member of an exception group counts as the cause of the group."""
     current: BaseException | None = error
     for _ in range(MAX_SEARCHED_CAUSES):

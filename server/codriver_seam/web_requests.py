@@ -70,14 +70,14 @@ class _Wsgi:
             def start(status: str, headers: Any, *more: Any) -> Any:
                 facts["status"] = int(status.split(" ", 1)[0])
                 # Flask sets this for the duration of the request.
-                facts.update(_route_of(environ.get("werkzeug.request")))
+                facts.update(_route_field(environ.get("werkzeug.request")))
                 return start_response(status, headers, *more)
 
             environ[FACTS] = facts
             return self._inner(environ, start)
 
 
-def _route_of(request: Any) -> dict[str, str]:
+def _route_field(request: Any) -> dict[str, str]:
     """Return the route of a Flask request as a field, or {} if there is none."""
     rule = getattr(request, "url_rule", None)
     return {} if rule is None else {"route": rule.rule}
@@ -98,7 +98,7 @@ def watch_flask(app: Any) -> None:
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
         # In debug mode no response reports the route.
-        flask.request.environ.get(FACTS, {}).update(_route_of(flask.request))
+        flask.request.environ.get(FACTS, {}).update(_route_field(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
     seam.routes.append(lambda: _flask_handlers(app))
@@ -119,7 +119,7 @@ class _Asgi:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def _route_of(self, endpoint: Any) -> dict[str, str]:
+    def _route_field(self, endpoint: Any) -> dict[str, str]:
         """Return the route of an endpoint as a field, or {} if the application does not have the endpoint."""
         routes = getattr(self._inner, "routes", ()) if endpoint is not None else ()
         return next(({"route": route.path} for route in routes if getattr(route, "endpoint", None) is endpoint), {})
@@ -133,7 +133,7 @@ class _Asgi:
             async def note(message: dict[str, Any]) -> None:
                 if message.get("type") == "http.response.start":
                     facts["status"] = message["status"]
-                    facts.update(self._route_of(scope.get("endpoint")))
+                    facts.update(self._route_field(scope.get("endpoint")))
                 await send(message)
 
             await self._inner(scope, receive, note)

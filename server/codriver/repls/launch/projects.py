@@ -203,7 +203,7 @@ def _node_needs(workspace: Path) -> frozenset[str]:
         package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE_RULES) or "{}"))
     except (ValueError, RecursionError):
         return frozenset()  # npm will report the error
-    return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
+    return frozenset(name for part in ("dependencies", "devDependencies") for name in _keys(package.get(part)))
 
 
 def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[str]:
@@ -243,7 +243,7 @@ def _table(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _keys(value: object) -> tuple[str, ...]:
     return tuple(_table(value))
 
 
@@ -327,15 +327,15 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_
     if chosen != AUTO_PYTHON:
         named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
         return Interpreter(named or chosen, "chosen by the setting python")
-    if (active := environ.get("VIRTUAL_ENV")) and (python := _python_of(Path(active))):
+    if (active := environ.get("VIRTUAL_ENV")) and (python := _find_interpreter(Path(active))):
         return Interpreter(python, f"the active environment {active}")
     for name in ENVIRONMENT_DIRECTORIES:
-        if python := _python_of(workspace / name):
+        if python := _find_interpreter(workspace / name):
             return Interpreter(python, f"the project's {name}")
     broken = describe_broken_environment(workspace, environ)
     main = main_checkout(workspace)
     for name in ENVIRONMENT_DIRECTORIES if main else ():
-        if main and (python := _python_of(main / name)):
+        if main and (python := _find_interpreter(main / name)):
             whose = f"{name} of the main checkout {main}, because this working tree has none"
             caution = f"Python code runs in {whose}: create one here if it needs different packages"
             return _as_replacement_for(broken, Interpreter(python, whose, caution))
@@ -469,7 +469,7 @@ def _codrivers_python(workspace: Path) -> Interpreter:
     return Interpreter(sys.executable, "codriver's own interpreter", remark=_remark(workspace, sys.executable))
 
 
-def _python_of(environment: Path) -> str | None:
+def _find_interpreter(environment: Path) -> str | None:
     python = existing_python(environment)
     return None if python is None else str(python)
 

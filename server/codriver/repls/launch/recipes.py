@@ -360,7 +360,7 @@ def _worker(kind: ReplKind, words: str, project: Project) -> Recipe:
     )
     if checkout := main_checkout(project.workspace):
         command = (*command, "--checkout", str(checkout))
-    made = replace(_recipe_of(kind, command, project, note, caution=found.caution), remark=found.remark)
+    made = replace(_create_recipe(kind, command, project, note, caution=found.caution), remark=found.remark)
     if found.waits_for is None:
         return made
     because = "" if found.lapsed is None else f", because {lapse_clause(found.lapsed)}"
@@ -382,7 +382,7 @@ def _lisp_python(kind: ReplKind, words: str, python: str, whose: str) -> tuple[s
     return sys.executable, note
 
 
-def _recipe_of(
+def _create_recipe(
     kind: ReplKind, command: tuple[str, ...], project: Project, *notes: str, caution: str | None = None
 ) -> Recipe:
     port_file = next((project.workspace / name for name in kind.port_files), None)
@@ -405,7 +405,7 @@ def _python_program(kind: ReplKind, words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     # Hy starts itself again by its base name, so its directory must be in PATH.
     path = os.pathsep.join([str(Path(program).parent), project.environ.get("PATH", os.defpath)])
-    made = _recipe_of(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
+    made = _create_recipe(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
     if "-m" not in kind.arguments:
         return made
     module = kind.arguments[kind.arguments.index("-m") + 1].partition(".")[0]
@@ -421,7 +421,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, ALLOW_ATTACH_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
-        return _recipe_of(kind, command, project)
+        return _create_recipe(kind, command, project)
     java = _which("java", project)
     if java is None:
         raise RecipeError(words, "there is no java in PATH; install a JDK and the Clojure CLI (clojure.org/guides)")
@@ -443,7 +443,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
             f"without the Clojure CLI (clojure.org/guides), {of_deps} from deps.edn can be used, not :deps or :aliases"
         )
         notes = (*notes, f"{report}; the classpath contains {listed}")
-    return _recipe_of(kind, command, project, *notes)
+    return _create_recipe(kind, command, project, *notes)
 
 
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
@@ -467,7 +467,7 @@ def _program(kind: ReplKind, words: str, project: Project) -> Recipe:
     found = next((path for name in kind.programs if (path := _which(name, project))), None)
     if found is None:
         raise RecipeError(words, f"there is no {kind.programs[0]!r} in PATH or node_modules; {kind.install}")
-    return _recipe_of(kind, (found, *kind.arguments), project)
+    return _create_recipe(kind, (found, *kind.arguments), project)
 
 
 _LAUNCHERS: Final[Mapping[Launcher, Launch]] = {

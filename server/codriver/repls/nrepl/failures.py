@@ -335,7 +335,7 @@ def parse_cider_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
     Returns None if there are no errors.
     """
     traces = [_cider_trace(message.fields) for message in answer if message.text("class")]
-    return _chained(traces)
+    return _build_chain(traces)
 
 
 def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | None:
@@ -344,12 +344,12 @@ def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | Non
     Returns None if there are no errors.
     """
     links = list_or_empty(mapping_or_empty(data).get("links"))
-    return _chained(
+    return _build_chain(
         [_trace(mapping_or_empty(link), parse_frame_maps(mapping_or_empty(link), dialect)) for link in links]
     )
 
 
-def _chained(traces: list[StackTrace]) -> StackTrace | None:
+def _build_chain(traces: list[StackTrace]) -> StackTrace | None:
     """Return the stack trace of the root cause, with the errors that wrap it as its chain.
 
     `traces` has the outermost error first. The result is None if there are none.

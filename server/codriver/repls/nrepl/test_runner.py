@@ -186,7 +186,7 @@ class TestRunner:
                 return _add_load_errors(unread, await self._await_rest(answer))
         if data.get("missing") and not unread:
             raise missing_namespace_error(selection.namespace or "")
-        return _add_load_errors(unread, parse_test_run(data, self._dialect, output=_printed(answer)))
+        return _add_load_errors(unread, parse_test_run(data, self._dialect, output=_output_text(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
         """Load the test files that are not loaded yet, and return an error for each file that fails to load."""
@@ -221,7 +221,7 @@ class TestRunner:
                 answer += rest
                 data = mapping_or_empty(parse_program_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
-                    return parse_test_run(data, self._dialect, output=_printed(answer))
+                    return parse_test_run(data, self._dialect, output=_output_text(answer))
                 with anyio.move_on_after(POLL_INTERVAL_S):
                     await given_up.wait()
                     return await self._read_partial_run(answer)
@@ -237,7 +237,7 @@ class TestRunner:
         elif "test-partial" in self._dialect.expressions:
             with suppress(CodriverError):
                 data = parse_program_data("the test run", await self._evaluate("test-partial"), self._dialect)
-        run = parse_test_run(data, self._dialect, output=_printed(answer))
+        run = parse_test_run(data, self._dialect, output=_output_text(answer))
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST_NAME, UNKNOWN_TEST_NAME, "error"))
 
     async def _evaluate(self, capability: str, **names: Words) -> list[Message]:
@@ -319,7 +319,7 @@ def _add_load_errors(unread: list[TestResult], run: TestRun) -> TestRun:
     return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
 
 
-def _printed(answer: list[Message]) -> str:
+def _output_text(answer: list[Message]) -> str:
     return "".join([text for message in answer if (text := message.text("out") or message.text("err"))])
 
 

@@ -119,7 +119,7 @@ class PlainPrinter:
         if kind in self._brackets:
             parts = [*value.keys(), *value.values()] if hasattr(kind, "items") else value
         else:
-            found = _parts_of(value)
+            found = _find_parts(value)
             if found is None:
                 return False
             parts = [part for _, part in found[1]]
@@ -132,7 +132,7 @@ class PlainPrinter:
         comma, colon = self._between
         if hasattr(kind, "items"):
             pairs = ((self.text(key, most, level + 1), key, part) for key, part in value.items())
-            parts = [key_text + colon + self._of_key(key, part, most, level) for key_text, key, part in pairs]
+            parts = [key_text + colon + self._item_text(key, part, most, level) for key_text, key, part in pairs]
         else:
             parts = [self.text(part, most, level + 1) for part in value]
         if kind is tuple and len(parts) == 1:
@@ -142,18 +142,18 @@ class PlainPrinter:
 
     def _with_parts(self, value: Any, most: int, level: int) -> str:
         """Print an exception, dataclass or similar value with its parts. Return "" for any other value."""
-        found = _parts_of(value)
+        found = _find_parts(value)
         if found is None or level > MAX_LEVELS or len(found[1]) > MAX_PARTS:
             return ""
         before, parts, after = found
         words = [
-            f"{name}={self._of_key(name, part, most, level)}" if name else self.text(part, most, level + 1)
+            f"{name}={self._item_text(name, part, most, level)}" if name else self.text(part, most, level + 1)
             for name, part in parts
         ]
         text = before + ", ".join(words) + after
         return text if len(text) <= most else ""
 
-    def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:
+    def _item_text(self, key: Any, part: Any, most: int, level: int) -> str:
         """Print the value of a key. Replace the value if the key's name suggests a secret."""
         named = key if type(key) is str else self.text(key, most, level + 1)
         return "<not shown>" if SECRET_NAME_PATTERN.search(named) else self.text(part, most, level + 1)
@@ -163,7 +163,7 @@ PYTHON_PRINTER = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(Non
 """The printer of plain Python values."""
 
 
-def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
+def _find_parts(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
     """Return the parts of a value with their names, and the text before and after them.
 
     Returns None for values without known parts. No user code runs: a dataclass or named tuple counts only if the
@@ -180,22 +180,22 @@ def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
     if issubclass(kind, BaseException):
         arguments = BaseException.__dict__["args"].__get__(value)
         return f"{name}(", [("", part) for part in arguments], ")"
-    represent = _of_class(kind, "__repr__")
+    represent = _class_attribute(kind, "__repr__")
     code = getattr(represent, "__code__", None) if type(represent) is types.FunctionType else None
     if code is None or REPR_FACTORY_FILE_PATTERN.search(code.co_filename) is None:
         return None
-    if issubclass(kind, tuple) and type(names := _of_class(kind, "_fields")) is tuple:
+    if issubclass(kind, tuple) and type(names := _class_attribute(kind, "_fields")) is tuple:
         return f"{name}(", list(zip(names, tuple.__iter__(value))), ")"
-    fields = _of_class(kind, "__dataclass_fields__")
+    fields = _class_attribute(kind, "__dataclass_fields__")
     if type(fields) is not dict:
         return None
     field_type = getattr(sys.modules.get("dataclasses"), "Field", None)
     displayed = [key for key, field in fields.items() if type(field) is field_type and field.repr]
-    found = [(key, _stored(value, key)) for key in displayed]
+    found = [(key, _instance_attribute(value, key)) for key in displayed]
     return f"{name}(", [(key, part) for key, part in found if part is not MISSING], ")"
 
 
-def _of_class(kind: type, name: str) -> Any:
+def _class_attribute(kind: type, name: str) -> Any:
     """Return an attribute that is stored in a class or its bases, or MISSING."""
     for one in type.__dict__["__mro__"].__get__(kind):
         space = type.__dict__["__dict__"].__get__(one)
@@ -204,9 +204,9 @@ def _of_class(kind: type, name: str) -> Any:
     return MISSING
 
 
-def _stored(value: Any, name: str) -> Any:
+def _instance_attribute(value: Any, name: str) -> Any:
     """Return an attribute that is stored in an object's dictionary or slots, or MISSING."""
-    found = _of_class(type(value), name)
+    found = _class_attribute(type(value), name)
     try:
         if type(found) is types.MemberDescriptorType:
             return found.__get__(value)

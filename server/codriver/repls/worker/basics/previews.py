@@ -75,7 +75,7 @@ def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[s
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
     if not start and requested_rows is None:
-        with _bounded(MAX_PRINTED_ROWS, MAX_PRINTED_ELEMENTS):
+        with _limit_printing(MAX_PRINTED_ROWS, MAX_PRINTED_ELEMENTS):
             return repr(value), _describe_omitted(value)
     count, size = len(value), 1
     for axis in value.shape:
@@ -83,7 +83,7 @@ def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[s
     most_rows = requested_rows if requested_rows is not None else DEFAULT_ROWS
     rows = most_rows if is_table(value) else max(1, most_rows // max(1, size // max(1, count)))
     part = value[start : start + rows]
-    with _bounded(sys.maxsize, sys.maxsize, is_whole=True):
+    with _limit_printing(sys.maxsize, sys.maxsize, is_whole=True):
         text = repr(part)
     return text, f"{count - len(part)} of {count} {_unit(value)}" if len(part) < count else ""
 
@@ -94,7 +94,7 @@ def _unit(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
+def _limit_printing(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
     """Limit how much libraries print while the context is active.
 
     Limits that the program has set are never raised, unless `is_whole` is set.
@@ -136,7 +136,7 @@ def _describe_omitted(value: Any) -> str:
 
 
 def _visible_rows(value: Any) -> int:
-    """Return how many rows or elements the library prints, within the limits of `_bounded`."""
+    """Return how many rows or elements the library prints, within the limits of `_limit_printing`."""
     count = len(value)
     if _is_instance_of(value, "polars", "DataFrame", "Series"):
         return min(count, _max_polars_rows())

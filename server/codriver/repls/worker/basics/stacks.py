@@ -113,11 +113,11 @@ def describe_failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
         error = getattr(task, "_exception", None)
         # Calling `task.exception()` would mark the error as retrieved.
         if task.done() and isinstance(error, BaseException) and getattr(task, "_log_traceback", False):
-            position = _position_of(error)
-            where = f" at {_base(position.filename)}:{position.lineno}" if position is not None else ""
+            position = _error_position(error)
+            where = f" at {_file_name(position.filename)}:{position.lineno}" if position is not None else ""
             lines = "" if position is None else "".join(traceback.format_list([position]))
-            key = f"{_words_of(error)}{where}", lines
-            found.setdefault(key, []).append((_name(task), evaluations.get(id(task), "")))
+            key = f"{_error_text(error)}{where}", lines
+            found.setdefault(key, []).append((_task_name(task), evaluations.get(id(task), "")))
     return [
         f"ended with an error: {_describe_tasks(tasks, 'like it')}: {words}\n{lines}"
         for (words, lines), tasks in list(found.items())[:MAX_DUMPED_TASKS]
@@ -136,7 +136,7 @@ def _existing_tasks() -> list[Any]:
     return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), asyncio.Task)]
 
 
-def _words_of(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return the class and message of an error. The message is omitted if user code would have to create it."""
     kind = type(error)
     is_plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
@@ -145,7 +145,7 @@ def _words_of(error: BaseException) -> str:
     return f"{kind.__name__}: {message}" if message else kind.__name__
 
 
-def _position_of(error: BaseException) -> traceback.FrameSummary | None:
+def _error_position(error: BaseException) -> traceback.FrameSummary | None:
     """Return the frame of user code that raised an error, or the innermost frame if there is no user code."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [
@@ -154,7 +154,7 @@ def _position_of(error: BaseException) -> traceback.FrameSummary | None:
     return next(reversed(user_frames or frames), None)
 
 
-def _base(path: str) -> str:
+def _file_name(path: str) -> str:
     """Return the last component of a path with slashes or backslashes."""
     return path.replace("\\", "/").rpartition("/")[2]
 
@@ -173,7 +173,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
             frames = list(task_frames(task))[-MAX_TASK_FRAMES:]
             stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
             if stack:
-                groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
+                groups.setdefault(stack, []).append((_task_name(task), evaluations.get(id(task), "")))
     user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_DUMPED_TASKS]
     return [f"task {_describe_tasks(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
 
@@ -213,7 +213,7 @@ def _summary(frame: types.FrameType) -> traceback.FrameSummary:
     return traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def _name(task: Any) -> str:
+def _task_name(task: Any) -> str:
     name = task.get_name()
     return name if isinstance(name, str) else type(task).__name__
 

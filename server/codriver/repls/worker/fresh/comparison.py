@@ -244,7 +244,7 @@ class Comparison:
             self._reported |= set(names)
             self._is_awaited = edit.before is not None
             if self._finding is not None:  # it was not delivered, and may be out of date
-                self._pending = _merged(self._found, self._pending)
+                self._pending = _merge_edits(self._found, self._pending)
                 self._finding = None
             if not self._has_thread:
                 self._has_thread = True
@@ -276,13 +276,13 @@ class Comparison:
             # An evaluation counts as running for a moment after its answer was sent.
             if not self._condition.wait_for(lambda: not self._running, IDLE_TIMEOUT_S):
                 return {"rows": [], "more": 0, "why": "an evaluation runs: ask again when it is over"}
-            edits = _merged(self._first, self._pending)
+            edits = _merge_edits(self._first, self._pending)
         if not edits:
             return {"rows": [], "more": 0, "why": "no module was loaded again with another source"}
         for edit in edits.values():
             edit.resolve_code_numbers()
         with self._serial:
-            return self._compared(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
+            return self._compare_edits(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
 
     def stop(self) -> None:
         """Stop comparing, because this is a forked child process."""
@@ -305,22 +305,22 @@ class Comparison:
                 edit.resolve_code_numbers()
             try:
                 with self._serial:
-                    finding = self._compared(edits, reported, lambda: not self._pending, started=started)
+                    finding = self._compare_edits(edits, reported, lambda: not self._pending, started=started)
             except Exception as error:  # a failed comparison must not fail a load, so it is reported as a finding
-                finding = _failed(edits, error)
+                finding = _failure_finding(edits, error)
             finally:
                 with self._condition:
                     if self._pending:  # there was another load, so compare both together
-                        self._pending = _merged(edits, self._pending)
+                        self._pending = _merge_edits(edits, self._pending)
                         self._reported |= reported
                     else:
-                        self._first = _merged(self._first, edits)
+                        self._first = _merge_edits(self._first, edits)
                         self._finding = finding if finding is not None and finding["rows"] else None
                         self._found = edits
                     self._is_busy = False
                     self._condition.notify_all()
 
-    def _compared(
+    def _compare_edits(
         self,
         edits: dict[str, Edit],
         reported: Collection[str],
@@ -337,7 +337,7 @@ class Comparison:
         rows: Rows = []
         if not is_demanded:
             self._scan_caches()
-        found = self._previous_code(sources, is_requested)
+        found = self._find_previous_code(sources, is_requested)
         if found:
             modules = {edit.file: name for name, edit in edits.items()}
             rows += [{"kind": "code", "name": f"{modules[file]}.{name}", "of": kind} for file, kind, name in found]
@@ -345,7 +345,9 @@ class Comparison:
         fresh: Fresh = {}
         leaf_rows: list[Row] = []
         if is_demanded or self._may_import():
-            why, fresh, leaf_rows = self._imported(edits, previous, is_requested, started, is_demanded=is_demanded)
+            why, fresh, leaf_rows = self._import_modules(
+                edits, previous, is_requested, started, is_demanded=is_demanded
+            )
             if why == NO_LONGER_NEEDED_REASON:
                 return None
         roots = {split_leaf_path(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
@@ -373,15 +375,17 @@ class Comparison:
         if self._may_scan and is_idle():
             self._caches = find_filled_caches(self._is_project_file, is_idle)
 
-    def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
+    def _find_previous_code(
+        self, sources: dict[str, bytes], is_requested: Callable[[], bool]
+    ) -> list[tuple[str, str, str]]:
         """Return the objects that still have previous code. The scan is repeated if an evaluation interrupts it."""
-        while self._idle(is_requested):
+        while self._wait_until_idle(is_requested):
             found = previous_code(sources, lambda: not self._running and is_requested())
             if found is not None:
                 return found
         return []
 
-    def _imported(
+    def _import_modules(
         self,
         edits: dict[str, Edit],
         previous: dict[str, bytes],
@@ -398,7 +402,7 @@ class Comparison:
         watched: list[str] = []
         for edit in edits.values():
             watched += edit.undone
-        spec = self._spec(edits, previous, watched, is_demanded=is_demanded)
+        spec = self._import_spec(edits, previous, watched, is_demanded=is_demanded)
         answer = self._fresh(spec, is_requested, is_demanded=is_demanded)
         if answer is None:
             return (
@@ -416,7 +420,7 @@ class Comparison:
                 else self._import_one_by_one(edits, previous, is_requested, started, is_demanded)
             )
         fresh = {path: (was, now) for path, (was, now) in answer["fresh"].items()}
-        rows = self._checked(edits, fresh, is_requested, started)
+        rows = self._find_wrong_leaves(edits, fresh, is_requested, started)
         if rows:  # what differs between two imports of the same source is not a finding
             roots: dict[str, list[str]] = {}
             for path, *_ in rows:
@@ -434,7 +438,7 @@ class Comparison:
                     [],
                 )
             rows = [row for row in rows if leaves.get(row[0]) == row[2]]
-        return "", fresh, _in_order(outermost_rows(rows), edits)
+        return "", fresh, _sort_rows(outermost_rows(rows), edits)
 
     def _import_one_by_one(
         self,
@@ -442,19 +446,21 @@ class Comparison:
         previous: dict[str, bytes],
         is_requested: Callable[[], bool],
         started: int,
-        is_demanded: bool,  # noqa: FBT001  # as in `_imported`
+        is_demanded: bool,  # noqa: FBT001  # as in `_import_modules`
     ) -> tuple[str, Fresh, list[Row]]:
         """Import and compare each module separately.
 
         This way, a module that cannot be compared does not prevent findings about others. The result is like that of
-        `_imported`.
+        `_import_modules`.
         """
         reasons: list[str] = []
         fresh: Fresh = {}
         rows: list[Row] = []
         for name, edit in edits.items():
             edited = {edit.file: previous[edit.file]} if edit.file in previous else {}
-            why, found, some = self._imported({name: edit}, edited, is_requested, started, is_demanded=is_demanded)
+            why, found, some = self._import_modules(
+                {name: edit}, edited, is_requested, started, is_demanded=is_demanded
+            )
             if why == NO_LONGER_NEEDED_REASON:
                 return why, {}, []
             reasons += [why] if why else []
@@ -462,7 +468,7 @@ class Comparison:
             rows += some
         return "; ".join(reasons), fresh, rows
 
-    def _checked(
+    def _find_wrong_leaves(
         self,
         edits: dict[str, Edit],
         fresh: Fresh,
@@ -487,7 +493,7 @@ class Comparison:
             if edit.before is not None and edit.after is not None:
                 before.update(edit.before)
                 after.update(edit.after)
-        if roots and not self._idle(is_requested):
+        if roots and not self._wait_until_idle(is_requested):
             return []
         started_s = thread_time()
         with _gc_disabled():
@@ -521,7 +527,7 @@ class Comparison:
         self, spec: dict[str, Any], hash_seed: str, is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
         """Run one importing process and return its result. Return None if the comparison is no longer needed."""
-        if not self._idle(is_requested):
+        if not self._wait_until_idle(is_requested):
             return None
         process = ImportProcess(IMPORT_PROGRAM, hash_seed)
         with self._condition:
@@ -534,7 +540,7 @@ class Comparison:
             with self._condition:
                 self._process = None
 
-    def _spec(
+    def _import_spec(
         self, edits: Mapping[str, Edit], previous: Mapping[str, bytes], watched: list[str], *, is_demanded: bool
     ) -> dict[str, Any]:
         """Return the specification for an importing process, as JSON data."""
@@ -573,7 +579,7 @@ class Comparison:
         load = self._sources.loads.get(name)
         return None if load is None else load.data
 
-    def _idle(self, is_requested: Callable[[], bool]) -> bool:
+    def _wait_until_idle(self, is_requested: Callable[[], bool]) -> bool:
         """Wait until no evaluation is running. Return False if the comparison is no longer needed."""
         with self._condition:
             self._condition.wait_for(lambda: not self._running or not is_requested())
@@ -583,7 +589,7 @@ class Comparison:
 NO_LONGER_NEEDED_REASON = "(not wanted any more)"
 
 
-def _failed(edits: Collection[str], error: Exception) -> Finding:
+def _failure_finding(edits: Collection[str], error: Exception) -> Finding:
     """Create a finding that reports an error in the comparison itself."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -630,13 +636,13 @@ def _is_django_ready() -> bool:
     return registry is not None and vars(registry).get("ready") is True
 
 
-def _merged(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, Edit]:
+def _merge_edits(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, Edit]:
     """Return the edits of all modules. If a module has an edit in both mappings, the two are merged."""
     both = {name: first[name].merge_with(edit) if name in first else edit for name, edit in later.items()}
     return {**first, **both}
 
 
-def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
+def _sort_rows(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
     """Sort rows, so that those of edited modules come first and each name has one row before any name has a second."""
     first = tuple(f"{name}." for name in edited)
     seen: dict[tuple[str, str], int] = {}

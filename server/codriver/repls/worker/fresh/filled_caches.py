@@ -67,7 +67,7 @@ def find_filled_caches(
     objects = gc.get_objects()
     for one in _iterate_while_idle(objects, is_idle):
         if type(one) is _LRU_CACHE_TYPE:
-            function = _wrapped(one)
+            function = _wrapped_function(one)
             count = one.cache_info().currsize if function is not None else 0
             if function is not None and count and is_project(function.__code__.co_filename):
                 found.append(FilledCache(one, function, count))
@@ -156,7 +156,7 @@ def _follow(value: object, names: set[str], waiting: list[types.FunctionType], s
             waiting.append(function)
 
 
-def _wrapped(cache: Any) -> types.FunctionType | None:
+def _wrapped_function(cache: Any) -> types.FunctionType | None:
     """Return the function whose results a cache contains, or None if unknown."""
     found = cache.__dict__.get("__wrapped__")
     return found if type(found) is types.FunctionType else None

@@ -57,7 +57,7 @@ class RefusedEffects:
         """Start refusing effects. This cannot be undone, because audit hooks cannot be removed."""
         sys.addaudithook(self._check)
         for module, name in FUNCTIONS_WITHOUT_EVENT:
-            library = _module(module)
+            library = _import_or_none(module)
             if hasattr(library, name):
                 setattr(library, name, self._make_refusing(name))
 
@@ -95,7 +95,7 @@ class RefusedEffects:
         raise EffectRefusedError(f"the import is only for a comparison, so this was refused: {words}")
 
 
-def _module(name: str) -> Any:
+def _import_or_none(name: str) -> Any:
     """Import and return a module, or return None if it does not exist."""
     try:
         return __import__(name)

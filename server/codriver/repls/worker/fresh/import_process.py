@@ -22,7 +22,7 @@ HASH_SEEDS = "1", "2"
 """Hash seeds for two imports of the same source, so that what depends on the order of sets is different."""
 
 
-def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
+def _parse_result(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
     """Parse the result of an importing process. An invalid result means that the import failed."""
     try:
         found: dict[str, Any] = json.loads(data)
@@ -57,7 +57,7 @@ if sys.platform == "win32":
                 return None
             finally:
                 self._process.kill()
-            return _parsed(data, spec)
+            return _parse_result(data, spec)
 
         def pause(self) -> None:
             """Do nothing, because Windows cannot pause processes."""
@@ -108,7 +108,7 @@ else:
                 data = self._read(seconds, is_requested)
             finally:
                 self._end()
-            return None if data is None else _parsed(data, spec)
+            return None if data is None else _parse_result(data, spec)
 
         def pause(self) -> None:
             """Pause the process while an evaluation runs."""

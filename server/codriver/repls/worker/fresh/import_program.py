@@ -60,7 +60,7 @@ def main() -> None:
     except BaseException as error:
         if comparison.is_copy:  # the first process, which returns the result, may have ended
             os._exit(1)
-        answer = {"failed": _reason(error)}
+        answer = {"failed": _describe_error(error)}
     _write(output, answer)
     os._exit(0)  # do not run exit handlers of the modules, and do not wait for their threads
 
@@ -185,7 +185,7 @@ class Import:
             try:
                 importlib.import_module("django").setup()
             except BaseException as error:
-                self._failed.update(dict.fromkeys(self._edited, _reason(error)))
+                self._failed.update(dict.fromkeys(self._edited, _describe_error(error)))
 
     def _import(self, name: str) -> None:
         try:
@@ -193,7 +193,7 @@ class Import:
         except _OtherProcessError:
             raise
         except BaseException as error:
-            self._failed[name] = _reason(error)
+            self._failed[name] = _describe_error(error)
 
     def _fork(self) -> None:
         """Fork if that is possible at this point. The child process imports the previous source."""
@@ -300,7 +300,7 @@ def _write(number: int, answer: Answer) -> None:
         data = data[os.write(number, data) :]
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Describe an error. Messages of user-defined errors are omitted, because getting them would run code."""
     kind = type(error)
     is_known = kind.__module__ == "builtins" or kind is EffectRefusedError

@@ -27,12 +27,12 @@ def imported_names(source: bytes, module: str, *, is_package: bool) -> Iterator[
             for part in match["modules"].split(b","):
                 found = _DOTTED_NAME_PATTERN.match(part.strip())
                 if found is not None:
-                    yield from _with_parents(_text(found[0]))
+                    yield from _iter_parents(_decode(found[0]))
             continue
-        base = _resolved(_text(match["module"]), package)
+        base = _resolve(_decode(match["module"]), package)
         if base is not None:
-            yield from _with_parents(base)
-            yield from (f"{base}.{_text(name)}" for name in _NAME_PATTERN.findall(match["names"]))
+            yield from _iter_parents(base)
+            yield from (f"{base}.{_decode(name)}" for name in _NAME_PATTERN.findall(match["names"]))
 
 
 def find_importers(
@@ -54,13 +54,13 @@ def find_importers(
     return found
 
 
-def _with_parents(dotted: str) -> Iterator[str]:
+def _iter_parents(dotted: str) -> Iterator[str]:
     while dotted:
         yield dotted
         dotted = dotted.rpartition(".")[0]
 
 
-def _resolved(name: str, package: str) -> str | None:
+def _resolve(name: str, package: str) -> str | None:
     """Return the absolute name of a relative import in a package, or None if it is above the top level."""
     level = len(name) - len(name.lstrip("."))
     if not level:
@@ -72,5 +72,5 @@ def _resolved(name: str, package: str) -> str | None:
     return ".".join([*base, name[level:]] if name[level:] else base) or None
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")

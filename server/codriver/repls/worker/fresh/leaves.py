@@ -278,7 +278,7 @@ class Shapes:
             if name not in _IGNORED_CLASS_NAMES and not (name == "__annotations__" and "__annotate_func__" in names):
                 yield f".{name}", value
         if "_abc_impl" in names:
-            yield ".registered", {full_name(one) for one in _registered(thing)}
+            yield ".registered", {full_name(one) for one in _registered_classes(thing)}
         below = type.__subclasses__(thing) if not issubclass(thing, type) else ()
         for one in sorted(
             full_name(one)
@@ -316,7 +316,7 @@ class Shapes:
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
         """Return the attributes of an object, including slots. No properties or proxies are run."""
         found: dict[str, object] = {}
-        for name, descriptor in self._slots_of(kind):
+        for name, descriptor in self._class_slots(kind):
             try:
                 value = descriptor.__get__(thing)
             except (AttributeError, TypeError):
@@ -327,7 +327,7 @@ class Shapes:
                 found.update((key, part) for key, part in list(dict.items(value)) if type(key) is str)
         return found
 
-    def _slots_of(self, kind: type) -> list[tuple[str, Any]]:
+    def _class_slots(self, kind: type) -> list[tuple[str, Any]]:
         known = self._slots.get(id(kind))
         if known is None:
             known = self._slots[id(kind)] = kind, list(instance_descriptors(kind))
@@ -356,18 +356,18 @@ def plain_value_text(thing: Any) -> str | None:
     """Return the text of a plain value, or None for any other object."""
     kind = type(thing)
     if kind is str or kind is bytes:
-        return _cut(thing)
+        return _shorten(thing)
     if kind is int:
         return str(thing) if -(10**18) < thing < 10**18 else hex(thing)
     if id(kind) in _PLAIN_TYPE_IDS:
         return repr(thing)
     if kind is bytearray:
-        return f"bytearray {_cut(bytes(thing))}"
+        return f"bytearray {_shorten(bytes(thing))}"
     module = module_and_name(kind)[0]
-    return _printed(thing, kind, module) if module in _PRINTABLE_MODULES else None
+    return _library_value_text(thing, kind, module) if module in _PRINTABLE_MODULES else None
 
 
-def _printed(thing: Any, kind: type, module: str) -> str | None:
+def _library_value_text(thing: Any, kind: type, module: str) -> str | None:
     """Return the text of a standard library value, or None for any other value."""
     library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
     name = _text_or_empty(_qualname_of(kind))
@@ -412,7 +412,7 @@ def _member_text(key: object) -> str | None:
     return None
 
 
-def _registered(kind: type) -> Iterator[type]:
+def _registered_classes(kind: type) -> Iterator[type]:
     """Yield the classes that are registered with an abstract base class."""
     references: Any = abc._get_dump(kind)[0] if hasattr(abc, "_get_dump") else ()  # noqa: SLF001  # no other way
     for reference in references:
@@ -421,7 +421,7 @@ def _registered(kind: type) -> Iterator[type]:
             yield found
 
 
-def _cut(value: str | bytes) -> str:
+def _shorten(value: str | bytes) -> str:
     """Return the `repr` of a string. For a long string, return its beginning, length and digest."""
     if len(value) <= MAX_TEXT_CHARACTERS:
         return repr(value)

@@ -42,7 +42,7 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
     `sources` maps files to their present sources. Methods are omitted, because the instances of previous classes are
     reported separately. Returns None if the process is no longer idle.
     """
-    known = {file: _known(file, source) for file, source in sources.items()}
+    known = {file: _source_digests(file, source) for file, source in sources.items()}
     found: dict[tuple[str, str, str], None] = {}
     for live in _live_code(is_idle):
         if live is None:
@@ -51,13 +51,13 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
         codes = known.get(code.co_filename)
         if codes is None or code.co_name == "<module>" or code_digest(code) in codes:
             continue
-        name = getattr(code, "co_qualname", None) or _name_of(thing, code)
+        name = getattr(code, "co_qualname", None) or _qualified_name(thing, code)
         if kind != "function" or not _is_method(name):
             found[code.co_filename, kind, name] = None
     return sorted(found)
 
 
-def _known(file: str, source: bytes) -> set[str]:
+def _source_digests(file: str, source: bytes) -> set[str]:
     """Return the digests of all code objects in a source, or an empty set if the source cannot be compiled."""
     try:
         code = compile(source, file, "exec", dont_inherit=True)
@@ -83,7 +83,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
             current = current.f_back
 
 
-def _name_of(thing: Any, code: types.CodeType) -> str:
+def _qualified_name(thing: Any, code: types.CodeType) -> str:
     """Return the qualified name of code. Before Python 3.11, code objects do not have it."""
     if type(thing) is types.FunctionType and not is_class(thing):
         return module_and_name(thing)[1] or code.co_name

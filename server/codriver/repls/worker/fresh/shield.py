@@ -109,7 +109,7 @@ def mount_overlays(directories: Sequence[str]) -> None:
             status = os.stat(directory)
             with contextlib.suppress(OSError):
                 os.chmod(upper, stat.S_IMODE(status.st_mode))
-            data = f"lowerdir={_escaped(directory)},upperdir={upper},workdir={work},userxattr"
+            data = f"lowerdir={_escape(directory)},upperdir={upper},workdir={work},userxattr"
             at = os.fsencode(directory)
             _check(_libc().mount(b"overlay", at, b"overlay", 0, os.fsencode(data)), f"overlay {directory}")
     finally:
@@ -120,6 +120,6 @@ def _overlaps(scratch: str, directories: Sequence[str]) -> bool:
     return any(is_below(directory, scratch) or is_below(scratch, directory) for directory in directories)
 
 
-def _escaped(path: str) -> str:
+def _escape(path: str) -> str:
     """Escape a path for the options of a mount."""
     return "".join("\\" + one if one in "\\:," else one for one in path)

@@ -98,7 +98,7 @@ class Lisp(Dialect):
         self._numbers = itertools.count(1)
         self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
-        self._vars = {name: self._var(name) for name in names}
+        self._vars = {name: self._core_var(name) for name in names}
         self._limits = {name: self._vars[name].value for name in names[-2:]}
         """The limits when Basilisp started. If they differ later, the user has set them."""
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
@@ -123,7 +123,7 @@ class Lisp(Dialect):
         """Return the first namespace. Sessions share all namespaces, as on the JVM."""
         return self.home
 
-    def _var(self, name: str) -> Any:
+    def _core_var(self, name: str) -> Any:
         """Return the var with this name in Basilisp's core."""
         return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
 
@@ -131,7 +131,7 @@ class Lisp(Dialect):
         for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
             self._vars[name].bind_root(stream)
         # Output is sent shortly anyway, with many lines per message.
-        self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
+        self._core_var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
 
     def find(self, name: object) -> Any:
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
@@ -161,7 +161,7 @@ class Lisp(Dialect):
             if message.get("test"):
                 frames, spaces = failed_test_frames(session.id)
             frame = spaces.space_for_frame(number if isinstance(number, int) else -1, frames)
-            namespace = self._namespace_of(frame.around) or namespace
+            namespace = self._find_namespace(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
         bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
@@ -176,7 +176,7 @@ class Lisp(Dialect):
             now = {name: self._vars[name].value for name in before}
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
-    def _namespace_of(self, names: dict[str, Any]) -> Any:
+    def _find_namespace(self, names: dict[str, Any]) -> Any:
         """Return the namespace whose module has this dictionary, or None for a Python module."""
         spaces = self._runtime.Namespace.ns_cache().values()
         return next((space for space in spaces if space.module.__dict__ is names), None)
@@ -205,7 +205,7 @@ class Lisp(Dialect):
             now = self._vars["*ns*"].value
             self._refer_core(now)
             if not is_load:
-                self.stored_values.send_value(job, value, *self._displayed(job, value, now))
+                self.stored_values.send_value(job, value, *self._format_value(job, value, now))
                 session.last[:] = [value, *session.last[:2]]
                 for name, last_value in zip(("*1", "*2", "*3"), session.last):
                     self._vars[name].set_value(last_value)
@@ -213,9 +213,9 @@ class Lisp(Dialect):
                     session.namespace = now
             job.form = number + 1
         if is_load:
-            self.stored_values.send_value(job, value, *self._displayed(job, value, session.namespace))
+            self.stored_values.send_value(job, value, *self._format_value(job, value, session.namespace))
 
-    def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
+    def _format_value(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
         """Return the printed value, the name of its namespace, and a description of what was cut."""
         text, cut = self.print_value(value, job)
         return text, self.display_name(namespace), cut
@@ -252,7 +252,7 @@ class Lisp(Dialect):
         if expander == "macroexpand-all":
             expand = importlib.import_module("basilisp.walk").macroexpand_all
         else:
-            expand = self._var("macroexpand-1" if expander == "macroexpand-1" else "macroexpand").value
+            expand = self._core_var("macroexpand-1" if expander == "macroexpand-1" else "macroexpand").value
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
@@ -275,14 +275,14 @@ class Lisp(Dialect):
             }
             kinds = {name: self._kind(var) for name, var in of_home.items() if name.startswith(start)}
         else:
-            module = builtins if owner == "python" else self._imported(symbol, namespace)
+            module = builtins if owner == "python" else self._imported_module(symbol, namespace)
             names = sorted(vars(module)) if module is not None else ()
             names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
             kinds = {name: {"type": value_kind(vars(module)[name], name)} for name in names}
         return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:MAX_COMPLETIONS]]
 
     @staticmethod
-    def _imported(symbol: object, namespace: Any) -> Any:
+    def _imported_module(symbol: object, namespace: Any) -> Any:
         """Return the Python module that a namespace imports under this name, or None."""
         return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
 
@@ -363,7 +363,7 @@ class Lisp(Dialect):
 
     def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
         innermost = self._innermost_error(error)
-        parts, frames = common_error_fields(innermost, self._words)
+        parts, frames = common_error_fields(innermost, self._error_summary)
         if isinstance(innermost, self._reader.SyntaxError):
             parts.update(type=type(innermost).__name__, phase="read", message=innermost.message)
             self._locate(parts, job.file, innermost.line, innermost.col)
@@ -379,9 +379,9 @@ class Lisp(Dialect):
         local_values = [frame for frame in frames if not is_library_file(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
-        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *format_trace(local_values)]
+        lines = [f"{kind}{where}: {message}{_error_data(parts)}", *format_trace(local_values)]
         lines += [
-            f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
+            f"{one['relation']}: {one['type']}: {one['message']}{_error_data(one)}" for one in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
 
@@ -413,7 +413,7 @@ class Lisp(Dialect):
         }
         return PlainPrinter(dict.fromkeys(local_values, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
-    def _words(self, error: BaseException) -> dict[str, Any]:
+    def _error_summary(self, error: BaseException) -> dict[str, Any]:
         """Return the type, message and data of an error.
 
         The data of an `ExceptionInfo` is printed within limits.
@@ -441,12 +441,12 @@ class Lisp(Dialect):
         parts.update({key: value for key, value in position.items() if value is not None})
 
 
-def _data_of(parts: dict[str, Any]) -> str:
+def _error_data(parts: dict[str, Any]) -> str:
     """Return the data of an error for its text, with a leading space, or "" if it has no data."""
     return " " + parts["data"] if "data" in parts else ""
 
 
-def _cache_path_of(file: str) -> str:
+def _cache_path(file: str) -> str:
     """Return the path of the file in which Basilisp caches compiled code."""
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
@@ -462,7 +462,7 @@ def _ignore_cached_code(importer: Any) -> None:
     def path_stats(loader: Any, path: str) -> dict[str, Any]:
         stats: dict[str, Any] = original(loader, path)
         with contextlib.suppress(OSError, NotImplementedError):
-            source, compiled = os.stat(path), os.stat(_cache_path_of(path))
+            source, compiled = os.stat(path), os.stat(_cache_path(path))
             newest = max(source.st_mtime_ns, source.st_ctime_ns)
             is_installed = not INSTALLED_DIRECTORIES.isdisjoint(path.split(os.sep))
             if not is_installed and compiled.st_mtime_ns <= newest + MAX_COMPILATION_NS:
@@ -486,7 +486,7 @@ def _warm_up() -> None:
         # The environment belongs to another user, so this user gets a separate cache.
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
-    if not os.path.exists(_cache_path_of(core)):
+    if not os.path.exists(_cache_path(core)):
         words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
         sys.stderr.write(words)
         sys.stderr.flush()

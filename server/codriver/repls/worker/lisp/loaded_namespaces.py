@@ -118,7 +118,7 @@ class LispLoaded:
             for var_name, var in variables:
                 if is_class(var.root):
                     old += [[name, var_name, *row] for row in _previous_types(var.root, heirs, faces)]
-        return old, _instances(heirs)
+        return old, _count_instances(heirs)
 
 
 def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
@@ -129,21 +129,21 @@ def _captured_functions(project_vars: Iterable[Any], language: str, munge: Calla
     current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
     for name, _, variables in project_vars:
         for var_name, var in variables:
-            code = _code_of(var.root)
+            code = _function_code(var.root)
             if code is not None and munge(var_name) == code.co_name:
                 current[code.co_filename, code.co_name] = code, name + "/" + var_name
     rows: dict[tuple[str, ...], None] = {}
     left = [WALKED]
     for name, _, variables in project_vars:
         for var_name, var in variables:
-            for code in _codes_in(var.root, language, left, DEEP):
+            for code in _iter_codes(var.root, language, left, DEEP):
                 now = current.get((code.co_filename, code.co_name))
                 if now is not None and now[0] is not code:
                     rows[name, var_name, "old", now[1]] = None
     return [list(row) for row in rows]
 
 
-def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
+def _iter_codes(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
     """Yield the code of each function in a value, down to a depth of `depth`. No user code runs."""
     left[0] -= 1
     if depth < 1 or left[0] < 0:
@@ -152,7 +152,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
     module = defining_module_name(kind)
     home = module[len(language) :] if type(module) is str and module.startswith(language) else ""
     parts: Iterable[Any] = ()
-    code = _code_of(value)
+    code = _function_code(value)
     if code is not None:
         yield code
         parts = _closure_values(value)
@@ -163,7 +163,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
     elif home in REFERENCE_VALUE_FIELDS:
         parts = (getattr(value, REFERENCE_VALUE_FIELDS[home], None),)
     for part in itertools.islice(parts, max(left[0], 0)):
-        yield from _codes_in(part, language, left, depth - 1)
+        yield from _iter_codes(part, language, left, depth - 1)
 
 
 def _closure_values(function: types.FunctionType) -> Iterator[Any]:
@@ -172,7 +172,7 @@ def _closure_values(function: types.FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
 
 
-def _code_of(value: Any) -> types.CodeType | None:
+def _function_code(value: Any) -> types.CodeType | None:
     """Return the code of a function, unwrapping a function with metadata. Return None for any other value."""
     while type(value) is FUNCTION_TYPE and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
@@ -197,7 +197,7 @@ def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tupl
     return []
 
 
-def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
+def _count_instances(heirs: dict[Any, Any]) -> list[list[str]]:
     """Return rows with the number of instances of each class from a previous load."""
     previous = {}
     for kind in all_classes():

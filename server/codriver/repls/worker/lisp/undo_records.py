@@ -80,14 +80,16 @@ class LispSnapshot:
     def __init__(self, namespaces: Any, multi: Any) -> None:
         package = multi.__module__.partition(".")[0] + "."
         self._spaces = [
-            (space, space.interns, dict(space.module.__dict__), _fields_of(space, NAMESPACE_FIELDS))
+            (space, space.interns, dict(space.module.__dict__), _read_fields(space, NAMESPACE_FIELDS))
             for space in namespaces.ns_cache().values()
             if not str(space.name).startswith(package)
         ]
-        self._vars = [(var, _fields_of(var, VAR_FIELDS)) for _, interns, *_ in self._spaces for var in interns.values()]
+        self._vars = [
+            (var, _read_fields(var, VAR_FIELDS)) for _, interns, *_ in self._spaces for var in interns.values()
+        ]
         roots = [var.root for space in namespaces.ns_cache().values() for var in space.interns.values()]
-        self._methods = [(root, _fields_of(root, MULTIMETHOD_FIELDS)) for root in roots if type(root) is multi]
-        self._tables = [(root, table, dict(table)) for root in roots if (table := _dispatch_table_of(root)) is not None]
+        self._methods = [(root, _read_fields(root, MULTIMETHOD_FIELDS)) for root in roots if type(root) is multi]
+        self._tables = [(root, table, dict(table)) for root in roots if (table := _dispatch_table(root)) is not None]
 
     def record_changes(self, undo: UndoRecord) -> None:
         """Record the definitions that have changed since the snapshot."""
@@ -115,13 +117,13 @@ def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> 
     return bool(changed)
 
 
-def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
+def _read_fields(owner: object, names: tuple[str, ...]) -> dict[str, object]:
     return {name: getattr(owner, name) for name in names if hasattr(owner, name)}
 
 
 def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
     """Record the changed fields of an object. `after` is called after the fields have been restored."""
-    now = _fields_of(owner, tuple(was))
+    now = _read_fields(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
         return
 
@@ -147,7 +149,7 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
     variables.record_change(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
 
 
-def _dispatch_table_of(function: Any) -> Any:
+def _dispatch_table(function: Any) -> Any:
     """Return the table of a function that dispatches on types, as protocol functions do. Return None for others."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)

@@ -201,7 +201,7 @@ class BoundNames:
                     name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
                 )
                 self.kinds[scope + attribute] = DEFINITION if is_definition else OTHER_BINDING
-            for target in _targets_in(node):
+            for target in _assignment_targets(node):
                 self.kinds.update(
                     (scope + one.id, OTHER_BINDING) for one in ast.walk(target) if isinstance(one, ast.Name)
                 )
@@ -259,7 +259,7 @@ def is_plain_value(value: object) -> bool:
     return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain_value, value)))
 
 
-def _targets_in(node: Any) -> list[ast.AST]:
+def _assignment_targets(node: Any) -> list[ast.AST]:
     """Return the assignment targets of a `for` or `with` statement."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [node.target]

@@ -87,14 +87,14 @@ class CallMonitor:
         """Return the callback for each event."""
         return {
             events.PY_START: self._start_callback(),
-            events.PY_RETURN: self._returned(),
+            events.PY_RETURN: self._return_callback(),
             events.PY_YIELD: self._yield_callback(),
             events.PY_RESUME: self._resume_callback(),
             events.PY_THROW: self._resume_callback(),
-            events.PY_UNWIND: self._unwound(),
+            events.PY_UNWIND: self._unwind_callback(),
         }
 
-    def _function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
+    def _register_function(self, code: types.CodeType, frame: types.FrameType) -> Function:
         found = self._recording.register_function(code, frame)
         if found.is_requested:
             self._monitoring.set_local_events(self._tool, code, self._local)
@@ -103,7 +103,7 @@ class CallMonitor:
     # Each callback keeps what it needs in local variables, because it runs for every call.
 
     def _start_callback(self) -> Any:
-        recording, stacks, live, function_of = self._recording, self._stacks, self._live, self._function_of
+        recording, stacks, live, function_of = self._recording, self._stacks, self._live, self._register_function
         functions, calls, printed_arguments = recording.functions, recording.calls, recording.format_arguments
         disable, frame_at, now, thread_id = (
             self._monitoring.DISABLE,
@@ -134,12 +134,12 @@ class CallMonitor:
 
         return on_start
 
-    def _returned(self) -> Any:
+    def _return_callback(self) -> Any:
         """Return the callback that records the return of a call."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
-            self._leave,
+            self._remove_from_stack,
             self._live,
         )
         result = self._recording.result
@@ -165,7 +165,7 @@ class CallMonitor:
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
-            self._leave,
+            self._remove_from_stack,
             self._live,
         )
         disable, frame_at = self._monitoring.DISABLE, FRAME_AT
@@ -193,9 +193,9 @@ class CallMonitor:
 
         return resumed
 
-    def _unwound(self) -> Any:
+    def _unwind_callback(self) -> Any:
         """Return the callback that records a call ended by an exception."""
-        recording, leave, live = self._recording, self._leave, self._live
+        recording, leave, live = self._recording, self._remove_from_stack, self._live
         functions, error_of, frame_at, now = (
             recording.functions,
             recording.printer.error,
@@ -215,7 +215,7 @@ class CallMonitor:
 
         return unwound
 
-    def _leave(self, record: Record) -> None:
+    def _remove_from_stack(self, record: Record) -> None:
         """Remove a finished or suspended call from the stack of its thread."""
         stack = self._stacks.get(_thread.get_ident())
         if stack and stack[-1] is record:

@@ -77,7 +77,7 @@ class Target:
         self.name, self._home = name, home
         self.wrappers: list[types.CodeType] = []
         """The code of the decorators around the function, which do not count as its callers."""
-        self.function = self._unwrapped(self._value())
+        self.function = self._unwrap(self._value())
 
     def _value(self) -> Any:
         module, colon, rest = self.name.partition(":")
@@ -106,7 +106,7 @@ class Target:
             value = space[step]
         return value
 
-    def _unwrapped(self, value: Any) -> types.FunctionType:
+    def _unwrap(self, value: Any) -> types.FunctionType:
         """Return the function inside decorators, methods and properties."""
         for _ in range(MAX_FOLLOWED_DECORATORS):
             if type(value) is types.FunctionType:
@@ -336,7 +336,7 @@ class CallWatches:
         """Send the calls of a watch to its client until the watch ends."""
         try:
             while not watch.is_over:
-                calls = _waiting(watch.queue)
+                calls = _wait_for_calls(watch.queue)
                 counts = {} if calls else watch.pop_counts()  # in a pause between the calls
                 if calls or counts:
                     watch.send(calls, counts)
@@ -346,7 +346,7 @@ class CallWatches:
             watch.end = watch.end or "limit"
             with self._lock:  # the last message means that nothing is monitored any longer
                 self._remove(watch)
-            while calls := _rest(watch.queue):
+            while calls := _pop_queued(watch.queue):
                 watch.send(calls, {})
             watch.send([], watch.pop_counts(), is_last=True)
         except OSError:  # the client has disconnected
@@ -483,7 +483,7 @@ class CallWatches:
         return on_unwind
 
 
-def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
+def _wait_for_calls(calls: SimpleQueue[Call | None]) -> list[Call]:
     """Wait at most `CHECK_INTERVAL_S` for calls, and return them."""
     deadline = time.monotonic() + CHECK_INTERVAL_S
     while _has_greenlets() and calls.empty() and time.monotonic() < deadline:
@@ -492,7 +492,7 @@ def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
         first = calls.get(block=not _has_greenlets(), timeout=CHECK_INTERVAL_S)
     except Empty:
         return []
-    return ([] if first is None else [first]) + _rest(calls)
+    return ([] if first is None else [first]) + _pop_queued(calls)
 
 
 def _has_greenlets() -> bool:
@@ -500,7 +500,7 @@ def _has_greenlets() -> bool:
     return type(_thread.start_new_thread) is not types.BuiltinFunctionType
 
 
-def _rest(calls: SimpleQueue[Call | None]) -> list[Call]:
+def _pop_queued(calls: SimpleQueue[Call | None]) -> list[Call]:
     """Return the queued calls, up to the maximum for one message, without waiting."""
     found: list[Call] = []
     while len(found) < MAX_CALLS_PER_MESSAGE:

@@ -52,7 +52,9 @@ class DependentModules:
             self.words = words
             self.reached = list(found)
             self._importers = [
-                text for name in _in_order(found) if name in follows and (text := self._text_of(name)) is not None
+                text
+                for name in _sort_by_imports(found)
+                if name in follows and (text := self._text_of(name)) is not None
             ]
         return self._importers
 
@@ -66,17 +68,17 @@ class DependentModules:
             for name, load in list(waiting.items()):
                 if self._mentions(load, fresh):
                     del waiting[name]
-                    outline = self._outline_of(name, load)
+                    outline = self._find_outline(name, load)
                     if outline is not None:
                         outlines[name] = outline
             known, is_growing = set(words), True
-            reached = {part for name in (self._text.name, *found) for part in _with_parents(name)}
+            reached = {part for name in (self._text.name, *found) for part in _iter_parents(name)}
             while is_growing:
                 is_growing = False
                 for name, outline in outlines.items():
                     if name not in found and not reached.isdisjoint(outline.imports):
                         found[name], is_growing = outline, True
-                        reached.update(_with_parents(name))
+                        reached.update(_iter_parents(name))
             for name, outline in found.items():
                 if name in follows or outline.may_be_affected(words) or self._has_getter():
                     follows.add(name)
@@ -95,7 +97,7 @@ class DependentModules:
             and load.module() is module and not load.is_rewritten
         }  # fmt: skip
 
-    def _outline_of(self, name: str, load: Load) -> Outline | None:
+    def _find_outline(self, name: str, load: Load) -> Outline | None:
         """Return the outline of another module. It is cached in the module's load."""
         if load.outline is None:
             text = self._text_of(name)
@@ -104,12 +106,12 @@ class DependentModules:
 
     def _mentions(self, load: Load, words: set[str]) -> bool:
         """Return whether the source of a load mentions one of the words."""
-        data = self._data_of(load)
+        data = self._source_data(load)
         return b"import" in data and (
             self._has_getter() or b"import *" in data or any(word.encode() in data for word in words)
         )
 
-    def _data_of(self, load: Load) -> bytes:
+    def _source_data(self, load: Load) -> bytes:
         """Return the source of a load. It is decompressed only once."""
         if id(load) not in self._data:
             load.read()
@@ -117,14 +119,14 @@ class DependentModules:
         return self._data[id(load)]
 
 
-def _with_parents(name: str) -> Iterator[str]:
+def _iter_parents(name: str) -> Iterator[str]:
     """Yield a dotted name, followed by the names of the packages that contain it."""
     while name:
         yield name
         name = name.rpartition(".")[0]
 
 
-def _in_order(found: dict[str, Outline]) -> Iterator[str]:
+def _sort_by_imports(found: dict[str, Outline]) -> Iterator[str]:
     """Yield the names of modules, with imported modules first.
 
     Modules that import one another are in the order of `sys.modules`. Python moves a module to its end when the import

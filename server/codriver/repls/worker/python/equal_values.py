@@ -99,7 +99,7 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
     if kind in (staticmethod, classmethod):
         return is_alike(first.__func__, other.__func__, depth + 1, has_cached=has_cached)
     if kind is functools.partial:
-        (function, *given), (other_function, *others) = _flat(first), _flat(other)
+        (function, *given), (other_function, *others) = _flatten_partial(first), _flatten_partial(other)
         return function is other_function and is_alike(given, others, depth + 1, has_cached=has_cached)
     if kind is types.GeneratorType:
         return _are_equal_unstarted(first, other, depth)
@@ -116,7 +116,7 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
             return bool(first == other)
         except Exception:  # the comparison is not defined
             return False
-    state, fresh = _state_of(first, has_cached=has_cached), _state_of(other, has_cached=has_cached)
+    state, fresh = _instance_state(first, has_cached=has_cached), _instance_state(other, has_cached=has_cached)
     if has_cached and state is None and fresh is None:
         return has_only_attributes(first)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
@@ -145,7 +145,7 @@ def slots_of(kind: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _flatten_partial(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the function and all arguments of a partial object, including those of nested partial objects."""
     given, named = value.args, dict(value.keywords)
     while type(value.func) is functools.partial:
@@ -172,7 +172,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
     return all(is_alike(first, other, depth + 1) for first, other in pairs)
 
 
-def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
+def _instance_state(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
     """Return the attributes in an instance's dictionary and slots, or None if it has no attributes."""
     state = attribute_dict(value)
     for kind in order_of(type(value)):

@@ -90,7 +90,7 @@ class Followers:
         self.text = Text(name, self.module, minimal.file, minimal.new)
         self._is_old = True
         self._loads = {load.file: other for other, load in drift.sources.loads.items()}
-        self.analysis = Analysis(self._source_of)
+        self.analysis = Analysis(self._find_source)
         self.changes = NameChanges(self.module, minimal.names, drift)
         self.rebuilds = Rebuilds(self, undo)
         self.registrations = Registrations(self.text, self.analysis, self.changes, drift, self.rebuilds.objects)
@@ -108,15 +108,15 @@ class Followers:
 
     # Sources
 
-    def _source_of(self, function: Any) -> Any:
+    def _find_source(self, function: Any) -> Any:
         """Return the syntax node of a workspace function or the source of a workspace file. Return None if unknown."""
         if type(function) is str:
-            return self._text_of_file(function)
+            return self._find_file_source(function)
         code = function.__code__
-        text = self._text_of_file(code.co_filename)
+        text = self._find_file_source(code.co_filename)
         return None if text is None else text.function(code)
 
-    def _text_of_file(self, file: str) -> Text | None:
+    def _find_file_source(self, file: str) -> Text | None:
         """Return the loaded source of a file, or None if the file is not part of the workspace."""
         if file == self.text.file:
             return self._old if self._is_old else self.text
@@ -194,7 +194,7 @@ class Followers:
                 names = [name for name in assigned_names(node) if name.isidentifier()]
                 effects = self.analysis.statement_effects(old, self.text.space)
                 is_pure = effects.effect is None and not effects.fills
-                value = self._try(old.value) if names and is_pure else ABSENT
+                value = self._evaluate_or_absent(old.value) if names and is_pure else ABSENT
                 present = self.text.space.get(names[0], ABSENT) if names else ABSENT
                 if len(names) == 1 and (
                     value is ABSENT
@@ -203,7 +203,7 @@ class Followers:
                     self._is_touched.add(top)
             elif isinstance(node, ast.If):
                 effects = self.analysis.statement_effects(old.test, self.text.space)
-                value = self._try(old.test) if effects.effect is None and not effects.fills else ABSENT
+                value = self._evaluate_or_absent(old.test) if effects.effect is None and not effects.fills else ABSENT
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
 
@@ -240,7 +240,7 @@ class Followers:
         fills = self.analysis.statement_effects(node, text.space).fills
         return {name for name, value in text.space.items() if id(value) in fills}
 
-    def _try(self, node: Any) -> Any:
+    def _evaluate_or_absent(self, node: Any) -> Any:
         """Return the value of an expression, or ABSENT if evaluating it fails."""
         try:
             return eval(self._minimal.compile_node(ast.Expression(node), "eval"), self.text.space)
@@ -325,7 +325,7 @@ class Followers:
             return
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
-            if names and self._try_in(text, node) is not text.space.get(names[0], ABSENT):
+            if names and self._value_now(text, node) is not text.space.get(names[0], ABSENT):
                 self.report_in_module(text, node, "it was computed from the names of its module, which changed")
             return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
@@ -391,7 +391,7 @@ class Followers:
         effects.guesses |= guessed
         return not is_affected
 
-    def _try_in(self, text: Text, node: Any) -> Any:
+    def _value_now(self, text: Text, node: Any) -> Any:
         """Return the value that a statement would bind to its first name now.
 
         If that equals the present value, the present object is returned. ABSENT means that the evaluation failed.
@@ -493,7 +493,7 @@ class Followers:
                     text.space[name] = value
             raise
         for name, old in before.items():
-            self._settle(text, name, old)
+            self._restore_identity(text, name, old)
             if old is ABSENT:
                 self.rebuilds.revived.add((text.name, name))
 
@@ -522,9 +522,9 @@ class Followers:
             except Exception as error:  # an error in user code
                 self.report_in_module(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
-            self._settle(text, bound_name, value)
+            self._restore_identity(text, bound_name, value)
 
-    def _settle(self, text: Text, name: str, old: Any) -> None:
+    def _restore_identity(self, text: Text, name: str, old: Any) -> None:
         """Restore the previous object of a name if it is equal to the new one or can receive its contents."""
         space = text.space
         new = space.get(name, ABSENT)
@@ -833,7 +833,7 @@ class Followers:
     def forget_lazy_names(self) -> None:
         """Remove names that the module's `__getattr__` has added to the module, if it would now create other values."""
         getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
-        if type(getter) is not types.FunctionType or self._source_of(getter) is None:
+        if type(getter) is not types.FunctionType or self._find_source(getter) is None:
             return
         effects = self.analysis.call(getter)
         if id(self.text.space) not in effects.fills or not self.changes.is_affected(effects):
@@ -862,7 +862,7 @@ class Followers:
         """Return the positions of statements of another module that may depend on the load."""
         forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
-        self._seeds |= self._renamed(text)
+        self._seeds |= self._import_aliases(text)
         for top, node in enumerate(text.body) if self._has_module_getattr() else ():
             before = (
                 self.changes.before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
@@ -883,7 +883,7 @@ class Followers:
             {*text.statements_mentioning({*words, *self._names_filled_by_decorators(text, words)}), *forced, *stars}
         )
 
-    def _renamed(self, text: Text) -> set[str]:
+    def _import_aliases(self, text: Text) -> set[str]:
         """Return the aliases under which a module imports names that may have changed."""
         found = set()
         for node in text.body:
@@ -956,20 +956,20 @@ class Followers:
         With `only_defaults`, decorators that only read other parts of a signature do not count.
         """
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        live: Any = self._try(called) if isinstance(called, ast.Name) else ABSENT
-        if type(live) is not types.FunctionType or self._source_of(live) is None:
+        live: Any = self._evaluate_or_absent(called) if isinstance(called, ast.Name) else ABSENT
+        if type(live) is not types.FunctionType or self._find_source(live) is None:
             return not (
                 only_defaults and self.analysis.library_name(called, self.text.space) in LIBRARIES_IGNORING_DEFAULTS
             )
         reached = [live]
         for function in reached:
-            source = self._source_of(function)
+            source = self._find_source(function)
             words = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
             words |= {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
             if not words.isdisjoint(SIGNATURE_NAMES):
                 return True
             named = [function.__globals__.get(word) for word in words]
-            known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
+            known = [each for each in named if type(each) is types.FunctionType and self._find_source(each) is not None]
             reached += [each for each in known if each not in reached and len(reached) < MAX_SEARCHED_FUNCTIONS]
         return False
 

@@ -93,7 +93,7 @@ class KernelAnswers:
             "source": self._source,
             "syntax": self._syntax_error_in,
             "drift": self._drift_rows,
-            "edited": self._edited,
+            "edited": self._edited_modules,
             "restore": self._restore,
             "stacks": self._stacks,
             "error": self._error,
@@ -150,9 +150,9 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, text, self._undo_records.record_for(undo_id), self._drift, home=_home())
+        load = ModuleLoad(name, path, text, self._undo_records.record_for(undo_id), self._drift, home=_home_module())
         load.prepare()
-        space = load.module.__dict__ if load.module is not None else _home().__dict__
+        space = load.module.__dict__ if load.module is not None else _home_module().__dict__
         self._renewed, has_failed = [], True
         value: object = ABSENT
         try:
@@ -211,16 +211,16 @@ class KernelAnswers:
         return error if isinstance(error, BaseException) else None
 
     def _complete(self, prefix: str, ns: str) -> object:
-        module = _module(ns)
+        module = _find_module(ns)
         return {"completions": [] if module is None else complete_name(prefix, module)}
 
     def _lookup(self, name: str, ns: str) -> object:
-        module = _module(ns)
+        module = _find_module(ns)
         found = None if module is None else describe_name(name, module, HOME_MODULE)
         if module is None or found is None:
             return None
         if "line" not in found and found["type"] != "module":
-            position = _position(name, module)
+            position = _find_source(name, module)
             if position is not None:
                 found.update(file=position[1], line=position[2])
         if "file" in found:
@@ -228,17 +228,17 @@ class KernelAnswers:
         return found
 
     def _names(self, name: str, ns: str) -> object:
-        module, home = _module(ns), _home()
+        module, home = _find_module(ns), _home_module()
         listed = list_names(HOME_MODULE if name == "user" else name, module or home, home)
         if listed is None:
             return None
         of_home = "*" in name or name in ("user", HOME_MODULE)
-        hidden = _hidden() if of_home else set()
+        hidden = _ipython_names() if of_home else set()
         return {**listed, "rows": [row for row in listed["rows"] if row["name"] not in hidden]}
 
     def _source(self, name: str, ns: str) -> object:
-        module = _module(ns)
-        position = None if module is None else _position(name, module)
+        module = _find_module(ns)
+        position = None if module is None else _find_source(name, module)
         return None if position is None else {"text": position[0], "file": cell_name(position[1]), "line": position[2]}
 
     def _syntax_error_in(self, code: str) -> object:
@@ -256,7 +256,7 @@ class KernelAnswers:
         renewed, self._renewed = self._renewed, []
         return {"rows": [*renewed, *self._drift.find_differences(root, only)]}
 
-    def _edited(self, code: str) -> list[str]:
+    def _edited_modules(self, code: str) -> list[str]:
         """Describe the modules that a cell uses and whose files were edited after they were loaded."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
@@ -294,9 +294,9 @@ class KernelAnswers:
         calls = _frames_around_load(error)
         for frame in (parts, *parts.get("chain", ())):
             frames = [text for text in frame.get("trace", ()) if not _surrounds_user_code(text)]
-            frame["trace"] = [_renamed(text) for text in frames if text not in calls]
+            frame["trace"] = [_with_display_name(text) for text in frames if text not in calls]
         found = user_frame_locals(error, characters, PYTHON_PRINTER, _display_name) if characters else []
-        return {"error": parts, "locals": [dict(frame, frame=_renamed(frame["frame"])) for frame in found]}
+        return {"error": parts, "locals": [dict(frame, frame=_with_display_name(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
         """Return the plain local variables at the position where a cell failed.
@@ -338,7 +338,7 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
     return error_frames(error, is_left_out)
 
 
-def _renamed(text: str) -> str:
+def _with_display_name(text: str) -> str:
     """Replace the file name in a formatted frame by its display name."""
     match = _FRAME_LINE_PATTERN.match(text)
     return match[1] + cell_name(match[2]) + match[3] if match else text
@@ -366,22 +366,22 @@ def _shell() -> Any:
     return library.get_ipython() if library is not None else None
 
 
-def _home() -> types.ModuleType:
+def _home_module() -> types.ModuleType:
     """Return the module in whose namespace cells run."""
     return getattr(_shell(), "user_module", None) or sys.modules[HOME_MODULE]
 
 
-def _module(name: str) -> types.ModuleType | None:
-    return _home() if name in ("", "user", HOME_MODULE) else sys.modules.get(name)
+def _find_module(name: str) -> types.ModuleType | None:
+    return _home_module() if name in ("", "user", HOME_MODULE) else sys.modules.get(name)
 
 
-def _hidden() -> set[str]:
+def _ipython_names() -> set[str]:
     """Return the names that IPython has added to the user's namespace and that are still unchanged."""
-    hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
+    hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home_module().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
 
-def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
+def _find_source(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
     """Return the source that defines a name, with its file or cell and its line."""
     value, frames, dotted = resolve_name(name, module)
     cells = getattr(getattr(_shell(), "compile", None), "_filename_map", {})

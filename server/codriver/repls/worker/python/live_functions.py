@@ -56,7 +56,7 @@ class FileCodes:
 
     def __init__(self, text: SourceText, file: str) -> None:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
-        self.read_all = list(_within(self.code))
+        self.read_all = list(_iter_nested(self.code))
 
     def codes_in_lines(self, first: int, last: int) -> list[types.CodeType]:
         """Return the code objects that start in a range of lines, in order."""
@@ -134,7 +134,7 @@ def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> Non
     Nested code objects without a name, such as lambdas, are only matched if both have the same number of them.
     """
     found[id(old)] = old, new
-    before, now = _by_name(old), _by_name(new)
+    before, now = _group_by_name(old), _group_by_name(new)
     for name, codes in before.items():
         heirs = now.get(name, [])
         if len(heirs) == len(codes) or not name.startswith("<"):
@@ -142,7 +142,7 @@ def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> Non
                 _match_nested(code, heir, found)
 
 
-def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
+def _group_by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
     """Return the code objects nested directly in another one, by name."""
     found: dict[str, list[types.CodeType]] = {}
     for constant in code.co_consts:
@@ -151,12 +151,12 @@ def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
     return found
 
 
-def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+def _iter_nested(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield all code objects nested in another one, at any depth."""
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
             yield constant
-            yield from _within(constant)
+            yield from _iter_nested(constant)
 
 
 class LiveCode:
@@ -189,7 +189,7 @@ class LiveCode:
                 self._append(item, self._caches)
             elif kind is types.FunctionType or kind in CODE_ATTRIBUTES_AND_WORDS:
                 attribute, word = CODE_ATTRIBUTES_AND_WORDS.get(kind, ("__code__", ""))
-                loaded = _loaded_code_of(getattr(item, attribute), self._file, self._positions)
+                loaded = _find_loaded_code(getattr(item, attribute), self._file, self._positions)
                 if loaded is not None and word:
                     self._running.setdefault(id(loaded), []).append((word, weakref.ref(item)))
                 elif loaded is not None:
@@ -240,14 +240,14 @@ class LiveCode:
         """
         touched = {id(function): function for function in functions}
         for cache in self._caches if touched else ():
-            inner = next((touched[id(item)] for item in _wrapped_in(cache) if id(item) in touched), None)
+            inner = next((touched[id(item)] for item in _wrapped_functions(cache) if id(item) in touched), None)
             size = cache.cache_info().currsize
             if inner is not None and size:
                 cache.cache_clear()
                 yield inner.__qualname__, size
 
 
-def _wrapped_in(cache: Any) -> list[Any]:
+def _wrapped_functions(cache: Any) -> list[Any]:
     """Return the functions that a cache calls. Wrappers are followed through `__wrapped__` and closure variables."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for item in found:
@@ -269,10 +269,10 @@ def count_instances_with(kind: type, name: str) -> int:
 def replace_code(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
     """Replace the code of a function. Also replace its docstring, unless other code has changed that."""
     before, doc = function.__code__, function.__doc__
-    is_default_doc = doc == _doc_of(before)
+    is_default_doc = doc == _compiled_docstring(before)
     function.__code__ = code
     if is_default_doc:
-        function.__doc__ = _doc_of(code)
+        function.__doc__ = _compiled_docstring(code)
 
     def undo() -> None:
         function.__code__ = before
@@ -287,13 +287,13 @@ def annotation_attribute(function: Any) -> tuple[str, Any]:
     return ("__annotations__", function.__annotations__) if annotate is None else ("__annotate__", annotate)
 
 
-def _doc_of(code: types.CodeType) -> str | None:
+def _compiled_docstring(code: types.CodeType) -> str | None:
     """Return the docstring that a new function with this code would have."""
     cells = tuple(types.CellType() for _ in code.co_freevars)
     return types.FunctionType(code, {}, closure=cells).__doc__
 
 
-def _loaded_code_of(
+def _find_loaded_code(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
     """Return the code object of the loaded source that equals the code of an existing object, or None."""

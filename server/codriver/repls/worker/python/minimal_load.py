@@ -253,11 +253,11 @@ class MinimalLoad:
 
     def make_definition(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, including its decorators."""
-        return self._definer_of(statement)
+        return self._make_definer(statement)
 
     def make_attribute_assignment(self, statement: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
-        return self._assigner_of(statement.owner, statement)
+        return self._make_assigner(statement.owner, statement)
 
     def make_member_update(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         """Return a function that updates members of an enumeration."""
@@ -428,7 +428,7 @@ class MinimalLoad:
         if old.kind in (VALUE, OTHER):
             followers.registrations.watch_sizes(old.name, old.node, new.node)
         elif DECORATORS in change.parts and any(
-            _name_of(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
+            _called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
             why = "what its decorators did before is not undone"
             value = self._space.get(old.name) if followers.are_decorators_of_libraries(old.node) else None
@@ -458,7 +458,7 @@ class MinimalLoad:
         is_undone = not effects.fills.isdisjoint(followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             why = "what its decorators did is not undone"
-            names = {_name_of(decorator) for decorator in old.node.decorator_list}
+            names = {_called_name(decorator) for decorator in old.node.decorator_list}
             if names <= REGISTERING_DECORATORS and followers.are_decorators_of_libraries(old.node):
                 followers.report_if_used(old.name, old.node, self._space.get(old.name), why)
             else:
@@ -660,7 +660,7 @@ class MinimalLoad:
     def _is_replaced(self, statement: Statement) -> bool:
         """Return whether exactly one other statement now sets what a removed statement has set."""
         target = self._setter_target(statement.node)
-        added = [self._setter_target(new.node) for new in _added(self.comparison.changes)]
+        added = [self._setter_target(new.node) for new in _added_statements(self.comparison.changes)]
         return (
             bool(target)
             and target in added
@@ -698,7 +698,7 @@ class MinimalLoad:
         kind = self._class(new.owner)
         is_made = change.old is None and any(
             candidate.kind == CLASS and candidate.name + "." == new.owner
-            for candidate in _added(self.comparison.changes)
+            for candidate in _added_statements(self.comparison.changes)
         )
         if _has_no_effect(new.node) or is_made:
             return
@@ -742,7 +742,7 @@ class MinimalLoad:
     def _precedes_other_columns(self, kind: Any, statement: Statement) -> bool:
         """Return whether a fresh import would create other columns of a class after a new column."""
         value = getattr(statement.node, "value", None)
-        if not isinstance(value, ast.Call) or _name_of(value) not in COLUMN_FUNCTIONS:
+        if not isinstance(value, ast.Call) or _called_name(value) not in COLUMN_FUNCTIONS:
             return False
         line = line_range(statement.node)[0]
         later = [each for each in self._all if each.owner == statement.owner and each.kind == VALUE]
@@ -822,13 +822,13 @@ class MinimalLoad:
         if live is None or code is None:
             return False
         functions = live.functions_with_code(code)
-        inner = [function for nested in _codes_in(code) for function in live.functions_with_code(nested)]
+        inner = [function for nested in _iter_codes(code) for function in live.functions_with_code(nested)]
         stale = [function for function in (*functions, *inner) if id(function) in left]
         self._touched += [function for function in (*functions, *inner) if id(function) not in left]
         self.left += [(old.name, function) for function in stale]
         self._running += [
             (old.name, *found)
-            for code_object in (code, *_codes_in(code))
+            for code_object in (code, *_iter_codes(code))
             for found in live.running_generators(code_object)
         ]
         return bool(functions) and not any(function in stale for function in functions)
@@ -862,14 +862,18 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == FUNCTION:
             return False
-        is_opaque = any(_name_of(decorator) not in TRANSPARENT_DECORATORS for decorator in new.node.decorator_list)
+        is_opaque = any(_called_name(decorator) not in TRANSPARENT_DECORATORS for decorator in new.node.decorator_list)
         return is_opaque and self.changes_kind(old, new)
 
     def _has_read_signature(self, change: Change) -> bool:
         """Return whether the decorators of a function may have read the changed part of its signature."""
         old, new, followers = change.old, change.new, self._followers
         opaque = (
-            [decorator for decorator in new.node.decorator_list if _name_of(decorator) not in TRANSPARENT_DECORATORS]
+            [
+                decorator
+                for decorator in new.node.decorator_list
+                if _called_name(decorator) not in TRANSPARENT_DECORATORS
+            ]
             if new
             else []
         )
@@ -898,7 +902,7 @@ class MinimalLoad:
     def _set_doc_if_copied(self, value: Any, before: str | None, now: str | None) -> None:
         """Set the docstring of an object to `now` if it is equal to `before`, so that it was probably copied."""
         found = value.__doc__ if type(value) is property else attribute_dict(value).get("__doc__", value.__doc__)
-        if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
+        if type(found) in (str, type(None)) and _normalize_docstring(found) == _normalize_docstring(before):
             try:
                 value.__doc__ = now
             except (AttributeError, TypeError):  # its docstring cannot be set
@@ -930,7 +934,7 @@ class MinimalLoad:
         for change in self.comparison.changes:
             if change.old is None or change.new is None or {DECORATORS, SIGNATURE} & set(change.parts):
                 for statement in (change.old, change.new):
-                    name = self._dispatcher_of(statement) if statement is not None else ""
+                    name = self._find_dispatcher(statement) if statement is not None else ""
                     if statement is not None and name:
                         found[statement.owner, name] = None
         for owner, name in found:
@@ -938,7 +942,7 @@ class MinimalLoad:
                 if (
                     statement.owner == owner
                     and not statement.guard
-                    and (statement.name == owner + name or self._dispatcher_of(statement) == name)
+                    and (statement.name == owner + name or self._find_dispatcher(statement) == name)
                 ):
                     self._attributes.pop(id(statement.node), None)
                     self._defined[id(statement.node)] = statement
@@ -946,7 +950,7 @@ class MinimalLoad:
             if self._followers is not None:
                 self._followers.changes.record_update(self._module.__name__, owner + name)
 
-    def _dispatcher_of(self, statement: Statement) -> str:
+    def _find_dispatcher(self, statement: Statement) -> str:
         """Return the name of the `singledispatchmethod` with which a method is registered, or ""."""
         kind = self._class(statement.owner) if statement.kind == FUNCTION and statement.owner else None
         for decorator in _decorators(statement) if kind is not None else ():
@@ -1011,9 +1015,9 @@ class MinimalLoad:
                 steps.append(Step(node, act))
 
         for statement in self._defined.values():
-            add(statement.node, self._definer_of(statement))
+            add(statement.node, self._make_definer(statement))
         for owner, statement in self._attributes.values():
-            add(statement.node, self._assigner_of(owner, statement))
+            add(statement.node, self._make_assigner(owner, statement))
         for owner, names in self._members.items():
             node = next(
                 statement.node for statement in self._all if statement.kind == CLASS and statement.name + "." == owner
@@ -1021,9 +1025,9 @@ class MinimalLoad:
             add(node, self._member_updater(owner, names, node))
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
-        return [self._guarded(step) for step in steps]
+        return [self._guard(step) for step in steps]
 
-    def _guarded(self, step: Step) -> Step:
+    def _guard(self, step: Step) -> Step:
         """Wrap a step to report errors of the worker. If the step only follows a change, report all errors."""
         act = step.act
 
@@ -1160,7 +1164,7 @@ class MinimalLoad:
 
         return assign
 
-    def _definer_of(self, statement: Statement) -> Callable[[], object]:
+    def _make_definer(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, including its decorators."""
         code = self._codes[1].code_of_statement(statement.node)
         if not statement.owner:
@@ -1196,7 +1200,7 @@ class MinimalLoad:
         self._set_signature([made], node, space)
         return made
 
-    def _assigner_of(self, owner: str, statement: Statement) -> Callable[[], object]:
+    def _make_assigner(self, owner: str, statement: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
         kind = self._class(owner) if owner else None
         if statement.kind == FUNCTION:
@@ -1220,7 +1224,7 @@ class MinimalLoad:
             before = dict(space_of(kind))
             space = {**before, "__annotations__": dict(before.get("__annotations__") or {})}
             exec(code, self._space, space)
-            for name in _assigned(space, before):
+            for name in _changed_bindings(space, before):
                 setattr(kind, name, space[name])
                 name_it = getattr(type(space[name]), "__set_name__", None)
                 if name_it is not None and is_plain_class(kind):
@@ -1263,8 +1267,8 @@ class MinimalLoad:
         old = self._previous.get(id(node))
         for function in functions:
             self._note_signature(function)
-            written = _defaults(old.node.args, function) if old is not None else {}
-            fresh = _defaults(node.args, made)
+            written = _default_values(old.node.args, function) if old is not None else {}
+            fresh = _default_values(node.args, made)
             values = {
                 name: written[name][1] if name in written and written[name][0] == text else value
                 for name, (text, value) in fresh.items()
@@ -1364,7 +1368,7 @@ def _is_documented(value: Any) -> bool:
     return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
-def _cleaned(text: str | None) -> str | None:
+def _normalize_docstring(text: str | None) -> str | None:
     """Normalize the white space in a docstring, because Python 3.13 removes indentation."""
     return None if text is None else " ".join(text.split())
 
@@ -1399,16 +1403,16 @@ def _without_annotation(node: Any) -> ast.stmt:
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
-def _added(changes: Iterable[Change]) -> Iterator[Statement]:
+def _added_statements(changes: Iterable[Change]) -> Iterator[Statement]:
     """Return the statements that only exist in the new source."""
     return (change.new for change in changes if change.old is None and change.new is not None)
 
 
-def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+def _iter_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
             yield constant
-            yield from _codes_in(constant)
+            yield from _iter_codes(constant)
 
 
 def _has_no_effect(node: Any) -> bool:
@@ -1427,7 +1431,7 @@ def _decorators(statement: Statement) -> list[ast.expr]:
     return found
 
 
-def _name_of(node: ast.expr) -> str:
+def _called_name(node: ast.expr) -> str:
     inner = node.func if isinstance(node, ast.Call) else node
     return str(getattr(inner, "attr", None) or getattr(inner, "id", ""))
 
@@ -1437,7 +1441,7 @@ def _is_open(kind: Any, node: Any) -> bool:
     if node.name in CLASS_CREATION_NAMES or space_of(kind).get("_is_protocol"):
         return False
     return is_plain_class(kind) or all(
-        _name_of(decorator) in TRANSPARENT_DECORATORS for decorator in node.decorator_list
+        _called_name(decorator) in TRANSPARENT_DECORATORS for decorator in node.decorator_list
     )
 
 
@@ -1447,7 +1451,7 @@ def _overrides_setattr(kind: type) -> bool:
     )
 
 
-def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
+def _changed_bindings(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
     """Return the names whose values differ from the previous ones."""
     found = [
         name for name, value in space.items() if name != "__annotations__" and before.get(name, ABSENT) is not value
@@ -1455,7 +1459,7 @@ def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
     return [*found, *(["__annotations__"] if space["__annotations__"] != (before.get("__annotations__") or {}) else [])]
 
 
-def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
+def _default_values(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
     """Return the source and value of each parameter's default value, by the name of the parameter."""
     plain = [parameter.arg for parameter in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()

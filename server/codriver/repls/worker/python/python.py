@@ -153,7 +153,7 @@ class Python(Dialect):
                 name = message["ns"]
                 raise NamespaceMissingError(f"no module {name!r} is imported: import it first")
         job.file = message.get("file") or f"<eval {next(self._numbers)}>"
-        frame = _frame_of(job)
+        frame = _requested_frame(job)
         steps = self._compile(message["code"], job)
         if frame is not None:
             frame.prepare(code for code, _, _ in steps)
@@ -201,7 +201,7 @@ class Python(Dialect):
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code. If it awaits or needs an event loop, use that of the session."""
-        return _finish(code, space, job.session, wants_loop=wants_loop)
+        return _run_code(code, space, job.session, wants_loop=wants_loop)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
         """Bind a value to `_`, unless the user has bound `_` to something else, such as a translation function."""
@@ -316,7 +316,7 @@ class Python(Dialect):
             body = self._parse(source, path)
             if lines is not None:
                 body = [node for node in body if _is_future(node) or node.lineno in lines]
-            job.lines = [min([node.lineno, *(decorator.lineno for decorator in _decorators_of(node))]) for node in body]
+            job.lines = [min([node.lineno, *(decorator.lineno for decorator in _decorators(node))]) for node in body]
             has_value = bool(body) and isinstance(body[-1], ast.Expr) and not is_docstring(body[-1])
             last = body.pop() if has_value else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
@@ -425,7 +425,7 @@ class Python(Dialect):
             trim_traceback(displayed)
             text = "".join(displayed.format())
         if job.lines and lines:
-            job.form = _form_at(lines[0], job.lines)
+            job.form = _statement_number(lines[0], job.lines)
         if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.positive_int_field("line")):
             parts["column"] += job.positive_int_field("column") - 1
         return parts, text
@@ -436,7 +436,7 @@ def _is_partial(job: Job) -> bool:
     return bool(job.message.get("codriver/partial"))
 
 
-def _frame_of(job: Job) -> FrameSpace | None:
+def _requested_frame(job: Job) -> FrameSpace | None:
     """Return the namespace for the frame that a request names, or None for requests that name none."""
     if job.message["op"] != FRAME_OP:
         return None
@@ -482,7 +482,7 @@ async def evaluate_on_loop(code: types.CodeType, space: dict[str, Any]) -> objec
     return eval(code, space)
 
 
-def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
+def _run_code(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
     """Run code. If it awaits or needs an event loop, use that of the session.
 
     Tasks started on the loop only make progress while a later statement awaits.
@@ -513,13 +513,13 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _decorators_of(node: ast.stmt) -> list[ast.expr]:
+def _decorators(node: ast.stmt) -> list[ast.expr]:
     """Return the decorators of a statement. They are above its reported first line."""
     found: list[ast.expr] = getattr(node, "decorator_list", [])
     return found
 
 
-def _form_at(line: int, lines: list[int]) -> int | None:
+def _statement_number(line: int, lines: list[int]) -> int | None:
     """Return the number of the statement on a line, or None if several statements share the line.
 
     `lines` are the first lines of all statements.

@@ -74,12 +74,12 @@ class Drift:
         found: list[Row] = []
         replaced: list[tuple[str, str, object]] = []
         for name, (module, load) in modules.items():
-            differences = [] if only == OLD else self._of_file(name, load)
+            differences = [] if only == OLD else self._differences_from_file(name, load)
             found += [{**_row(name, attribute, kind, of=of), "path": load.file} for attribute, kind, of in differences]
             if not only:
                 found += self._rebound_rows(name, module, load, replaced)
         found += self._old_names(modules, replaced)
-        found += self._unbound(modules)
+        found += self._unbound_imports(modules)
         for owner, name, count in self.closures.count_outdated(
             {name: (one[0], one[1].file) for name, one in modules.items()}
         ):
@@ -101,7 +101,7 @@ class Drift:
                 found[name] = module, load
         return found
 
-    def _of_file(self, name: str, load: Load) -> list[Differing]:
+    def _differences_from_file(self, name: str, load: Load) -> list[Differing]:
         """Return the name, kind and part of each difference between the loaded source of a module and its file."""
         try:
             stamp = file_stamp(os.stat(load.file))
@@ -295,7 +295,11 @@ class Drift:
         for home in homes:
             load = self.sources.find_known_load(home)
             if load is not None and load.module() is sys.modules.get(home):
-                edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in AFFECTING_KINDS]
+                edited = [
+                    attribute
+                    for attribute, kind, _ in self._differences_from_file(home, load)
+                    if kind in AFFECTING_KINDS
+                ]
                 more = f" and {len(edited) - MAX_EDITED_NAMES} more" if len(edited) > MAX_EDITED_NAMES else ""
                 found += [
                     home + " was edited since its load (" + ", ".join(edited[:MAX_EDITED_NAMES]) + more + ")"
@@ -338,22 +342,24 @@ class Drift:
             is_near = last in data or b"from ." in data
             has_names = is_near and any(one in data for one in encoded)
             if name != module and has_names and load.module() is sys.modules.get(name):
-                for source, one, attribute in _imports_in(data, name, load.file):
+                for source, one, attribute in _parse_imports(data, name, load.file):
                     if source == module and one == "*":
                         yield from ((name, each, each) for each in names)
                     elif source == module and one in names:
                         yield name, attribute, one
 
-    def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
+    def _unbound_imports(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
         """Yield rows for imports of names that a module no longer defines, so that they would fail in a new process."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {
-                attribute for attribute, kind, _ in self._of_file(name, load) if kind == GONE and "." not in attribute
+                attribute
+                for attribute, kind, _ in self._differences_from_file(name, load)
+                if kind == GONE and "." not in attribute
             } | load.gone
             names = {one for one in names if f"{name}.{one}" not in sys.modules}
             if names and "__getattr__" not in module_dict(module):
-                gone[name] = names - _names_in(load.file, names)
+                gone[name] = names - _names_bound_in_file(load.file, names)
         if not gone:
             return
         for name, (_, load) in modules.items():
@@ -361,12 +367,12 @@ class Drift:
             data = found[1] if found is not None else b""
             if not any(one.encode() in data for names in gone.values() for one in names):
                 continue
-            for source, one, attribute in _imports_in(data, name, load.file):
+            for source, one, attribute in _parse_imports(data, name, load.file):
                 if one in gone.get(source, ()):
                     yield _row(name, attribute, UNBOUND, of=source + "." + one)
 
 
-def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
+def _parse_imports(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
     """Yield the names that a source imports, like `imported_names`, or nothing if it cannot be parsed."""
     try:
         tree = ast.parse(data, file)
@@ -410,7 +416,7 @@ def _is_alias(item: tuple[str, Load]) -> bool:
     return module is not None and module_dict(module).get("__name__") != item[0]
 
 
-def _names_in(file: str, names: set[str]) -> set[str]:
+def _names_bound_in_file(file: str, names: set[str]) -> set[str]:
     """Return those of the names that a file binds. If that is unknown, return all of them."""
     found = read_file(file)
     try:

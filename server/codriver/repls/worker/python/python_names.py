@@ -74,7 +74,7 @@ def describe_name(symbol: str, module: types.ModuleType, home: str) -> dict[str,
     info["ns"] = string_attribute(value, "__module__") or (
         module_dict(owner).get("__name__") if is_module(owner) else home
     )
-    info["doc"] = _doc_of(value)
+    info["doc"] = _docstring(value)
     if info["type"] == "variable":
         if string_attribute(type(value), "__module__") == "builtins":  # it only describes the built-in class
             del info["doc"]
@@ -94,7 +94,7 @@ def describe_name(symbol: str, module: types.ModuleType, home: str) -> dict[str,
     return {key: item for key, item in info.items() if isinstance(item, (str, int))}
 
 
-def _doc_of(value: object) -> str | None:
+def _docstring(value: object) -> str | None:
     """Return the docstring of a value itself, ignoring those of base classes."""
     import inspect
 
@@ -118,7 +118,7 @@ def resolve_name(symbol: str, module: types.ModuleType) -> tuple[object, types.M
         module = home
         owner, _, rest = rest.partition(".")
         home = _resolve(owner, module)
-    space_name = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINITION_TYPES) else None
+    space_name = sys.modules.get(_module_name(value) or "") if issubclass(type(value), DEFINITION_TYPES) else None
     return (
         value,
         space_name if space_name is not None and is_module(space_name) else module,
@@ -147,14 +147,16 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
     private = 0
     if "*" in name_or_pattern:
         owner, _, pattern = name_or_pattern.rpartition(".")
-        rows = _members_of(owner, current) if owner and "*" not in owner else None
+        rows = _find_members(owner, current) if owner and "*" not in owner else None
         if rows is not None:
             is_match, with_private = name_matcher(pattern), pattern.startswith("_")
             rows = [row for row in rows if is_match(row["name"]) and (with_private or not _is_private(row["name"]))]
-            return _limited([{**row, "name": owner + "." + row["name"]} for row in rows])
-        loaded = list(_matching(name_or_pattern, current, home))
+            return _limit_rows([{**row, "name": owner + "." + row["name"]} for row in rows])
+        loaded = list(_iter_matches(name_or_pattern, current, home))
         rows = [_row(name, value) for name, value in loaded[:MAX_LISTED_NAMES]]
-        return _limited([*rows, *_not_loaded(name_or_pattern)], omitted=max(0, len(loaded) - MAX_LISTED_NAMES))
+        return _limit_rows(
+            [*rows, *_unimported_matches(name_or_pattern)], omitted=max(0, len(loaded) - MAX_LISTED_NAMES)
+        )
     module: Any = home if name_or_pattern == "user" else _resolve(name_or_pattern, current)
     module = sys.modules.get(name_or_pattern) if module is MISSING else module
     if not is_module(module):
@@ -162,18 +164,18 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
         if rows is None and name_or_pattern.isidentifier():
             suffix = "." + name_or_pattern
             rows = workspace_definitions(name_or_pattern, lambda name: name.endswith(suffix)) or None
-            return None if rows is None else _limited(rows)
+            return None if rows is None else _limit_rows(rows)
         public = [row for row in rows or () if not _is_private(row["name"])]
-        return None if rows is None else _limited(public, private=len(rows) - len(public))
+        return None if rows is None else _limit_rows(public, private=len(rows) - len(public))
     defined = _public_names(module)
     found = ((name, value) for name, value in sorted(defined.items()) if _is_public(name, module))
     if module is not current and module is not home:
         private = sum(name.startswith("_") and not _is_public(name, module) for name in defined)
     listed = list(itertools.islice(found, MAX_LISTED_NAMES))
-    return _limited([_row(name, value) for name, value in listed], omitted=sum(1 for _ in found), private=private)
+    return _limit_rows([_row(name, value) for name, value in listed], omitted=sum(1 for _ in found), private=private)
 
 
-def _limited(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
+def _limit_rows(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
     """Return at most `MAX_LISTED_NAMES` rows, and the numbers of the names that are not included."""
     listed = {"rows": rows[:MAX_LISTED_NAMES], "omitted": omitted + max(0, len(rows) - MAX_LISTED_NAMES)}
     return {**listed, "private": private} if private else listed
@@ -183,7 +185,7 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and name != "__init__"
 
 
-def _members_of(owner: str, module: types.ModuleType) -> list[dict[str, str]] | None:
+def _find_members(owner: str, module: types.ModuleType) -> list[dict[str, str]] | None:
     """Return the members of a class, or of a module that was not imported. Return None for anything else."""
     value = _resolve(owner, module)
     return _members(value) if is_class(value) else unimported_members(owner)
@@ -215,7 +217,7 @@ def _members(kind: type) -> list[dict[str, str]]:
     return rows
 
 
-def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
+def _iter_matches(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
     """Yield each matching module, and each matching name in its defining module. The user's code comes first."""
     first, dot, rest = pattern.partition(".")
     if dot and "*" not in first and is_module(known_as := _resolve(first, current)):
@@ -242,7 +244,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
                 yield full, value
 
 
-def _not_loaded(pattern: str) -> list[dict[str, str]]:
+def _unimported_matches(pattern: str) -> list[dict[str, str]]:
     """Return rows for matching functions and classes in files of the working directory that were not imported."""
     is_match, is_qualified = name_matcher(pattern), "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
@@ -293,7 +295,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
         if issubclass(kind, types.ModuleType):
             is_submodule = module_dict(value).get("__name__") == space_name + "." + name
         elif issubclass(kind, DEFINITION_TYPES):
-            is_submodule = (str(_module_of(value)) + ".").startswith(space_name + ".")
+            is_submodule = (str(_module_name(value)) + ".").startswith(space_name + ".")
         else:
             is_submodule = kind is not type(__future__.annotations)
         if is_submodule or name in _declared_exports(module):
@@ -301,7 +303,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
     return found
 
 
-def _module_of(value: Any) -> str | None:
+def _module_name(value: Any) -> str | None:
     """Return the module name of a class or function without using its metaclass."""
     return value.__module__ if type(value) in DEFINITION_TYPES else string_attribute(value, "__module__")
 
@@ -373,7 +375,7 @@ def find_definition(
         lines = source_lines(name)
         if not any(dotted.rpartition(".")[2] in entry for entry in lines):
             continue
-        found = _within("".join(lines), dotted)
+        found = _find_lines("".join(lines), dotted)
         if found is not None:
             first, last = found
             return "".join(lines[first - 1 : last]), name, first
@@ -407,7 +409,7 @@ def lines_that_define(value: object) -> tuple[list[str], int]:
         return lines, 1
     if function is not None:
         return _block(lines, function.__code__.co_firstlineno)
-    found = _within("".join(lines), str(qualified_name(value))) if lines and is_class(value) else None
+    found = _find_lines("".join(lines), str(qualified_name(value))) if lines and is_class(value) else None
     return (lines[found[0] - 1 : found[1]], found[0]) if found else ([], 1)
 
 
@@ -422,7 +424,7 @@ def _block(lines: list[str], first: int) -> tuple[list[str], int]:
         return [], first
 
 
-def _within(text: str, dotted: str) -> tuple[int, int] | None:
+def _find_lines(text: str, dotted: str) -> tuple[int, int] | None:
     """Return the first and last line of the last statement that defines a name. The name may be in a class."""
     if len(text) > MAX_SEARCHED_CHARACTERS:
         return None
@@ -432,7 +434,9 @@ def _within(text: str, dotted: str) -> tuple[int, int] | None:
         return None
     node = None
     for name in dotted.replace("<locals>.", "").split("."):
-        node = next((statement for statement in reversed([*_statements(body)]) if name in _defined(statement)), None)
+        node = next(
+            (statement for statement in reversed([*_statements(body)]) if name in _defined_names(statement)), None
+        )
         if node is None:
             return None
         body = getattr(node, "body", [])
@@ -452,7 +456,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(getattr(node, part, ()))
 
 
-def _defined(node: ast.stmt) -> list[str]:
+def _defined_names(node: ast.stmt) -> list[str]:
     """Return the names that a statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]

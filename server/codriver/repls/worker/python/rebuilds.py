@@ -41,12 +41,14 @@ class Rebuilds:
     def statement_chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
         """Return the statements that bind a name of a module or fill its object, in the order in which they run."""
         value = text.space.get(name, ABSENT)
-        found = self._chain_in(text, {name}, {id(value)}, {name})
+        found = self._chain_in_module(text, {name}, {id(value)}, {name})
         for other in [importer for importer in self._followers.find_importers() if importer is not text]:
-            found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
+            found += self._chain_in_module(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
         return found
 
-    def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
+    def _chain_in_module(
+        self, text: Text, names: set[str], objects: set[int], words: set[str]
+    ) -> list[tuple[Text, int]]:
         """Return the statements in one module that bind or delete the names, or fill the objects."""
         found = []
         is_plain_object = not objects or all(key in CONSTANT_IDS for key in objects)
@@ -209,7 +211,7 @@ class Rebuilds:
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)
                 if bound != name and not is_definition and id(value) not in CONSTANT_IDS:
-                    more = self._chain_in(owner, {bound}, {id(value)}, {bound})
+                    more = self._chain_in_module(owner, {bound}, {id(value)}, {bound})
                     known = {(module_text.name, position) for module_text, position in chain}
                     objects.add(id(value))
                     chain += [link for link in more if (link[0].name, link[1]) not in known]

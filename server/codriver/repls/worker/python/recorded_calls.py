@@ -311,7 +311,7 @@ class CallPrinter:
     def short_text(self, value: Any) -> str:
         """Return a short text for any value."""
         if self._printer is not None:
-            return self._printed(value, self._printer)
+            return self._lisp_text(value, self._printer)
         kind = type(value)
         if kind is int:
             return repr(value) if value.bit_length() < MAX_INTEGER_BITS else f"int of {value.bit_length()} bits"
@@ -321,12 +321,12 @@ class CallPrinter:
             return repr(value)
         try:
             if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
-                return self._collection(value, kind, 0)
-            return self._object(value, kind, 0)
+                return self._collection_text(value, kind, 0)
+            return self._object_text(value, kind, 0)
         except RuntimeError:  # another thread changed it at the same time
             return f"<{class_name(kind)}>"
 
-    def _printed(self, value: Any, printer: PlainPrinter) -> str:
+    def _lisp_text(self, value: Any, printer: PlainPrinter) -> str:
         """Format a value as in Lisp."""
         if type(value) is str and len(value) > MAX_TEXT_CHARACTERS:
             if any(secret in value for secret in self._secrets):
@@ -338,8 +338,10 @@ class CallPrinter:
     def error(self, error: BaseException) -> str:
         """Format an error as its class with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
-        parts = [self._within(argument, 1) for argument in arguments[:MAX_PARTS]] if type(arguments) is tuple else []
-        return _bounded(f"{class_name(type(error))}({', '.join(parts)})")
+        parts = (
+            [self._nested_text(argument, 1) for argument in arguments[:MAX_PARTS]] if type(arguments) is tuple else []
+        )
+        return _truncate(f"{class_name(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
         """Return whether a name suggests that its value is a secret."""
@@ -356,18 +358,18 @@ class CallPrinter:
             return HIDDEN_TEXT
         return f"{value[:short]!r}+{len(value) - short}"
 
-    def _within(self, value: Any, level: int) -> str:
+    def _nested_text(self, value: Any, level: int) -> str:
         """Format a value that is part of another value."""
         kind = type(value)
         if kind is str or kind is bytes:
             return self._text(value, MAX_NESTED_CHARACTERS, MAX_NESTED_CHARACTERS // 2)
         if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
-            return self._collection(value, kind, level)
+            return self._collection_text(value, kind, level)
         if value is None or kind is int or kind is bool or kind is float or kind is complex:
             return self.short_text(value)
-        return self._object(value, kind, level)
+        return self._object_text(value, kind, level)
 
-    def _collection(self, value: Any, base: Any, level: int) -> str:
+    def _collection_text(self, value: Any, base: Any, level: int) -> str:
         """Format a collection with its elements. If there are too many, give their number instead.
 
         It may be an instance of a subclass of a built-in class.
@@ -380,33 +382,35 @@ class CallPrinter:
         before, after = BRACKETS_BY_TYPE[base]
         if base is dict:
             pairs = dict.items(value)
-            parts = ", ".join([f"{self._within(key, level + 1)}: {self._named(key, one, level)}" for key, one in pairs])
+            parts = ", ".join(
+                [f"{self._nested_text(key, level + 1)}: {self._named_text(key, one, level)}" for key, one in pairs]
+            )
         else:
-            parts = ", ".join([self._within(one, level + 1) for one in base.__iter__(value)])
+            parts = ", ".join([self._nested_text(one, level + 1) for one in base.__iter__(value)])
         text = before + parts + ("," if base is tuple and size == 1 else "") + after
         return text if len(text) <= MAX_TEXT_CHARACTERS else f"{class_name(base)} of {size}"
 
-    def _named(self, name: object, value: object, level: int) -> str:
+    def _named_text(self, name: object, value: object, level: int) -> str:
         """Format a named value, unless the name suggests a secret."""
-        return HIDDEN_TEXT if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
+        return HIDDEN_TEXT if type(name) is str and self.is_secret(name) else self._nested_text(value, level + 1)
 
-    def _object(self, value: Any, kind: type, level: int) -> str:
+    def _object_text(self, value: Any, kind: type, level: int) -> str:
         """Format an instance as its class with its built-in value or its first attributes."""
-        _, base, fields, name = self._kinds.get(id(kind)) or self._reader_of(kind)
+        _, base, fields, name = self._kinds.get(id(kind)) or self._find_reader(kind)
         if base is not None:
             if base in BUILTIN_CONVERTERS:
-                return _bounded(f"{name}({self._within(BUILTIN_CONVERTERS[base](value), level)})")
-            text = self._collection(value, base, level + 1)
-            return _bounded(f"{name}{text}" if text[0] == "(" else f"{name}({text})")
+                return _truncate(f"{name}({self._nested_text(BUILTIN_CONVERTERS[base](value), level)})")
+            text = self._collection_text(value, base, level + 1)
+            return _truncate(f"{name}{text}" if text[0] == "(" else f"{name}({text})")
         found = fields(value) if fields is not None and level < MAX_LEVELS - 1 else None
         if type(found) is not dict or not found:
             return describe_shape(value) or f"<{name}>"
         names = [key for key in list(found)[: MAX_PARTS + 1] if type(key) is str]
-        parts = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:MAX_PARTS]]
+        parts = [f"{key}={self._named_text(key, found.get(key), level)}" for key in names[:MAX_PARTS]]
         text = f"{name}({', '.join(parts)}{', …' if len(names) > MAX_PARTS else ''})"
         return text if len(text) <= MAX_TEXT_CHARACTERS else f"<{name}>"
 
-    def _reader_of(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
+    def _find_reader(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
         """Determine how instances of a class are formatted, and cache the result.
 
         The result has the class, its built-in base, a function that reads its attributes, and its name.
@@ -426,6 +430,6 @@ class CallPrinter:
         return known
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     """Truncate a text to twice the maximum length."""
     return text if len(text) <= 2 * MAX_TEXT_CHARACTERS else text[: 2 * MAX_TEXT_CHARACTERS] + "…"

@@ -106,15 +106,17 @@ class Registrations:
     def watch_sizes(self, name: str, old: Any, new: Any) -> None:
         """Store the sizes of the collections in which an edited definition is registered."""
         space = self._changes.before[self._text.name]
-        fills = self._registered_by(old, space)
+        fills = self._filled_ids(old, space)
         if not fills:
             return
         sizes = [
-            (registry, _size(registry)) for key, registry in self._targets_of_registrations().items() if key in fills
+            (registry, _count_entries(registry))
+            for key, registry in self._targets_of_registrations().items()
+            if key in fills
         ]
         self._watched += [(name, new, registry, size) for registry, size in sizes if id(registry) not in self._rebuilt]
 
-    def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
+    def _filled_ids(self, node: Any, space: dict[str, Any]) -> set[int]:
         """Return the ids of objects that a statement of the previous source has filled but not bound."""
         if isinstance(node, FUNCTION_NODES):
             return set(self._analysis.decorator_effects(node, space).fills)
@@ -129,7 +131,7 @@ class Registrations:
 
     def has_filled(self, node: Any) -> bool:
         """Return whether a statement of the previous source has filled an object that still exists."""
-        fills = self._registered_by(node, self._changes.before[self._text.name])
+        fills = self._filled_ids(node, self._changes.before[self._text.name])
         return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
 
     def names_filled_in_class(self, node: Any, kind: Any) -> list[str]:
@@ -224,11 +226,11 @@ class Registrations:
         """Yield the name and statement of each edited definition that is now registered twice."""
         watched, self._watched = self._watched, []
         for name, node, registry, size in watched:
-            if _size(registry) > size:
+            if _count_entries(registry) > size:
                 yield name, node
 
 
-def _size(value: Any) -> int:
+def _count_entries(value: Any) -> int:
     """Return the number of entries in a collection, including those of collections in it.
 
     For an object, this is the number of its attributes.
@@ -236,7 +238,7 @@ def _size(value: Any) -> int:
     if is_class(value):
         return len(space_of(value))
     if not issubclass(type(value), REGISTRY_TYPES):
-        return _size(dict(attribute_dict(value)))
+        return _count_entries(dict(attribute_dict(value)))
     inner = dict.values(value) if issubclass(type(value), dict) else value
     return len(value) + sum(len(collection) for collection in inner if issubclass(type(collection), REGISTRY_TYPES))
 

@@ -57,16 +57,16 @@ def update_remaining_objects(
     }
     if not pairs:
         return []
-    rows = list(_names(module, pairs, undo))
+    rows = list(_renew_names(module, pairs, undo))
     classes = {key: pair for key, pair in pairs.items() if is_class(pair[0])}
     rows += _renew_closures(module, pairs, undo, closures)
     for old, new in pairs.values():
         if is_class(old):
-            _methods(old, new, undo)
-            _subclasses(old, new, undo)
+            _renew_methods(old, new, undo)
+            _renew_subclasses(old, new, undo)
         else:
-            _function(old, new, undo)
-    return [*rows, *_instances(module, classes, undo)]
+            _renew_function(old, new, undo)
+    return [*rows, *_renew_instances(module, classes, undo)]
 
 
 def remove_previous_definitions(
@@ -103,7 +103,9 @@ def _is_other_statement(old: Any, new: Any) -> bool:
     return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
 
 
-def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord) -> Iterator[dict[str, str]]:
+def _renew_names(
+    module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord
+) -> Iterator[dict[str, str]]:
     """Replace previous objects in the names of other modules, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
         if other is module or not issubclass(type(other), types.ModuleType):
@@ -123,7 +125,7 @@ def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
     """Update the closures that previous functions have created, and yield a row for each of these functions."""
-    renewed, left = update_closures(module.__name__, _functions(pairs), undo.record_change)
+    renewed, left = update_closures(module.__name__, _iter_functions(pairs), undo.record_change)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
     for name, count in renewed.items():
@@ -131,7 +133,7 @@ def _renew_closures(
         yield {"module": module.__name__, "name": name, "kind": "renewed", "of": of}
 
 
-def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
+def _iter_functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
     """Yield the name, the previous object and the new object of each function and method."""
     for old, new in pairs.values():
         if not is_class(old):
@@ -143,7 +145,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
                 yield qualified_name(old) + "." + name, method, other
 
 
-def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
+def _renew_function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
     """Update a function with the code, defaults and docstring of another. Also update the functions that it wraps."""
     for _ in range(MAX_UNWRAPPED_DECORATORS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
@@ -179,17 +181,17 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
             undo.record_change("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
 
 
-def _methods(old: type, new: type, undone: UndoRecord) -> None:
+def _renew_methods(old: type, new: type, undone: UndoRecord) -> None:
     """Give methods of a previous class the code of the new ones, because other objects may refer to the methods."""
     for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):
             undo, other = undo.__func__, other.__func__  # noqa: PLW2901  # unwrap the function
         if type(undo) is types.FunctionType and type(other) is types.FunctionType:
-            _function(undo, other, undone)
+            _renew_function(undo, other, undone)
 
 
-def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
+def _renew_subclasses(old: type, new: type, undo: UndoRecord) -> None:
     """Replace a class by its new version in the bases of its subclasses."""
     found: list[type] = type.__subclasses__(old)
     for kind in found:
@@ -212,7 +214,7 @@ def _note_class(instance: object, pair: tuple[Any, Any], undo: UndoRecord) -> No
     )
 
 
-def _instances(
+def _renew_instances(
     module: types.ModuleType, classes: dict[int, tuple[Any, Any]], undo: UndoRecord
 ) -> Iterator[dict[str, str]]:
     """Change the class of instances of previous classes, and yield a row for each class."""

@@ -124,7 +124,7 @@ class SourceText:
         found: list[Statement] = []
         for top, (node, segment) in enumerate(zip(self.tree.body, segments)):
             if segment and segment in known:
-                found.append(Statement(_kind_of(node), "", "", (), node, {"lines": segment}, top))
+                found.append(Statement(_statement_kind(node), "", "", (), node, {"lines": segment}, top))
             else:
                 doc = top == 0 and is_docstring(node)
                 found += self._expand([node], "", (), top, has_doc=doc)
@@ -158,7 +158,7 @@ class SourceText:
                     )
             else:
                 name = ", ".join(assigned_names(node)) or self.summary(node)
-                yield Statement(_kind_of(node), scope, name, guard, node, {"": comparable_dump(node)}, top)
+                yield Statement(_statement_kind(node), scope, name, guard, node, {"": comparable_dump(node)}, top)
 
     def _expand_guard(self, node: ast.stmt, scope: str, guard: Guard, top: int) -> Iterator[Statement]:
         head, branches = type(node).__name__, []
@@ -204,10 +204,10 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
         else:
             added.append(statement)
     gone = {id(statement) for ones in waiting.values() for statement in ones}
-    moved = _moved(
+    moved = _moved_statements(
         [statement for statement in before if id(statement) not in gone], [statement for _, statement in same]
     )
-    return Comparison(_paired([statement for statement in before if id(statement) in gone], added), same, moved)
+    return Comparison(_pair_changes([statement for statement in before if id(statement) in gone], added), same, moved)
 
 
 def difference_rows(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
@@ -238,7 +238,7 @@ def difference_rows(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         yield moved[0].name or next(iter(assigned_names(moved[0].node)), "a statement"), "order", ""
 
 
-def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
+def _pair_changes(gone: list[Statement], added: list[Statement]) -> list[Change]:
     """Create changes from removed and added statements. Statements with equal names are paired."""
     by_name: dict[str, list[Statement]] = {}
     for statement in gone:
@@ -254,7 +254,7 @@ def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
     return [*changes, *(Change(statement, None) for statement in gone if id(statement) in left)]
 
 
-def _moved(before: list[Statement], now: list[Statement]) -> list[Statement]:
+def _moved_statements(before: list[Statement], now: list[Statement]) -> list[Statement]:
     """Return the statements whose position among the others has changed."""
     return [other for statement, other in zip(before, now) if statement.key != other.key]
 
@@ -273,7 +273,7 @@ def _parts_of_function(node: Any) -> Parts:
         BODY: type(node).__name__ + comparable_dump(_without_docstring(node)),
         SIGNATURE: signature,
         DECORATORS: comparable_dump(node.decorator_list),
-        DOCSTRING: _docstring_of(node),
+        DOCSTRING: _docstring_dump(node),
     }
 
 
@@ -283,7 +283,7 @@ def _parts_of_class(node: ast.ClassDef) -> Parts:
         NAME: node.name,
         BASES: bases,
         DECORATORS: comparable_dump(node.decorator_list),
-        DOCSTRING: _docstring_of(node),
+        DOCSTRING: _docstring_dump(node),
     }
 
 
@@ -305,16 +305,16 @@ def is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _docstring_of(node: Any) -> str:
+def _docstring_dump(node: Any) -> str:
     return comparable_dump(node.body[0]) if node.body and is_docstring(node.body[0]) else ""
 
 
 def _without_docstring(node: Any) -> list[ast.stmt]:
     body: list[ast.stmt] = node.body
-    return body[1:] if _docstring_of(node) else body
+    return body[1:] if _docstring_dump(node) else body
 
 
-def _kind_of(node: ast.stmt) -> str:
+def _statement_kind(node: ast.stmt) -> str:
     if isinstance(node, FUNCTION_NODES):
         return FUNCTION
     if isinstance(node, ast.ClassDef):
@@ -336,7 +336,7 @@ def assigned_names(node: ast.AST) -> list[str]:
     if not isinstance(node, ast.Assign):
         single = getattr(node, "target", None) or (getattr(node, "name", None) if not target_nodes else None)
         target_nodes = [single] if isinstance(single, ast.AST) and not isinstance(node, BLOCK_STATEMENTS) else []
-    found = [_dotted(statement) for target in target_nodes or () for statement in _flat(target)]
+    found = [_dotted(statement) for target in target_nodes or () for statement in _flatten_targets(target)]
     return found if all(found) else []
 
 
@@ -376,13 +376,13 @@ def makes_new_object(node: Any) -> bool:
     )
 
 
-def _flat(node: ast.AST) -> Iterator[ast.AST]:
+def _flatten_targets(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the single targets in an assignment target, which may be a tuple or list."""
     if isinstance(node, (ast.Tuple, ast.List)):
         for elt in node.elts:
-            yield from _flat(elt)
+            yield from _flatten_targets(elt)
     elif isinstance(node, ast.Starred):
-        yield from _flat(node.value)
+        yield from _flatten_targets(node.value)
     else:
         yield node
 

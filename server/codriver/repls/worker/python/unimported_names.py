@@ -24,13 +24,13 @@ NOT_IMPORTED_NOTE = "not imported here: this is from its file"
 
 def describe_unimported(dotted: str) -> dict[str, Any] | None:
     """Return a description of a name in a module that was not imported, or None if no source file defines the name."""
-    found = _located(dotted, MAX_REEXPORTS)
-    return None if found is None else _described(found)
+    found = _locate(dotted, MAX_REEXPORTS)
+    return None if found is None else _describe(found)
 
 
 def unimported_source(dotted: str) -> tuple[str, str, int] | None:
     """Return the source, file and first line of a definition in a module that was not imported, or None."""
-    found = _located(dotted, MAX_REEXPORTS)
+    found = _locate(dotted, MAX_REEXPORTS)
     if found is None or found.node is None:
         return None
     first = min([found.node.lineno, *(decorator.lineno for decorator in found.node.decorator_list)])
@@ -43,7 +43,7 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
 
     Private ones are included. Returns None if the module was imported or has no source.
     """
-    found = _located(dotted, MAX_REEXPORTS)
+    found = _locate(dotted, MAX_REEXPORTS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
         return None
     rows = []
@@ -69,7 +69,7 @@ class _Located:
         self.module, self.file, self.lines, self.tree, self.node = module, file, lines, tree, node
 
 
-def _located(dotted: str, hops: int) -> _Located | None:
+def _locate(dotted: str, hops: int) -> _Located | None:
     """Find the definition of a dotted name in a module that was not imported.
 
     `hops` limits how many re-exports are followed.
@@ -112,7 +112,7 @@ def _find_in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], 
     return _Located(spec.name, spec.origin, lines, tree, node)
 
 
-def _described(found: _Located) -> dict[str, Any]:
+def _describe(found: _Located) -> dict[str, Any]:
     """Return a description of a definition, with a note that its module was not imported."""
     about: dict[str, Any] = {"file": found.file, "ns": found.module, "imported": "no", "note": NOT_IMPORTED_NOTE}
     node = found.node

@@ -334,15 +334,15 @@ def claim_port_file(directory: str, port: int, parent: int, *, replaces_parent: 
         FileExistsError: the REPL of `parent` is active, and this process is its helper.
         OSError: no file can be written.
     """
-    with _alone(directory):
+    with _lock_directory(directory):
         paths = [os.path.join(directory, name) for name in PORT_FILE_NAMES]
-        claimed = {path: number for path in paths for number in [_read(path)] if number is not None}
+        claimed = {path: number for path in paths for number in [_read_port_file(path)] if number is not None}
         for path, number in list(claimed.items()):
             about = send_request(number, "describe") if number not in (0, port) else {}
             if about is None:
                 # A killed process could not remove its file.
                 del claimed[path]
-                with contextlib.suppress(OSError), _directory_of(path) as (name, within):
+                with contextlib.suppress(OSError), _open_directory(path) as (name, within):
                     retry_while_open(lambda: os.unlink(name, dir_fd=within))
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
                 if not replaces_parent:
@@ -351,9 +351,9 @@ def claim_port_file(directory: str, port: int, parent: int, *, replaces_parent: 
                 del claimed[path]
         free = next((path for path in paths if path not in claimed), None)
         if free is not None:
-            _write(free, port)
+            _write_port_file(free, port)
         else:
-            with _directory_of(paths[-1]):  # raises if a link replaces Codriver's directory
+            with _open_directory(paths[-1]):  # raises if a link replaces Codriver's directory
                 pass
         return free
 
@@ -361,8 +361,8 @@ def claim_port_file(directory: str, port: int, parent: int, *, replaces_parent: 
 def remove_port_file(path: str, port: int) -> None:
     """Remove a port file if it still contains this port."""
     with contextlib.suppress(OSError):
-        if _read(path) == port:
-            with _directory_of(path) as (name, within):
+        if _read_port_file(path) == port:
+            with _open_directory(path) as (name, within):
                 retry_while_open(lambda: os.unlink(name, dir_fd=within))
 
 
@@ -384,13 +384,13 @@ def send_request(port: int, op: str) -> dict[str, Any] | None:
         return {}
 
 
-def _read(path: str) -> int | None:
+def _read_port_file(path: str) -> int | None:
     """Return the port in a port file.
 
     Returns 0 if the file has no port or is not a regular file, and None if it does not exist.
     """
     try:
-        with _directory_of(path) as (name, within):
+        with _open_directory(path) as (name, within):
             # Check this before opening the file, because some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
@@ -406,7 +406,7 @@ def _read(path: str) -> int | None:
     return int(text) if text.isdigit() and int(text) < 2**16 else 0
 
 
-def _write(path: str, port: int) -> None:
+def _write_port_file(path: str, port: int) -> None:
     """Replace a port file atomically.
 
     Raises:
@@ -416,7 +416,7 @@ def _write(path: str, port: int) -> None:
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
             os.mkdir(os.path.dirname(path))
-    with _directory_of(path) as (name, within):
+    with _open_directory(path) as (name, within):
         draft = f"{name}.{os.getpid()}"
         with contextlib.suppress(OSError):  # left by a killed process, or a link
             os.unlink(draft, dir_fd=within)
@@ -435,7 +435,7 @@ def _write(path: str, port: int) -> None:
 
 
 @contextlib.contextmanager
-def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
+def _open_directory(path: str) -> Iterator[tuple[str, int | None]]:
     """Open the directory of a port file. Yield the file's name and the directory's descriptor.
 
     On systems without such descriptors, yield the path and None. The project's directory may be a link, but not
@@ -466,7 +466,7 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 @contextlib.contextmanager
-def _alone(directory: str) -> Iterator[None]:
+def _lock_directory(directory: str) -> Iterator[None]:
     """Lock a directory while a port file in it is claimed, if this system can lock directories."""
     descriptor = os.open(directory, os.O_RDONLY) if HAS_OPEN_DIRECTORIES else None
     try:

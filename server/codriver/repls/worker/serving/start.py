@@ -196,7 +196,7 @@ def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in sorted(names):
         with contextlib.suppress(Exception):  # importers may be third-party code
-            locations = _locations_of(name, roots)
+            locations = _find_locations(name, roots)
             if locations and not any(_is_within(location, workspace) for location in locations):
                 found[name] = locations[0]
     return found
@@ -247,10 +247,10 @@ def _packages_of_distributions(checkout: str) -> Iterator[str]:
             text = distribution.read_text("direct_url.json")
             url = urlsplit(json.loads(text)["url"]) if text else None
             if url is not None and url.scheme == "file" and _is_within(url2pathname(url.path), checkout):
-                yield from _names_of(distribution)
+                yield from _top_level_names(distribution)
 
 
-def _names_of(distribution: Any) -> Iterator[str]:
+def _top_level_names(distribution: Any) -> Iterator[str]:
     """Return the names of the top-level packages and modules in a distribution."""
     top_level = (distribution.read_text("top_level.txt") or "").split()
     firsts = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
@@ -260,9 +260,9 @@ def _names_of(distribution: Any) -> Iterator[str]:
     return (name for name in names if name.isidentifier())
 
 
-def _locations_of(name: str, roots: list[str]) -> list[str]:
+def _find_locations(name: str, roots: list[str]) -> list[str]:
     """Return the directories of a package or the file of a module. Return [] if it does not exist."""
-    spec = _spec_of(name, roots)
+    spec = _find_spec(name, roots)
     if spec is None:
         return []
     directories = list(itertools.islice(spec.submodule_search_locations or (), 10))
@@ -270,7 +270,7 @@ def _locations_of(name: str, roots: list[str]) -> list[str]:
     return [location for location in locations if os.path.isabs(location) and os.path.exists(location)]
 
 
-def _spec_of(name: str, roots: list[str]) -> ModuleSpec | None:
+def _find_spec(name: str, roots: list[str]) -> ModuleSpec | None:
     """Return the import spec of a package, searching `roots` before `sys.path`. Return None if it is not found."""
     if name in sys.modules:
         return sys.modules[name].__spec__
