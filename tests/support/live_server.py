@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import shutil
@@ -92,8 +93,12 @@ def user_settings_file(folder):
     return file
 
 
-FULL = 'toolset = "full"\n'
-"""The user's own settings of a server under test: tests of single tools find all of them in the list."""
+HAS_WARM_TESTS = importlib.util.find_spec("codriver.features.warm_tests") is not None  # some copies are without it
+FULL = 'toolset = "full"\n' + ('warmTests = "off"\n' if HAS_WARM_TESTS else "")
+"""The user's own settings of a server under test: tests of single tools find all of them in the list.
+
+How their second test run starts does not depend on how long the first one takes.
+"""
 
 
 def list_all_tools(folder):

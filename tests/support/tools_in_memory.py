@@ -19,7 +19,7 @@ from pathlib import Path
 import lent_servers
 import memory_repl
 import pytest
-from live_server import WAIT_S, Live, environ, until_connected
+from live_server import HAS_WARM_TESTS, WAIT_S, Live, environ, until_connected
 
 from codriver.app import serve, wiring
 from codriver.files.codriver_paths import server_directory
@@ -74,7 +74,9 @@ class InMemory(Live):
         self._reached.wait(WAIT_S)
 
     def _serve(self, settings):
-        wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **settings}
+        plain = {"warm_tests": "off"} if HAS_WARM_TESTS else {}
+        usual = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **plain}
+        wanted = {**usual, **settings}
         try:
             serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, verbosity="quiet"))
         finally:

@@ -6,11 +6,16 @@ import pytest
 from live_server import until
 from tools_in_memory import serving
 
-from codriver.features.warm_tests.starter import IS_FORK_SAFE
+from codriver.features.warm_tests.decisions import MIN_SAVING_S
+from codriver.features.warm_tests.starter import IS_FORK_SAFE, WarmOptions
 
 DOCTOR = "codriver-doctor"
 """A client that gets whole answers."""
 pytestmark = pytest.mark.skipif(not IS_FORK_SAFE, reason="processes cannot be copied safely on this system")
+
+
+def test_a_project_is_warmed_from_a_saving_of_200_milliseconds():
+    assert WarmOptions().min_saving_s == MIN_SAVING_S == 0.2
 
 
 @pytest.mark.parametrize("preloading", ["packages", "pytest", "off"])

@@ -12,7 +12,7 @@ import pytest
 import warm_runs
 from warm_runs import comparable, differences
 
-from codriver.features.warm_tests import starter
+from codriver.features.warm_tests import decisions, starter
 from codriver.features.warm_tests.saved_plans import SavedPlans
 from codriver.features.warm_tests.starter import IS_FORK_SAFE
 
@@ -825,6 +825,43 @@ def test_a_project_with_little_savings_is_not_warmed(project):
         assert "saves too little" in made.status.reason
 
     project(act, {"test_a.py": "def test_a(): pass\n"}, min_saving_s=60.0)
+
+
+def test_nothing_is_preloaded_before_the_first_run(project):
+    async def act(made):
+        await made.settle()
+        assert made.owner.states()[0].reason == "no test has run yet, and the first run is a plain process"
+        assert not made.owner._entries
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
+
+
+def test_an_idle_warm_process_is_ended(project, monkeypatch):
+    monkeypatch.setattr(starter, "IDLE_CHECK_S", 0.05)
+
+    async def act(made):
+        assert (await made.warm_up()).is_warm
+        (entry,) = made.owner._entries.values()
+        process = entry.process
+        monkeypatch.setattr(decisions, "IDLE_TIMEOUT_S", 0.0)
+        while process._process.returncode is None:
+            await anyio.sleep(0.05)
+        assert not made.status.is_warm
+        monkeypatch.undo()
+        assert not (await made.run()).is_warm
+        assert (await made.run()).is_warm
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
+
+
+def test_runs_are_plain_where_processes_cannot_be_copied(project, monkeypatch):
+    async def act(made):
+        monkeypatch.setattr(starter, "IS_FORK_SAFE", False)
+        for _ in range(2):
+            assert not (await made.run()).is_warm
+        assert made.status.reason == "processes cannot be copied safely on this system"
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
 
 
 def test_a_warm_process_over_its_memory_limit_is_not_kept(project):

@@ -20,11 +20,8 @@ IDLE_TIMEOUT_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
 STALL_TIMEOUT_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
-MIN_SAVINGS_S: Final = {"off": 0.0, "pytest": 0.1, "packages": 0.2}
-"""Minimum time that a warm start has to save per run, by what is preloaded.
-
-Projects in which it saves less are not warmed. A process that has imported only pytest uses little memory.
-"""
+MIN_SAVING_S: Final = 0.2
+"""Minimum time that a warm start has to save per run. Projects in which it saves less are not warmed."""
 SAVES_TOO_LITTLE_REASON: Final = "it saves too little time"
 MAX_LOW_SAVING_RUNS: Final = 3
 """Maximum number of consecutive runs that save too little. After that, a project is no longer warmed."""

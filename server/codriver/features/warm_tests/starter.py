@@ -76,14 +76,8 @@ class WarmOptions:
     preloading: Preloading = "off"
     memory_mb: int = 1024
     """Maximum memory of a warm process."""
-    min_saving_s: float | None = None
-    """Minimum time that a warm start has to save for the project to be warmed. None for the usual one."""
-
-    @property
-    def least_saving_s(self) -> float:
-        """Return the minimum time in seconds that a warm start must save: the configured value or the default."""
-        usual_s = decisions.MIN_SAVINGS_S[self.preloading]
-        return usual_s if self.min_saving_s is None else self.min_saving_s
+    min_saving_s: float = decisions.MIN_SAVING_S
+    """Minimum time that a warm start has to save for the project to be warmed."""
 
 
 @dataclass(slots=True)
@@ -321,7 +315,7 @@ class WarmTests:
             off = NO_PYTEST_REASON if plan.is_pytest_only and not plan.early else ""
             entry.project = project = replace(project, plan=plan, stamp=stamp, off=off)
         if observations.collected_s is not None:
-            least_s = self._options.least_saving_s
+            least_s = self._options.min_saving_s
             entry.project = decisions.record_plain_start(project, spec.arguments, observations.collected_s, least_s)
         await self._compare_outcomes(spec, entry, report, observations, is_warm=False)
         if entry.project != previous:
@@ -338,7 +332,7 @@ class WarmTests:
         if observations.stalled_at and is_cut_short:
             entry.project = replace(entry.project, stalled=observations.stalled_at)
         if observations.collected_s is not None:
-            least_s = self._options.least_saving_s
+            least_s = self._options.min_saving_s
             entry.project = decisions.record_warm_start(
                 entry.project, spec.arguments, observations.collected_s, least_s
             )
