@@ -177,6 +177,7 @@ class _Finder:
         self._ns_forms: list[Definition] = []
 
     def run(self) -> Definitions:
+        """Find all definitions in the text."""
         ends = []
         reading = read_forms(self._text, most_forms=MAX_FORMS)
         for form in reading.forms:

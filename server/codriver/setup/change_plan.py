@@ -404,6 +404,7 @@ class _Target:
     root: Path | None
 
     def change(self, state: State, before: str | None, after: str | None, reason: str = "", fix: str = "") -> Change:
+        """Create the change of this file from its content before and after."""
         next_step = self.client.next if state in ("add", "replace") else ""
         return Change(self.client.title, self.file, state, before, after, reason, fix, next_step, self.root)
 

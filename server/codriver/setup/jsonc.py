@@ -163,6 +163,7 @@ class _Parser:
         self._at = 0
 
     def parse(self) -> Node | None:
+        """Parse the text, and return the value in it, or None if there is none."""
         self._skip_whitespace()
         if self._at == len(self._text):
             return None
@@ -280,6 +281,7 @@ class _StyledEditor:
         self._unit = "\t" if indented and indented.group(1)[0] == "\t" else (indented.group(1) if indented else "  ")
 
     def set_member(self, holder: Node, key: str, value: object) -> str:
+        """Return the text with a member of an object set to a value, adding the member if it does not exist."""
         member = holder.member(key)
         if member is not None:
             at = member.node
@@ -303,6 +305,7 @@ class _StyledEditor:
         return head + new + self._before_close(holder, behind)
 
     def remove_member(self, holder: Node, member: Member) -> str:
+        """Return the text without a member of an object."""
         index = holder.members.index(member)
         start, end = member.start, member.node.end if member.comma is None else member.comma + 1
         text = self._text

@@ -66,7 +66,7 @@ async def describe_symbol(
     """
     most = services.live.settings.max_text_bytes if most is None else most
     target = resolve_session(services.core.state, key)
-    fields = _lookup_fields(await _look_up(services, target, namespace, symbol), services, most)
+    fields = _lookup_fields(await _lookup_symbol(services, target, namespace, symbol), services, most)
     return {**fields, "sessionKey": target.key}
 
 
@@ -81,7 +81,7 @@ class _Lookup:
     names: Names | None = None
 
 
-async def _look_up(services: Services, target: Target, namespace: str | None, symbol: str) -> _Lookup:
+async def _lookup_symbol(services: Services, target: Target, namespace: str | None, symbol: str) -> _Lookup:
     """Look up a symbol in a session, and its names if it is unknown, a namespace, a class or a pattern.
 
     A Python name that is unknown in the session is looked up where the workspace defines it, if that is in one place.
@@ -98,7 +98,7 @@ async def _look_up(services: Services, target: Target, namespace: str | None, sy
     if found is None and names is not None and target.repl.dialect == PYTHON and symbol.isidentifier():
         definitions = names.definitions_of(symbol)
         if len(definitions) == len(names.listed) == 1:
-            return await _look_up(services, target, None, definitions[0])
+            return await _lookup_symbol(services, target, None, definitions[0])
     if names is None and found is None:
         _raise_unknown_symbol(symbol, namespace or target.session.namespace or f"the session {target.key}")
     return _Lookup(symbol, namespace, found, names)
@@ -370,7 +370,7 @@ async def _qualify_with_module(call: Call, arguments: SymbolArguments, target: T
 
 async def _describe_requested(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object]:
     """Describe the requested symbol, with its source if requested."""
-    found = await _look_up(call.services, target, arguments.namespace, arguments.symbol)
+    found = await _lookup_symbol(call.services, target, arguments.namespace, arguments.symbol)
     known = _lookup_fields(found, call.services, default_budget(call))
     if arguments.source and "*" not in found.symbol:
         source = await describe_source(call, target, found.namespace, found.symbol, known)
