@@ -238,7 +238,10 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
 def _nested_lines(
     call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int
 ) -> list[str]:
-    """Return lines about the calls that a call made, level by level as far as they fit, with repeated calls folded."""
+    """Return lines about the calls that a call made, level by level, with repeated calls folded.
+
+    All calls of the first level are included, deeper ones only up to `most` lines and `most_bytes` bytes.
+    """
     level, depth = [CallGroup((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}
     while level:

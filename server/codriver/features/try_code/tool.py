@@ -88,7 +88,7 @@ class TryCodeArguments(Evaluating):
     """Whether to test all candidates at once. They then share databases and ports."""
     limit_ms: int = Field(DEFAULT_TESTS_TIMEOUT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
-    """An earlier name of `limit_ms`."""
+    """Another name for `limit_ms`, used instead of it if given."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
     @property

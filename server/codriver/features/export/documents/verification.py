@@ -451,7 +451,7 @@ def _check_value(
 
 
 def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
-    """Compare a value that differs once more, using the text that is printed for agents.
+    """Compare a differing value again, this time as it is printed for agents.
 
     Objects without a `repr` of their own are recorded as `str` prints them. Their `repr` contains an address that
     differs from run to run.
