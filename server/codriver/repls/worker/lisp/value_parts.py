@@ -88,21 +88,19 @@ class LispValues:
             way = (*path, step if type(step) in (int, str) else self._show(step))
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
-    def _basilisp_module(self, value: Any) -> str:
+    def _lisp_module(self, value: Any) -> str:
         """Return the last part of the name of a value's module. Return "" if the module is not Basilisp's."""
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 
     def _is_counted_collection(self, value: Any) -> bool:
         """Return whether a value is a Basilisp collection with a known length."""
-        return isinstance(value, self._counted) and bool(self._basilisp_module(value))
+        return isinstance(value, self._counted) and bool(self._lisp_module(value))
 
     def is_function(self, value: Any) -> bool:
         """Return whether a value is a function. Collections and keywords do not count, although they are callable."""
         return (
-            callable(value)
-            and not self._is_counted_collection(value)
-            and self._basilisp_module(value) not in WORD_MODULES
+            callable(value) and not self._is_counted_collection(value) and self._lisp_module(value) not in WORD_MODULES
         )
 
     def describe_value(self, value: Any) -> dict[str, str]:
@@ -117,11 +115,11 @@ class LispValues:
         kind = type(value)
         if kind in (str, bytes) and len(value) > MAX_NESTED_CHARACTERS:
             return f"<{kind.__name__} of {len(value)}>"
-        if kind in (*ATOM_TYPES, bool) or self._basilisp_module(value) in WORD_MODULES:
+        if kind in (*ATOM_TYPES, bool) or self._lisp_module(value) in WORD_MODULES:
             return self._show(value)
         if not levels or not self._is_counted_collection(value):
             return f"<{qualified_class_name(kind)}>"
-        before, after = BRACKETS_BY_MODULE.get(self._basilisp_module(value), ("(", ")"))
+        before, after = BRACKETS_BY_MODULE.get(self._lisp_module(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), MAX_GLIMPSE_ELEMENTS)
             parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
