@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """State of a feature that lives as long as the server. Calls access it as `call.services.part(kind)`."""
+    """State of a feature that exists as long as the server. Calls access it as `call.services.part(kind)`."""
 
     kind: type[T]
     make: Callable[[Services, TaskGroup], T]

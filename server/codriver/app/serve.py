@@ -238,7 +238,7 @@ class Server:
         self._tasks.start_soon(parts.recorder.run, partial(disk_error_reporter, self._core))
         parts.transcripts.store.start_cleanup(disk_error_reporter(self._core, "spill-unwritable"))
         parts.protocol.broadcast.followers.add(parts.recorder.schedule_write)
-        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.notify_log_grew)
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.notify_all_of_log_growth)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
@@ -283,7 +283,7 @@ class Server:
                 await listener.serve(front.serve_connection, self._tasks)
 
     def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
-        """Return the functions that answer the requests of commands, by the name of the request."""
+        """Return the functions that answer requests which commands send to the server's port, by name."""
         server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
         return {request.name: partial(request.answer, server) for request in features.port_requests()}
 

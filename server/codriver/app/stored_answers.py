@@ -143,7 +143,7 @@ def _read_entries(path: Path, about: Mapping[str, object]) -> list[Answer]:
 
 
 def _client_identity(client: Answer) -> tuple[object, ...]:
-    """Return the identity of an entry's client."""
+    """Return the properties of a client that determine its entry."""
     greeting = client.get("greeting")
     is_handshake = isinstance(greeting, dict) and "protocolVersion" in greeting
     return client.get("name"), client.get("protocol"), is_handshake, client.get("withoutSkills", False)

@@ -422,7 +422,7 @@ def finish_evaluation(state: State, evaluation: Evaluation, action: EvaluationFi
 
 
 def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key: str) -> tuple[Effect, ...]:
-    """Return the log entry about a finished test run, or about an evaluation that was interrupted or lost."""
+    """Return the effects that log the end of a test run, or of an evaluation that was interrupted or lost."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong, cause = action.status != "done", ""
     if evaluation.kind == "run-tests":

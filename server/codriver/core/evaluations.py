@@ -24,11 +24,12 @@ OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-i
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an evaluation failed. Lines, columns and the number `form` of the failing form are counted from 1.
+    """The cause of a failed evaluation.
 
-    In a `chain`, `relation` is the relation of each error to the failure: `cause`, `context` if the failure was raised
-    while handling it, `thrown around` if the error wraps the failure, or `member 1` of a group. A relation to another
-    error of the chain is followed by `of` and that error. The relation `omitted` stands for errors that are left out.
+    Lines, columns and the number `form` of the failing form are counted from 1. In a `chain`, `relation` is the
+    relation of each error to the failure: `cause`, `context` if the failure was raised while handling it, `thrown
+    around` if the error wraps the failure, or `member 1` of a group. A relation to another error of the chain is
+    followed by `of` and that error. The relation `omitted` stands for errors that are left out.
     """
 
     type: str

@@ -24,7 +24,7 @@ MAX_LANES: Final = 64
 
 
 def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """Return the session of a lane, or None.
+    """Return the session that is the lane of a caller, or None.
 
     A session that belongs to the connection `client` is preferred to one whose client has disconnected.
     """
@@ -40,7 +40,11 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
 
 
 def claim_lane(state: State, repl: Repl, action: RequestLane) -> Outcome:
-    """Assign a lane to a client: one whose client has disconnected, with its evaluations, or else a new one."""
+    """Assign a lane to a client.
+
+    A lane of the same caller whose client has disconnected is taken over with its evaluations. Otherwise, a new lane is
+    created if the limit allows it.
+    """
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
 

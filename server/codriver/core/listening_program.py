@@ -7,7 +7,7 @@ from codriver.core.records import dataclass
 
 @dataclass(frozen=True)
 class ListeningProgram:
-    """A program of the workspace that is listening on a port."""
+    """A program of the workspace that is listening on a port, with its process id and address."""
 
     pid: int
     address: str

@@ -25,7 +25,7 @@ UNANSWERABLE_REASON = "it waits for input, but its client has disconnected"
 
 @dataclass(frozen=True)
 class _Unwanted:
-    """An orphan that must be stopped, and the reason."""
+    """An evaluation to stop because its client has disconnected, and the reason."""
 
     evaluation: Evaluation
     why: str
@@ -44,7 +44,8 @@ def start_grace_period(state: State, client: str) -> tuple[Effect, ...]:
 def end_grace_period(state: State, client: str) -> Outcome:
     """Turn the evaluations of a disconnected client into orphans.
 
-    Idle lanes of the client are closed, and orphans that must not continue are stopped.
+    Orphans are stopped if they wait for input, run in the background, or block a connected caller. Idle lanes of the
+    client are closed.
     """
     for evaluation in state.unfinished():
         if evaluation.client == client:
@@ -59,7 +60,10 @@ def end_grace_period(state: State, client: str) -> Outcome:
 
 
 def stop_unwanted_orphans(state: State) -> Outcome:
-    """Stop all orphans that wait for input, run in the background, or block a connected caller."""
+    """Stop evaluations of disconnected clients that nobody needs any more.
+
+    These wait for input, run in the background, or block a connected caller.
+    """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted_orphans(state):

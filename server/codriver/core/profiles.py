@@ -23,8 +23,8 @@ NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 class Capability:
     """An operation that a REPL supports.
 
-    `op` is the name of the operation in the REPL's protocol. If `adapted` is true, Codriver implements the capability
-    with this operation.
+    `op` is its name in the REPL's protocol. If `adapted` is true, Codriver provides the capability by using this
+    operation.
     """
 
     op: str

@@ -80,7 +80,7 @@ def free_name(base: str, used_names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """The phase and the identity of the server. `port_note` explains why its port is not the configured one."""
+    """The phase and the identity of a server. `port_note` explains why its port is not the configured one."""
 
     phase: Phase = "stopped"
     session_id: str = ""
@@ -107,7 +107,10 @@ class ReportedStatus:
 
 @dataclass(frozen=True)
 class CallerKnowledge:
-    """Which evaluations were reported to a caller: all up to `number`. Those in `live` were unfinished at that time."""
+    """A record of the evaluations that were reported to a caller.
+
+    All evaluations up to `number` were reported. Those in `live` were unfinished at that time.
+    """
 
     number: int
     live: frozenset[str]
@@ -156,7 +159,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Origin:
-    """How a REPL was found, named or started."""
+    """Information about how a REPL was found, named or started."""
 
     kind: str
     """`address`, `port-file`, `process`, or the name that a feature gives to the REPLs that it finds."""
@@ -182,10 +185,10 @@ class Origin:
     """The tool that an agent named the address with. Empty for an address that a person named."""
 
     @property
-    def is_claim(self) -> bool:
-        """Return whether no person named the REPL.
+    def needs_verification(self) -> bool:
+        """Return whether the REPL's address has to be verified, because no person named it.
 
-        If so, each connection must verify that a process of this user listens at its address.
+        If so, each connection must check that a process of this user listens there.
         """
         return bool(self.named_by) or self.kind == "port-file" or self.is_of_unverified_file
 

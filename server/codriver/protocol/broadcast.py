@@ -54,15 +54,15 @@ class Broadcast:
         for uri in sorted(filter(is_skill, self.subscriptions.watched_uris())):
             self.subscriptions.notify_resource_updated(uri)
 
-    def notify_log_grew(self) -> None:
-        """Notify the clients that subscribed to the log, and call the functions in `followers`."""
+    def notify_all_of_log_growth(self) -> None:
+        """Notify all clients that subscribed to the log that it has grown, and call the functions in `followers`."""
         for follower in tuple(self.followers):
             follower()
         for session in self._clients:
-            self.notify_log_growth(session)
+            self.notify_client_of_log_growth(session)
 
-    def notify_log_growth(self, session: ClientSession) -> None:
-        """Notify a client that the log has grown, if it subscribed to the log and was not notified already."""
+    def notify_client_of_log_growth(self, session: ClientSession) -> None:
+        """Notify one client that the log has grown, if it subscribed to the log and was not notified already."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has_stream(session.id)
         if not is_subscribed and not has_streams:
             return
@@ -76,7 +76,7 @@ class Broadcast:
 
     def mark_log_as_known(self, session: ClientSession) -> None:
         """Record that a client knows the current log, because it is about to subscribe to the log."""
-        self.notify_log_growth(session)
+        self.notify_client_of_log_growth(session)
         session.reported_line = self._log.last_line or 0
 
 

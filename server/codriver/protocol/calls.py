@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
-from codriver.tools.calls.call import Call, Lasting, LastingCall, Services
+from codriver.tools.calls.call import Call, CallFollower, LastingCall, Services
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.gate import answer_call
 from codriver.tools.manifest import find_called_tool
@@ -55,7 +55,7 @@ class ToolAnswer:
 
 
 class UserDecisions(Protocol):
-    """Asks the users of clients to make decisions."""
+    """The interface for asking the users of clients to make decisions."""
 
     tool: str
     """Name of the tool whose answer a request for a decision may replace."""
@@ -101,7 +101,7 @@ class ToolRunner:
         progress: Progress,
         conversation: str | None = None,
         *,
-        lasting: Lasting | None = None,
+        lasting: CallFollower | None = None,
         is_stateless: bool = False,
     ) -> ToolAnswer:
         """Run a tool for a client, and return its answer without secrets.

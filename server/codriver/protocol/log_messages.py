@@ -53,7 +53,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class MessageListener:
-    """What is known about a client that receives log messages, for the lifetime of its connection."""
+    """A client that receives log messages, for the lifetime of its connection."""
 
     sent_numbers: list[int]
     """Number of the last message that was sent to the client, or that it did not request, by level."""

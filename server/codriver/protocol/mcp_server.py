@@ -85,7 +85,7 @@ class Sdk(Protocol):
 
 
 class McpServer:
-    """Serves clients of MCP, for the lifetime of a server."""
+    """The MCP part of a server, which serves all its clients."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class McpServer:
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._decisions = TrustDecisions(services)
-        notify_of_log, decisions = self.broadcast.notify_log_growth, self._decisions
+        notify_of_log, decisions = self.broadcast.notify_client_of_log_growth, self._decisions
         self.caller = ToolRunner(
             services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions
         )
@@ -388,7 +388,7 @@ class MessageStream:
             return line
         if isinstance(value, dict):
             value, names = replace_unencodable_ids(value)
-            self._replies.name(names)
+            self._replies.remember_ids(names)
             identity = value.get("id")
             if isinstance(identity, str | int) and has_lone_surrogates(json.dumps(_call_arguments(value)).encode()):
                 self._replies.refuse(Refusal(identity, INVALID_PARAMS, LONE_SURROGATE_MESSAGE))

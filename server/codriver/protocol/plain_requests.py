@@ -321,7 +321,7 @@ class PlainRequests:
         return True
 
     def handshake_messages(self) -> list[Given]:
-        """Return the messages of the client's handshake, which the SDK has not received."""
+        """Return the messages of the client's handshake, so that the SDK can process them later."""
         return self._handshake_messages
 
     def limit_violation(self, size: int) -> str | None:

@@ -72,8 +72,8 @@ class Replies:
             batch.end_messages()
             self._send(batch)
 
-    def name(self, names: dict[str, str]) -> None:
-        """Remember the original ids for these substitutes."""
+    def remember_ids(self, names: dict[str, str]) -> None:
+        """Remember the original ids for substitutes, to restore them in the responses."""
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:
@@ -122,7 +122,7 @@ class Replies:
             self._session.outbox.put(line)
 
     def refuse_line(self, text: str) -> None:
-        """Answer a line with an error. Its id is unknown."""
+        """Answer a line whose id is unknown with an error."""
         self.refuse(Refusal(None, INVALID_REQUEST, text))
 
     def _version(self) -> str:

@@ -189,7 +189,7 @@ MAX_FIRST_SEARCH_WAIT_S = 2.0
 
 
 class Results:
-    """Creates the results of requests, for the lifetime of a server."""
+    """Creates the results of clients' requests, for the lifetime of a server."""
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ class SkillResources:
         return content if text is None else text.encode()
 
     def _text(self, content: bytes) -> str | None:
-        """Return the text of a file without secrets, or None if the file is not text."""
+        """Decode a file and redact secrets in its text, or return None if the file is not text."""
         try:
             return self._redactor(content.decode("utf-8"))
         except UnicodeDecodeError:

@@ -343,7 +343,9 @@ class ReplSupervisor:
                 listener=partial(self._events.receive, repl_id),
                 workspace=self._workspace,
                 is_remote=origin is not None and origin.kind == "address" and not origin.named_by,
-                found_by=Path(origin.named_by or origin.text) if origin is not None and origin.is_claim else None,
+                found_by=Path(origin.named_by or origin.text)
+                if origin is not None and origin.needs_verification
+                else None,
             ) as adapter:
                 silence.cancel()
                 self._adapters[repl_id] = adapter

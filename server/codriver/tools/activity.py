@@ -50,7 +50,7 @@ HUMAN_CALLERS: Final = frozenset({"human", NOTEBOOK_CALLER})
 
 
 class ActivityArguments(Arguments):
-    """Arguments of `activity`."""
+    """The arguments of the tool `activity`."""
 
     by: str | None = Field(None, description='Of activity and jobs: "others", "me", "human", or a name.')
     since: str | None = Field(None, description='"20m", "2d", "09:30", "yesterday".')
@@ -95,14 +95,14 @@ class ActivityEvent:
             yield from (row.get("file", ""), row.get("diff", ""))
         yield from map(str, self.facts.get("failures", ()))
 
-    def names_file(self, name: str) -> bool:
-        """Return whether the event is about a file whose path is `name` or ends with it."""
+    def is_about_file(self, name: str) -> bool:
+        """Return whether the event is about a file whose path is `name` or ends with `/name`."""
         files = [self.file, *(row.get("file", "") for row in self.facts.get("files", ()))]
         suffix = f"/{name.removeprefix('./').lstrip('/')}"
         return any(f"/{file}".endswith(suffix) for file in files if file)
 
     def row(self, now_ms: int) -> dict[str, object]:
-        """Return the event as a row of an answer."""
+        """Return the event as a row of an answer. `now_ms` is the current time in epoch milliseconds."""
         row: dict[str, object] = {"at": format_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
             row["code"] = truncate(self.code, MAX_CODE_CHARACTERS)
@@ -221,7 +221,7 @@ def _matches(call: Call, event: ActivityEvent, arguments: ActivityArguments, who
         return False  # the server's own lines and the REPLs' prints are listed only if they are requested
     if arguments.by is not None and not _is_by(call, event, arguments.by, who):
         return False
-    if arguments.file is not None and not event.names_file(arguments.file):
+    if arguments.file is not None and not event.is_about_file(arguments.file):
         return False
     if arguments.repl_session_key is not None and not is_in_session(event.session, arguments.repl_session_key):
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BalanceArguments(Arguments):
-    """Arguments of `balance_brackets`."""
+    """The arguments of the tool `balance_brackets`."""
 
     text: str = Field(max_length=MAX_TEXT_CHARACTERS, description="All of it, well indented.")
 

@@ -19,7 +19,7 @@ COMPLETIONS, MAX_COMPLETIONS = 50, 200
 
 
 class CompleteArguments(Arguments):
-    """Arguments of `complete_symbol`."""
+    """The arguments of the tool `complete_symbol`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

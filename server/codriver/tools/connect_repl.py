@@ -42,7 +42,7 @@ REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT 
 
 
 class ConnectArguments(Arguments):
-    """Arguments of `connect_repl`."""
+    """The arguments of the tool `connect_repl`."""
 
     address: str = Field(description='As "localhost:7888".')
     timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})

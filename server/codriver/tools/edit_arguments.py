@@ -61,7 +61,7 @@ class PartArguments(Given):
 
 
 class EditArguments(Given):
-    """The arguments for one edit of `edit_files`."""
+    """The arguments that describe one edit of `edit_files`."""
 
     model_config = ConfigDict(json_schema_extra={"description": COMMON_TYPES_DESCRIPTION + LISP_TYPES_DESCRIPTION})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(

@@ -48,7 +48,7 @@ DESCRIPTION_TEMPLATE: Final = (
 
 
 class EditFilesArguments(Evaluating):
-    """Arguments of `edit_files`."""
+    """The arguments of the tool `edit_files`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

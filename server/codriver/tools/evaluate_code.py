@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class EvaluateArguments(Evaluating):
-    """Arguments of `evaluate_code`."""
+    """The arguments of the tool `evaluate_code`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

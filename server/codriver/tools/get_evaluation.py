@@ -55,7 +55,7 @@ def _unknown_part_error(call: Call, part: str) -> RefusedError:
 
 
 class GetArguments(Evaluating):
-    """Arguments of `get_evaluation`."""
+    """The arguments of the tool `get_evaluation`."""
 
     requests_status: ClassVar[bool] = True
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InterruptArguments(Evaluating):
-    """Arguments of `interrupt_evaluation`."""
+    """The arguments of the tool `interrupt_evaluation`."""
 
     requests_status: ClassVar[bool] = True
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class LoadFileArguments(Evaluating):
-    """Arguments of `load_file`."""
+    """The arguments of the tool `load_file`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

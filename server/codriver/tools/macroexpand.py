@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExpandArguments(Arguments):
-    """Arguments of `macroexpand`."""
+    """The arguments of the tool `macroexpand`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

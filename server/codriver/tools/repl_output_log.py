@@ -43,7 +43,7 @@ QUERY_ONLY_ATTRIBUTES: Final = frozenset({"kind", "data"})
 
 
 class LogArguments(Arguments):
-    """Arguments of `repl_output_log`."""
+    """The arguments of the tool `repl_output_log`."""
 
     query: str | None = Field(
         None,

@@ -24,7 +24,7 @@ SETTLE_INTERVAL_S = 0.05
 
 
 class RestartArguments(Arguments):
-    """Arguments of `restart_repl`."""
+    """The arguments of the tool `restart_repl`."""
 
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InputArguments(Evaluating):
-    """Arguments of `send_input`."""
+    """The arguments of the tool `send_input`."""
 
     evaluation_id: str | None = Field(None, description="Default: your code that waits.")
     text: str

@@ -41,7 +41,7 @@ MAX_NEAREST_FRAMES = 5
 
 
 class StackArguments(Arguments):
-    """Arguments of `stacktrace`."""
+    """The arguments of the tool `stacktrace`."""
 
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     evaluation_id: str | None = Field(None, description="Default: the last error.")

@@ -334,7 +334,7 @@ def _format_line(listed: ListedName, clean: Callable[[str], str]) -> str:
 
 
 class SymbolArguments(Arguments):
-    """Arguments of `symbol_info`."""
+    """The arguments of the tool `symbol_info`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

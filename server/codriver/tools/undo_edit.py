@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UndoArguments(Arguments):
-    """Arguments of `undo_edit`."""
+    """The arguments of the tool `undo_edit`."""
 
     who: str | None = None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DriftArguments(Arguments):
-    """Arguments of `what_changed`."""
+    """The arguments of the tool `what_changed`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

@@ -34,7 +34,7 @@ class FailureGroup:
     def fields(self) -> dict[str, object]:
         """Return an answer field with the names of the other tests, or no field if there are none.
 
-        Names of tests in the same file omit the file.
+        Names of tests in the same file omit the file. If there are many, the number of the rest is added.
         """
         file = self.test.nodeid.partition("::")[0]
         names = [test.nodeid.removeprefix(file) for test in self.others[:MAX_NAMED_TESTS]]

@@ -57,7 +57,7 @@ Variables = Annotated[
 
 
 class TestArguments(Evaluating):
-    """Arguments of `run_tests`."""
+    """The arguments of the tool `run_tests`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

@@ -41,7 +41,7 @@ FLOOD_FACTOR = 10
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a text, and the number of characters left out of it."""
+    """A text that was cut, and the number of characters left out of it."""
 
     text: str
     omitted: int = 0

@@ -53,7 +53,7 @@ LOAD_VALUE_PATTERN: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
 
 
 class Evaluating(Arguments):
-    """Base of arguments of tools whose answers describe an evaluation."""
+    """Base of models for the arguments of tools whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
@@ -63,7 +63,7 @@ class Evaluating(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What the receiver of an answer already knows, from its request and from its last answer."""
+    """Describes what the receiver of an answer already knows, from its request and its last answer."""
 
     who: str
     session_key: str | None = None

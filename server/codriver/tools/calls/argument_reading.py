@@ -76,7 +76,7 @@ MIN_MISSPELLING_SIMILARITY: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ExpectedValues:
-    """The values that an argument accepts."""
+    """Describes the values that an argument accepts."""
 
     accepts_text: bool = False
     accepts_anything: bool = False
@@ -92,7 +92,7 @@ class ExpectedValues:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
-    """One argument of a model."""
+    """Describes one argument of a model: its name, its expected values, and how null is treated."""
 
     name: str
     """Name that callers use."""

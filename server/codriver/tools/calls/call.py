@@ -66,7 +66,7 @@ class LiveSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Functions of features that take part in the calls of the base's tools."""
+    """Functions with which features take part in the calls of the base's tools."""
 
     before: tuple[Callable[[Call, Arguments], Awaitable[None]], ...] = ()
     """Called before a tool that uses a REPL, to connect to REPLs that the call may refer to.
@@ -128,7 +128,7 @@ class AnswerAddition:
 
 @dataclass(frozen=True, slots=True)
 class StatusSubject:
-    """A value of the argument `about` of `status` that a feature adds."""
+    """A subject about which a feature lets callers query `status`, as a value of the argument `about`."""
 
     summary: str
     """The subject as the description of `status` lists it."""
@@ -240,8 +240,11 @@ class ServerReplUser:
         return self.services.core.state
 
 
-class Lasting(Protocol):
-    """Follows a call whose answer the client fetches later, so that its evaluation may take as long as necessary."""
+class CallFollower(Protocol):
+    """The interface for following a call whose answer the client fetches later.
+
+    The evaluation of such a call may take as long as necessary.
+    """
 
     accepts_input: bool
     """Whether the client can be asked for input while the call waits."""
@@ -271,7 +274,7 @@ class Call:
     """Ids of the evaluations that the call started or describes."""
     added: Mapping[type, Any] | None = None
     """Arguments of the caller that features added, by the features' models. None if there are none."""
-    lasting: ClassVar[Lasting | None] = None
+    lasting: ClassVar[CallFollower | None] = None
     """The follower. Only a `LastingCall` has one, because an extra field would make every call slower."""
 
     @property
@@ -350,9 +353,9 @@ class Call:
 class LastingCall(Call):
     """A call that may continue after its client has stopped waiting."""
 
-    lasting: Lasting  # type: ignore[misc]  # an instance attribute, where other calls have a class attribute
+    lasting: CallFollower  # type: ignore[misc]  # an instance attribute, where other calls have a class attribute
 
-    def __init__(self, lasting: Lasting, call: Call) -> None:
+    def __init__(self, lasting: CallFollower, call: Call) -> None:
         super().__init__(
             call.services,
             call.client,

@@ -35,7 +35,7 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilitySource:
-    """Describes which REPLs can provide a capability, and how to get one of them."""
+    """Determines which REPLs can provide a capability, and how to get one of them."""
 
     may_have: Callable[[Repl], bool]
     """Return whether a REPL that is starting may have it."""

@@ -68,8 +68,8 @@ class LispEvaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionMade:
-    """A definition made by an evaluation. The text of the definition is not stored."""
+class RecordedDefinition:
+    """A recorded definition and the evaluation that made it. The text of the definition is not stored."""
 
     definition: Definition
     number: int
@@ -91,10 +91,10 @@ class DefinitionHistory:
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE_HEADS) -> None:
         self._features = features
         self.once = once
-        self._made: dict[tuple[str, str], list[DefinitionMade]] = {}
+        self._made: dict[tuple[str, str], list[RecordedDefinition]] = {}
         self._aliases: Aliases = NO_ALIASES
 
-    def record(self, evaluated: LispEvaluation) -> tuple[DefinitionMade, ...]:
+    def record(self, evaluated: LispEvaluation) -> tuple[RecordedDefinition, ...]:
         """Record a finished evaluation, and return the definitions that it made, in order."""
         try:
             read = read_definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
@@ -102,15 +102,15 @@ class DefinitionHistory:
             return ()
         self._aliases = read.aliases
         for form in read.ns_forms if evaluated.is_done or evaluated.forms else ():
-            self._add((form.namespace, form.name), _to_definition_made(evaluated, form, is_sure=True))
+            self._add((form.namespace, form.name), _to_recorded_definition(evaluated, form, is_sure=True))
         made = tuple(self._record_definitions(evaluated, read))
         return tuple(definition for definition in made if not definition.definition.is_removal)
 
-    def _record_definitions(self, evaluated: LispEvaluation, read: Definitions) -> Iterator[DefinitionMade]:
+    def _record_definitions(self, evaluated: LispEvaluation, read: Definitions) -> Iterator[RecordedDefinition]:
         """Record the definitions of an evaluation, and yield each one."""
         sure = _certain_count(evaluated, read)
         for index, definition in enumerate(read.found):
-            made = _to_definition_made(evaluated, definition, is_sure=index < sure)
+            made = _to_recorded_definition(evaluated, definition, is_sure=index < sure)
             if definition.is_removal:
                 self._remove(definition)
             else:
@@ -127,7 +127,7 @@ class DefinitionHistory:
                     )
             yield made
 
-    def _add(self, key: tuple[str, str], made: DefinitionMade) -> None:
+    def _add(self, key: tuple[str, str], made: RecordedDefinition) -> None:
         """Add a definition of a name. If there are too many, the second oldest is discarded."""
         known = self._made.setdefault(key, [])
         known.append(made)
@@ -139,11 +139,11 @@ class DefinitionHistory:
         for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
-    def find_definitions(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
+    def find_definitions(self, namespace: str, name: str) -> tuple[RecordedDefinition, ...]:
         """Return the definitions of a name since it was last removed, oldest first."""
         return tuple(self._made.get((namespace, name), ()))
 
-    def find_methods(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
+    def find_methods(self, namespace: str) -> list[tuple[str, RecordedDefinition]]:
         """Return the names of methods defined in a namespace, with their newest definitions.
 
         These are methods of multimethods and protocols. If a protocol was redefined after a method, the method is left
@@ -154,12 +154,12 @@ class DefinitionHistory:
         methods = [(name, made) for name, made in found if made.definition.head in EXTENDING_HEADS]
         return [(name, made) for name, made in methods if newest.get(_extended_protocol(name, made), 0) <= made.number]
 
-    def effective_definition(self, namespace: str, name: str) -> DefinitionMade | None:
+    def effective_definition(self, namespace: str, name: str) -> RecordedDefinition | None:
         """Return the definition of a name that is in effect, or None if some of its definitions are uncertain.
 
         For `defonce` and `defmulti`, this may be an earlier one than the last.
         """
-        effective_definition: DefinitionMade | None = None
+        effective_definition: RecordedDefinition | None = None
         for made in self.find_definitions(namespace, name):
             head = made.definition.head
             has_no_effect = (
@@ -171,9 +171,9 @@ class DefinitionHistory:
         return effective_definition
 
 
-def _to_definition_made(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool) -> DefinitionMade:
+def _to_recorded_definition(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool) -> RecordedDefinition:
     """Create the record of a definition made by an evaluation."""
-    return DefinitionMade(
+    return RecordedDefinition(
         definition,
         evaluated.number,
         evaluated.evaluation,
@@ -185,7 +185,7 @@ def _to_definition_made(evaluated: LispEvaluation, definition: Definition, *, is
     )
 
 
-def _extended_protocol(name: str, made: DefinitionMade) -> str:
+def _extended_protocol(name: str, made: RecordedDefinition) -> str:
     """Return the name of the protocol that a method extends, or an empty string for a method of a multimethod."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
@@ -242,14 +242,14 @@ class _KnownForm:
     var: tuple[str, int | None, str, str]
     """File, line, root and stamp of the var."""
     digest: bytes | None
-    made: DefinitionMade | None
+    made: RecordedDefinition | None
     number: int
     """Number of the newest evaluation in the log that was considered."""
 
 
 @dataclass(slots=True)
 class _NamespaceComparison:
-    """The last comparison of a namespace with its source files, and the differences found."""
+    """The last comparison of a namespace: its source files at that time, and the differences found."""
 
     loaded: LoadedNamespace
     sources: tuple[Source, ...] = ()
@@ -281,7 +281,7 @@ class LispDrift:
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """Return the known namespaces for `Adapter.changed_namespaces`."""
+        """Return for each known namespace its mark and whether it has files, for `Adapter.changed_namespaces`."""
         return self._marks
 
     def files(self, loaded: LoadedCode) -> set[str]:
@@ -294,7 +294,7 @@ class LispDrift:
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
-        """Return whether one of the files has changed since it was last compared or checked."""
+        """Return whether one of the files was written since it was last compared or checked."""
         compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
         known = {**compared, **self._seen}
         self._seen = dict(stamps)
@@ -523,11 +523,11 @@ class _Comparison:
             return replace(old, var=_state(var))  # code in the file may rebind it
         return self._known_form(var, REBOUND_DIGEST, None)
 
-    def _known_form(self, var: LoadedVar, digest: bytes | None, made: DefinitionMade | None) -> _KnownForm:
-        """Record the form of a var in its current state."""
+    def _known_form(self, var: LoadedVar, digest: bytes | None, made: RecordedDefinition | None) -> _KnownForm:
+        """Return the record of a var's form in the current state of the var."""
         return _KnownForm(_state(var), digest, made, self._drift.number)
 
-    def _defining_evaluation(self, name: str, var: LoadedVar) -> DefinitionMade | None:
+    def _defining_evaluation(self, name: str, var: LoadedVar) -> RecordedDefinition | None:
         """Find the evaluation that defined a var by the file and line of the var, or return None."""
         for made in reversed(self._drift.ledger.find_definitions(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
@@ -631,7 +631,7 @@ class _Comparison:
         return (form for form in source.definitions.ns_forms if form.namespace == self._loaded.name)
 
     def _difference(
-        self, name: str, kind: DriftKind, made: DefinitionMade | None = None, *, evaluated: bool = False
+        self, name: str, kind: DriftKind, made: RecordedDefinition | None = None, *, evaluated: bool = False
     ) -> Difference:
         """Create a difference, with the caller, evaluation and time of the definition if known."""
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""

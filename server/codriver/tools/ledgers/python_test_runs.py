@@ -13,7 +13,7 @@ MAX_REMEMBERED_RUNS: Final = 200
 
 
 @dataclass(slots=True)
-class TestsRun:
+class TestRunRecords:
     """Records about test runs, for the lifetime of one server."""
 
     __test__ = False  # or pytest would collect it as a test

@@ -9,7 +9,7 @@ from codriver.editing.import_graph import ImportGraph
 from codriver.tools.ledgers.file_edits import FileEdits
 from codriver.tools.ledgers.lisp_drift import LispRecords
 from codriver.tools.ledgers.own_saves import SavedFiles
-from codriver.tools.ledgers.python_test_runs import TestsRun
+from codriver.tools.ledgers.python_test_runs import TestRunRecords
 from codriver.tools.ledgers.recent_edits import RecentEdits
 from codriver.tools.ledgers.untested_edits import UntestedEdits
 
@@ -31,7 +31,7 @@ class WorkspaceRecords:
     """Most recent edits of each file, by any caller."""
     saves: SavedFiles = field(default_factory=SavedFiles)
     """Files that the server wrote, and which file watchers ignore."""
-    tests: TestsRun = field(default_factory=TestsRun)
+    tests: TestRunRecords = field(default_factory=TestRunRecords)
     """Test runs and what is known about the code they executed."""
     imports: ImportGraph = field(default_factory=ImportGraph)
     """Imports between files of the workspace."""
