@@ -72,6 +72,6 @@ def test_the_projects_tests_run_and_the_failing_one_has_its_location(client):
 def test_a_restart_ends_both_of_its_processes(client):
     before = process_ids(client)
     assert all(is_running(process_id) for process_id in before)
-    assert client.call("restart_repl", replSessionKey="clj")["generation"] == 2
+    assert client.call("restart_repl", replSessionKey="clj", timeoutMs=120_000)["generation"] == 2
     until(lambda: not any(is_running(process_id) for process_id in before), "the end of both processes")
     assert evaluate(client, "(+ 1 2)")["result"] == "3"
