@@ -377,3 +377,16 @@ def test_an_answer_does_not_wait_for_files_that_cannot_be_read(monkeypatch):
             released.set()
 
     assert anyio.run(find) == {}
+
+
+def test_long_strings_that_begin_alike_are_displayed_where_they_differ(live, client):
+    (live.workspace / "test_long.py").write_text(
+        "import unittest\n\n\nclass Tests(unittest.TestCase):\n    def test_page(self):\n"
+        "        begin = ''.join(f'<p>{number}</p>' for number in range(90))\n"
+        "        page, expected = begin + '<b>one</b>' + begin, begin + '<i>one</i>' + begin\n"
+        "        self.assertMultiLineEqual(page, expected)\n"
+    )
+    shown = failure(client, "Tests::test_page", "test_long.py")["locals"]
+    assert "page=from character 781 of 1610: '><p>88</p><p>89</p><b>one</b>" in shown, shown
+    assert "expected=from character" in shown
+    assert "<i>one</i>" in shown

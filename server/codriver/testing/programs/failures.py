@@ -29,6 +29,14 @@ MAX_LOCALS = 20
 """Maximum number of described variables of a frame, starting with its arguments."""
 MAX_LOCAL_CHARACTERS = 200
 """Maximum number of characters of a variable's value."""
+MIN_ALIKE_CHARACTERS = 60
+"""Minimum length of the common beginning of two long strings of which the differing parts are displayed."""
+MAX_COMPARED_CHARACTERS = 100_000
+"""Maximum number of characters of a string that are searched for a difference."""
+DIFFERENCE_CONTEXT_CHARACTERS = 20
+"""Number of equal characters that are displayed before a difference."""
+DIFFERENCE_CHARACTERS = 50
+"""Number of characters of a string that are displayed from a difference on."""
 MAX_CHAINED_ERRORS = 10
 """Maximum number of errors that are described in the chain or the group of a failure."""
 MAX_FAILURE_CHARACTERS = 20_000
@@ -215,4 +223,34 @@ def local_variables(frame: FrameType) -> dict[str, str]:
             found[name] = "<not displayed: " + type(failure).__name__ + ">"
         if len(found) == MAX_LOCALS:
             break
+    found.update(_differing_parts({name: values[name] for name in found if type(values.get(name)) is str}))
     return found
+
+
+def _differing_parts(texts: dict[str, str]) -> dict[str, str]:
+    """Return representations of long strings that begin alike, each of the part where it differs from another.
+
+    Their beginnings would not show why a comparison failed.
+    """
+    found: dict[str, str] = {}
+    heads = {name: text[:MAX_COMPARED_CHARACTERS] for name, text in texts.items() if len(text) > MAX_LOCAL_CHARACTERS}
+    for name, head in heads.items():
+        text = texts[name]
+        alike = max([_common_length(head, other) for other in heads.values() if other != head], default=0)
+        if alike >= MIN_ALIKE_CHARACTERS:
+            start = alike - DIFFERENCE_CONTEXT_CHARACTERS
+            part = repr(text[start : alike + DIFFERENCE_CHARACTERS])
+            found[name] = "from character " + str(start) + " of " + str(len(text)) + ": " + part
+    return found
+
+
+def _common_length(text: str, other: str) -> int:
+    """Return the length of the common beginning of two strings."""
+    low, high = 0, min(len(text), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
