@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replaces the target form by `new`. If `new` is blank, the target is deleted."""
+    """Replaces the target form with `new`. If `new` is blank, the target is deleted."""
 
     target: Target
     new: str

@@ -49,8 +49,8 @@ class Unit:
     Between the offsets `floor` and `ceiling`, there are only the form, whitespace and comments. `floor` is the end of
     the previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text.
     `ceiling` is the start of the next sibling or of the closing bracket (`ceiling_closes`), or the end of the text.
-    `has_elder` tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a branch is
-    one feature and one form.
+    `has_previous_sibling` tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a
+    branch is one feature and one form.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Unit:
     line: int
     floor: int
     ceiling: int
-    has_elder: bool
+    has_previous_sibling: bool
     is_nested: bool
     is_branch: bool
     ceiling_closes: bool
@@ -94,7 +94,7 @@ def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[
                         positions.line(form.start),
                         floor,
                         starts[index],
-                        has_elder=index > 0,
+                        has_previous_sibling=index > 0,
                         is_nested=group.is_nested,
                         is_branch=group.are_branches,
                         ceiling_closes=group.is_nested and is_last,
@@ -227,10 +227,12 @@ class Document:
 
         The hints can be on the same line or the line above.
         """
-        while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
+        while (hint := self._hints.get(unit.floor)) is not None and unit.has_previous_sibling:
             if _SPACE_TO_NEXT_LINE_PATTERN.fullmatch(self.text, hint.end, self.start_with_comments(unit)) is None:
                 break
-            unit = replace(unit, start=hint.start, line=hint.line, floor=hint.floor, has_elder=hint.has_elder)
+            unit = replace(
+                unit, start=hint.start, line=hint.line, floor=hint.floor, has_previous_sibling=hint.has_previous_sibling
+            )
         return unit
 
     def start_with_comments(self, unit: Unit) -> int:
@@ -244,7 +246,7 @@ class Document:
             code = text.lstrip(_BLANK_CHARACTERS)
             # A comment on the last line of the previous form belongs to that form, even if the form is a backslash
             # literal that includes the line ending.
-            if start < unit.floor + unit.has_elder or not code.startswith(";"):
+            if start < unit.floor + unit.has_previous_sibling or not code.startswith(";"):
                 break
             begin = start + len(text) - len(code)
         return begin

@@ -118,7 +118,7 @@ def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
     text = document.text
     if not document.begins_line(unit):
         return False
-    if unit.has_elder:
+    if unit.has_previous_sibling:
         return _BLANK_LINE_AT_END_PATTERN.search(text, unit.floor, begin) is not None
     return not unit.is_nested or _BLANK_LINE_AT_START_PATTERN.match(text, unit.end, unit.ceiling) is not None
 
@@ -147,7 +147,7 @@ def delete_unit(document: Document, unit: Unit, begin: int, end: int) -> Splice:
         if stop == len(text):
             return _delete_last(document, unit, start, core)
         below = _REST_OF_BLANK_LINE_PATTERN.match(text, stop)
-        is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE_CHARACTERS)
+        is_eldest = not unit.has_previous_sibling and not text[unit.floor : start].strip(_SPACE_CHARACTERS)
         if below is not None and (is_eldest or _BLANK_LINE_AT_END_PATTERN.search(text, unit.floor, start)):
             stop = below.end()
     elif is_first:

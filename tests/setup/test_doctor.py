@@ -370,7 +370,7 @@ def test_a_client_without_an_entry_gets_the_command(examine, launch):
     assert (check.text, check.fix) == ("without an entry: VS Code, Cursor", "codriver init --client NAME")
 
 
-def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
+def test_a_client_with_another_entry_or_a_broken_file_is_reported_as_wrong(examine, launch):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     (check,) = of(examine(), "clients")
     assert (check.state, "--client claude-code --force" in check.fix) == ("wrong", True)

@@ -136,7 +136,7 @@ def liar(tmp_path):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_false_message_from_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, lie):
+def test_a_malformed_message_of_a_kernel_is_limited_and_the_next_evaluation_works(liar, idle, lie):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         evaluation = client.begin_call("evaluate_code", code=lie, timeoutMs=600_000)

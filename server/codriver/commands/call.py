@@ -56,7 +56,7 @@ HINTS_BY_REASON = {
 """Hints by the reason of a refusal. They name commands, whereas the server's hints name tools for agents."""
 RUNNING_MESSAGE = "the evaluation is running; Ctrl-C interrupts it"
 STARTING_PHASES = frozenset({"starting", "connecting"})
-"""The phases of a REPL for which an evaluation waits."""
+"""The phases of a REPL during which an evaluation waits for it to connect."""
 UNFINISHED_TOOLS = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that the server's notes about an unfinished evaluation mention. Such notes are replaced by commands."""
 

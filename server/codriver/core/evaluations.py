@@ -1,4 +1,4 @@
-"""An evaluation, from its acceptance until its result is dropped, and how it failed."""
+"""An evaluation, from its acceptance until its result is dropped, and its failure, if any."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ EVALUATION_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 """The parts of an evaluation that can be read as resources."""
 MAX_LOG_ENTITIES = 500
 """Maximum number of log entries in one answer."""
-TEXT_CHARACTERS = 100_000
+DEFAULT_TEXT_CHARACTERS = 100_000
 """Number of characters of a text that are returned unless `limit` says otherwise."""
 MAX_TEXT_CHARACTERS = 16 * 2**20
 """Maximum length of a returned part of a text, even if more is requested, because it is loaded into memory."""
@@ -276,7 +276,7 @@ class Resources:
                 f"there is no text {part!r} of an evaluation {identity!r}",
                 hint="Parts are result, stdout, stderr and stacks. The text of old evaluations is discarded.",
             )
-        offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
+        offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", DEFAULT_TEXT_CHARACTERS)))
         given = min(limit, MAX_TEXT_CHARACTERS)
         part_read = await read_texts(partial(transcript.chunk, chosen, offset, given), transcript)
         about: dict[str, object] = {}

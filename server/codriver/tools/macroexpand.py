@@ -1,4 +1,4 @@
-"""`macroexpand`: expand a form of Lisp."""
+"""`macroexpand`: expand a Lisp form."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_an_empty_log_has_no_handoff():
     assert Log().report() == ""
 
 
-def test_goals_are_unique_descriptions_with_the_readers_first(log):
+def test_each_goal_is_listed_once_and_the_readers_own_come_first(log):
     log.evaluate("1", "e1", why="find the leak")
     log.evaluate("2", "e2", why="find the leak")
     log.evaluate("3", "e3", "bob", why="speed it\nup")

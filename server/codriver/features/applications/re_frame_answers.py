@@ -1,4 +1,4 @@
-"""Convert the data that the forms of re-frame return to the answers of their accessors."""
+"""Convert the data returned by re-frame's forms into the answers of the accessors."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
     if program is not None and not passes_arguments_unchanged(program):
         why = f"{program} is a batch file, and Windows removes quotes from its arguments"
-        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder of PATH")
+        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder on your PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, ALLOW_ATTACH_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")

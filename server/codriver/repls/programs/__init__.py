@@ -24,7 +24,7 @@ class Program:
     """A Lisp program in a file. Placeholders in it are replaced by other code."""
 
     path: str
-    holes: tuple[tuple[str, Code], ...] = ()
+    placeholders: tuple[tuple[str, Code], ...] = ()
     """Pairs of a placeholder and the code, or the program, that replaces it."""
 
     def __str__(self) -> str:
@@ -52,16 +52,16 @@ Code = Union[str, Program, GeneratedCode]
 """Code, or an object whose `str` is code."""
 
 
-def program(path: str, **holes: Code) -> Program:
+def program(path: str, **placeholders: Code) -> Program:
     """Return the program in a file. Keyword arguments are the code for its placeholders."""
-    return Program(path, tuple(holes.items()))
+    return Program(path, tuple(placeholders.items()))
 
 
 @cache
 def _filled(program: Program) -> str:
     code = _COMMENT.sub("", _read(program.path)).strip()
-    for hole, filling in program.holes:
-        code = code.replace(hole, str(filling))
+    for placeholder, filling in program.placeholders:
+        code = code.replace(placeholder, str(filling))
     return code
 
 

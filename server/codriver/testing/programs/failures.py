@@ -227,15 +227,15 @@ def local_variables(frame: FrameType) -> dict[str, str]:
     return found
 
 
-def _differing_parts(texts: dict[str, str]) -> dict[str, str]:
+def _differing_parts(strings: dict[str, str]) -> dict[str, str]:
     """Return representations of long strings that begin alike, each of the part where it differs from another.
 
     Their beginnings would not show why a comparison failed.
     """
     found: dict[str, str] = {}
-    heads = {name: text[:MAX_COMPARED_CHARACTERS] for name, text in texts.items() if len(text) > MAX_LOCAL_CHARACTERS}
+    heads = {name: text[:MAX_COMPARED_CHARACTERS] for name, text in strings.items() if len(text) > MAX_LOCAL_CHARACTERS}
     for name, head in heads.items():
-        text = texts[name]
+        text = strings[name]
         alike = max([_common_length(head, other) for other in heads.values() if other != head], default=0)
         if alike >= MIN_ALIKE_CHARACTERS:
             start = alike - DIFFERENCE_CONTEXT_CHARACTERS

@@ -375,7 +375,7 @@ def resolve_argument_name(model: type[Given], written: str) -> str:
 def suggest_argument(model: type[Given], written: str, missing: str | None = None) -> str | None:
     """Suggest the argument that a caller probably meant by an unknown name, or return None if no name is similar.
 
-    `missing` is the only missing argument, if the unknown name is also the only one.
+    `missing` is the missing argument, passed only if exactly one argument is missing and exactly one name is unknown.
     """
     by_small = {name.lower(): name for name in model_fields(model)}
     small = written.lower().replace("_", "").replace("-", "")

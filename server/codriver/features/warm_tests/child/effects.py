@@ -201,7 +201,7 @@ def add_logger(name: str, logger: Any, *, manager: Any) -> None:
     manager._fixupParents(logger)
 
 
-class RecordedCall:
+class RecordedFunction:
     """A function whose calls during imports are recorded instead of executed.
 
     Like a built-in function, it is not bound when it is an attribute of a class.

@@ -11,7 +11,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from .effects import MISSING_VALUE, RecordedCall, current_effects, warning_filters, withdraw_effect
+from .effects import MISSING_VALUE, RecordedFunction, current_effects, warning_filters, withdraw_effect
 from .import_record import ImportRecord, current_environment, native_variables
 from .process_state import (
     TRIAL_FORK_FILE,
@@ -174,8 +174,8 @@ class Preloader:
         import codecs
         import warnings
 
-        replace(atexit, "register", lambda real: RecordedCall(real, self.add_effect))
-        replace(codecs, "register", lambda real: RecordedCall(real, self.add_effect))
+        replace(atexit, "register", lambda real: RecordedFunction(real, self.add_effect))
+        replace(codecs, "register", lambda real: RecordedFunction(real, self.add_effect))
         replace(warnings, "showwarning", lambda _: self._record_warning)
         try:
             import random

@@ -1,4 +1,4 @@
-"""A printer of plain values in short texts, without running user code.
+"""Print plain values as short texts, without running user code.
 
 Numbers, strings, None, members of enumerations, dates and other small values of the standard library, and short
 collections of these are printed, as are exceptions, dataclasses and named tuples that contain such values. Other values

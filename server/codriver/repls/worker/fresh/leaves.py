@@ -79,7 +79,7 @@ _OPAQUE_TYPES = {
 }  # fmt: skip
 """Types whose parts are not described, because they belong to the whole process."""
 _TRANSPARENT_MODULES = frozenset(("functools", "types", "typing", "builtins", "contextvars", "collections"))
-"""Modules with types implemented in C whose parts are described."""
+"""Modules whose types are implemented in C and are described part by part."""
 IGNORED_MODULE_NAMES = frozenset(
     ("__builtins__", "__cached__", "__file__", "__loader__", "__spec__", "__path__", "__warningregistry__",
      "__conditional_annotations__")

@@ -1,1 +1,1 @@
-"""Run, reload and inspect Python code: modules, names, drift, recorded calls, and answers in a kernel."""
+"""Run, reload and inspect Python code: modules, names, drift, recorded calls, and requests to a kernel."""

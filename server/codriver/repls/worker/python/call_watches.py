@@ -496,7 +496,7 @@ def _wait_for_calls(calls: SimpleQueue[Call | None]) -> list[Call]:
 
 
 def _has_greenlets() -> bool:
-    """Return whether a library such as gevent has replaced threads by greenlets, which switch only when they wait."""
+    """Return whether a library such as gevent has replaced threads with greenlets, which switch only when they wait."""
     return type(_thread.start_new_thread) is not types.BuiltinFunctionType
 
 

@@ -149,7 +149,7 @@ def _find_in_other_modules(
             for alias in node.names:
                 if names[0] == (alias.asname or alias.name.partition(".")[0]):
                     module = alias.name if alias.asname else names[0]
-                    return _find_in_another(spec, [*module.split("."), *names[1:]], hops)
+                    return _find_in_another_module(spec, [*module.split("."), *names[1:]], hops)
         if not isinstance(node, ast.ImportFrom):
             continue
         for alias in node.names:
@@ -157,12 +157,12 @@ def _find_in_other_modules(
                 continue
             above = package.split(".")[: len(package.split(".")) - max(0, node.level - 1)] if node.level else []
             home = [*above, *(node.module.split(".") if node.module else [])]
-            if (found := _find_in_another(spec, [*home, alias.name, *names[1:]], hops)) is not None:
+            if (found := _find_in_another_module(spec, [*home, alias.name, *names[1:]], hops)) is not None:
                 return found
     return None
 
 
-def _find_in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
+def _find_in_another_module(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
     """Find the definition of a dotted name in a module other than that of `spec`."""
     found, rest = _longest_module(parts)
     return None if found is None or found.name == spec.name else _find_in_module(found, rest, hops - 1)
