@@ -85,16 +85,6 @@ def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
     assert output_of(target) == "two two\n"
 
 
-def test_client_entries_with_an_old_script_run_the_current_relay(tmp_path):
-    """Before there were versions, a script imported the package next to it."""
-    names = ("codriver_relay.py", "codriver_hook.py", "codriver_relay/__init__.py", "codriver_relay/hook.py")
-    (tmp_path / "codriver_relay").mkdir()
-    for name in names:
-        (tmp_path / name).write_text("def main():\n    raise SystemExit('the one of before')\n")
-    target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
-    assert (output_of(target), output_of(tmp_path / "codriver_hook.py")) == ("one one\n", "the hook\n")
-
-
 def test_an_interrupted_upgrade_leaves_the_previous_version(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     source = relay_source(tmp_path, "two")
@@ -107,13 +97,9 @@ def test_an_interrupted_upgrade_leaves_the_previous_version(tmp_path):
 
 def test_the_most_recently_installed_versions_are_kept(tmp_path):
     target = tmp_path / "codriver_relay.py"
-    before = tmp_path / "codriver_relay" / "__init__.py"  # as it was before there were versions
-    before.parent.mkdir()
-    before.touch()
     for count in range(1, MAX_RETAINED_VERSIONS + 3):
         install_relay(relay_source(tmp_path, str(count)), target)
         assert len([*(tmp_path / "relays").iterdir()]) == min(count, MAX_RETAINED_VERSIONS)
-        assert before.exists() == (count == 1)
         assert output_of(target) == f"{count} {count}\n"
     (tmp_path / "relays" / "notes").mkdir()
     install_relay(relay_source(tmp_path, "last"), target)

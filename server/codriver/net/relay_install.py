@@ -140,10 +140,7 @@ def _is_installed(target: Path, text: bytes) -> bool:
 
 
 def _remove_old_versions(target: Path) -> None:
-    """Remove versions that are not in use, except for the newest ones. Errors are ignored.
-
-    A package directory that is not below `relays` is removed as well, once a second version is installed.
-    """
+    """Remove versions that are not in use, except for the newest ones. Errors are ignored."""
     named = DIGEST_PATTERN.search(files.read_text(target, SOURCE_RULES))
     with suppress(OSError):
         os.utime(
@@ -155,12 +152,9 @@ def _remove_old_versions(target: Path) -> None:
             if DIGEST_PATTERN.fullmatch(directory.name)
         ]
         oldest = sorted(found, key=lambda directory: directory.lstat().st_mtime_ns)[:-MAX_RETAINED_VERSIONS]
-        unversioned = [target.with_name(PACKAGE_NAME)] if len(found) > 1 else []
-        for directory in [
-            *(version_directory for version_directory in oldest if not _is_in_use(version_directory)),
-            *unversioned,
-        ]:
-            files.remove_tree(directory)
+        for directory in oldest:
+            if not _is_in_use(directory):
+                files.remove_tree(directory)
 
 
 def _is_in_use(directory: Path) -> bool:
