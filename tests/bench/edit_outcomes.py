@@ -28,6 +28,7 @@ TABLES = (
     "sites",
     "tools",
     "commits",
+    "workflows",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

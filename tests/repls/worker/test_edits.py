@@ -23,6 +23,7 @@ import edits_of_services
 import edits_of_sites
 import edits_of_tools
 import edits_of_values
+import edits_of_workflows
 import pytest
 from alike import rounds
 from edit_cases import judge, run
@@ -49,6 +50,7 @@ TABLES = {
     "commits": edits_of_commits.ALL[::EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],
+    "workflows": edits_of_workflows.ALL[::EVERY],
 }
 
 

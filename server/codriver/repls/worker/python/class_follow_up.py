@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import types
+from typing import Generic
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
-from .class_renewal import can_be_created_again, is_plain_class
+from .class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
 from .enum_members import is_enum
 from .equal_values import is_alike
+from .import_effects import is_generic_class
 from .python_names import module_dict
 from .statements import CLASS, FUNCTION, VALUE, assigned_names
 
@@ -83,7 +85,10 @@ class ClassFollowUp:
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
         """Replace the bases of a class if the new ones have the same names. Return whether that was possible."""
-        if node.keywords or not is_plain_class(kind):
+        words = self._followers.analysis.body_effects([keyword.value for keyword in node.keywords], text.space, None)
+        if not has_plain_metaclass(kind) or space_of(kind).get("__parameters__") or self._changes.is_affected(words):
+            return False
+        if not all(self._registrations.is_of_project(base) or base is Generic for base in classes_with_hooks(kind)):
             return False
         bases = tuple(self._live(base, text) for base in node.bases)
         before = kind.__bases__
@@ -102,12 +107,28 @@ class ClassFollowUp:
         self._undo.record_change(
             "", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before)
         )
+        self._subscript_bases(node, kind, text)
         return True
 
+    def _subscript_bases(self, node: ast.ClassDef, kind: Any, text: Text) -> None:
+        """Update the arguments of generic bases, which a class keeps in `__orig_bases__`."""
+        before = space_of(kind).get("__orig_bases__")
+        if before is None:
+            return
+        minimal = self._followers.minimal_load_for(text)
+        bases = ast.Tuple(node.bases, ast.Load())
+        ast.copy_location(bases, node)
+        now = eval(minimal.compile_node(ast.Expression(bases), "eval"), text.space)
+        type.__setattr__(kind, "__orig_bases__", now)
+        self._undo.record_change("", lambda: True, lambda: type.__setattr__(kind, "__orig_bases__", before))
+
     def _live(self, node: Any, text: Text) -> Any:
-        """Return the object to which a name or dotted name refers in a module, or None."""
+        """Return the object that a name or dotted name refers to, the class for a subscripted generic one, or None."""
         if isinstance(node, ast.Name):
             return text.space.get(node.id)
+        if isinstance(node, ast.Subscript):
+            owner = self._live(node.value, text)
+            return owner if is_generic_class(owner) else None
         if isinstance(node, ast.Attribute):
             owner = self._live(node.value, text)
             if isinstance(owner, types.ModuleType):
@@ -119,7 +140,7 @@ class ClassFollowUp:
 
         Returns False if nothing else remains to be done.
         """
-        effects = self._followers.analysis.class_creation_effects(node, text.space)
+        effects = self._followers.analysis.class_creation_effects(node, text.space, reads_bases=False)
         bases = {(str(defining_module_name(base)), str(qualified_name(base))) for base in order_of(kind)}
         if not any(self._changes.has_changed(*read) for read in effects.reads if read not in bases):
             return True
@@ -250,7 +271,8 @@ class ClassFollowUp:
             new = space_of(owner).get(name, ABSENT)
             if new is old or old is ABSENT:
                 continue
-            if is_alike(old, new) or self._followers.move_contents(old, new):
+            is_alone = not self._followers.is_selection(text, statement.node, (old, new), owner)
+            if is_alike(old, new) or (is_alone and self._followers.move_contents(old, new)):
                 type.__setattr__(owner, name, old)
             elif text.name != self._followers.name:
                 self._undo.record_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)

@@ -30,12 +30,20 @@ Source: `MediaDefiningClass` of Django 5.2 only adds `media`.
 
 def is_plain_class(kind: Any) -> bool:
     """Return whether a class was created by `type` or `ABCMeta` alone, without code that reads its attributes."""
+    return has_plain_metaclass(kind) and not classes_with_hooks(kind)
+
+
+def has_plain_metaclass(kind: Any) -> bool:
+    """Return whether only `type` or `ABCMeta` created a class, and no decorator that makes fields."""
     if (type(kind).__module__, type(kind).__qualname__) not in PLAIN_METACLASSES:
         return False
     space = space_of(kind)
-    if "__dataclass_fields__" in space or "__attrs_attrs__" in space or "_fields" in space:
-        return False
-    return not any("__init_subclass__" in space_of(base) for base in kind.__mro__[1:-1])
+    return not ("__dataclass_fields__" in space or "__attrs_attrs__" in space or "_fields" in space)
+
+
+def classes_with_hooks(kind: Any) -> list[Any]:
+    """Return the bases of a class whose `__init_subclass__` was called when the class was created."""
+    return [base for base in kind.__mro__[1:-1] if "__init_subclass__" in space_of(base)]
 
 
 def can_be_created_again(kind: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import types
 
@@ -39,12 +40,36 @@ CACHE_ATTRIBUTES = {
 DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
 """Modules whose objects do not change after their creation, except that libraries cache results in them."""
 
+MAX_SEARCHED_OBJECTS = 2_000
+"""Maximum number of objects that are searched for one that is part of them."""
 HEAP_TYPE_FLAG = 1 << 9
 """The flag of classes that are created at run time, unlike those of the interpreter. Source: `Include/object.h`."""
 _size_of: Any = type.__dict__["__basicsize__"].__get__
 _flags_of: Any = type.__dict__["__flags__"].__get__
 
 CONSTANT_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
+
+
+def is_part_of(value: object, owners: Iterable[object]) -> bool:
+    """Return whether a value is one of some objects, or is stored in one of them or in its parts."""
+    seen: set[int] = set()
+    level = list(owners)
+    while level and len(seen) < MAX_SEARCHED_OBJECTS:
+        inner: list[object] = []
+        for item in level:
+            if item is value:
+                return True
+            if id(item) in seen or type(item) in (str, bytes, int, float, bool, type(None), types.ModuleType):
+                continue
+            seen.add(id(item))
+            if type(item) is types.FunctionType:
+                inner += [*(item.__closure__ or ()), *(item.__defaults__ or ()), *item.__dict__.values()]
+            elif is_class(item):
+                inner += space_of(item).values() if _flags_of(item) & HEAP_TYPE_FLAG else ()
+            else:
+                inner += (part for part in gc.get_referents(item) if part is not type(item))
+        level = inner
+    return False
 
 
 class _Plain:

@@ -23,7 +23,14 @@ from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
-from .equal_values import has_only_attributes, is_alike, is_equal_without_caches, slots_of, stores_more
+from .equal_values import (
+    has_only_attributes,
+    is_alike,
+    is_equal_without_caches,
+    is_part_of,
+    slots_of,
+    stores_more,
+)
 from .holders import is_in_use
 from .import_effects import Analysis, code_position_name
 from .live_functions import annotation_attribute, count_instances_with
@@ -493,7 +500,7 @@ class Followers:
                     text.space[name] = value
             raise
         for name, old in before.items():
-            self._restore_identity(text, name, old)
+            self._restore_identity(text, name, old, node)
             if old is ABSENT:
                 self.rebuilds.revived.add((text.name, name))
 
@@ -524,8 +531,11 @@ class Followers:
                 continue
             self._restore_identity(text, bound_name, value)
 
-    def _restore_identity(self, text: Text, name: str, old: Any) -> None:
-        """Restore the previous object of a name if it is equal to the new one or can receive its contents."""
+    def _restore_identity(self, text: Text, name: str, old: Any, node: Any = None) -> None:
+        """Restore the previous object of a name if it is equal to the new one or can receive its contents.
+
+        `node` is the statement that binds the name.
+        """
         space = text.space
         new = space.get(name, ABSENT)
         if new is not old and old is not ABSENT and new is not ABSENT:
@@ -533,11 +543,21 @@ class Followers:
                 self.changes.updated.add((text.name, name))
             if is_alike(old, new):
                 space[name] = old
-            elif self.move_contents(old, new):
+            elif not self.is_selection(text, node, (old, new)) and self.move_contents(old, new):
                 space[name] = old
                 self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
             self._undo.record_key(f"{text.name}.{name}", space, name, old)
+
+    def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
+        """Return whether one of some values is part of an object that a statement reads, and was not made by it.
+
+        `kind` is the class whose body has the statement.
+        """
+        if node is None or all(type(value) not in REGISTRY_TYPES and not instance_dict_of(value) for value in values):
+            return False
+        effects = self.analysis.body_effects([node], text.space, kind) if kind is not None else self.effects(node, text)
+        return any(is_part_of(value, effects.objects.values()) for value in values)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
         """Give an object the class of its replacement, if that class was created again.

@@ -30,6 +30,7 @@ from .pure_calls import (
     is_filling_method,
     is_immutable_kind,
     is_pure_callable,
+    is_sorting_function,
     is_standard_mapping,
     is_wrapping_decorator,
 )
@@ -90,7 +91,9 @@ METHODS_CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
     "sorted": ("__lt__", "__gt__"), "max": ("__gt__", "__lt__"), "min": ("__lt__", "__gt__"),
     "sum": ("__add__", "__radd__"), "set": ("__hash__", "__eq__"), "frozenset": ("__hash__", "__eq__"),
     "dict": ("__hash__", "__eq__"), "Counter": ("__hash__", "__eq__"), "any": ("__bool__", "__len__"),
-    "all": ("__bool__", "__len__"), "sort": ("__lt__", "__gt__"),
+    "all": ("__bool__", "__len__"), "sort": ("__lt__", "__gt__"), "nlargest": ("__lt__", "__gt__"),
+    "nsmallest": ("__lt__", "__gt__"), "merge": ("__lt__", "__gt__"), "bisect": ("__lt__", "__gt__"),
+    "bisect_left": ("__lt__", "__gt__"), "bisect_right": ("__lt__", "__gt__"),
 }  # fmt: skip
 """The special methods that a built-in function calls on the items of its arguments."""
 ITERATING_FUNCTIONS = frozenset({
@@ -275,10 +278,13 @@ class Analysis:
             found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.="))
         return found
 
-    def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
-        """Return the effects of creating a class, without those of its body and decorators."""
+    def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any], *, reads_bases: bool = True) -> Effects:
+        """Return the effects of creating a class, without those of its body and decorators.
+
+        Without `reads_bases`, what the expressions of its bases and keywords read is left out.
+        """
         found = Effects()
-        _Walk(self, space, None, found, ()).creation(node)
+        _Walk(self, space, None, found, ()).creation(node, reads_bases=reads_bases)
         return found
 
 
@@ -414,9 +420,11 @@ class _Walk:
         for node in nodes:
             self.statement(node)
 
-    def creation(self, node: ast.ClassDef) -> None:
+    def creation(self, node: ast.ClassDef, *, reads_bases: bool) -> None:
         """Visit the bases and keywords of a class, and the hooks that are called when it is created."""
         bases = [self.value(base) for base in (*node.bases, *[word.value for word in node.keywords])]
+        if not reads_bases:
+            self.found.reads.clear()
         value = _class_value(node, self.space)
         self._class_hooks(node, value.live if is_class(value.live) else None, bases, value)
 
@@ -709,6 +717,11 @@ class _Walk:
         owner, key = self.value(node.value), self.value(node.slice)
         self._record_special_methods([owner], "__getitem__")
         live = owner.live
+        subscripted = _function_of(_unbound_attribute(live, "__class_getitem__"))
+        if self._is_of_project(subscripted):
+            return self._run(subscripted, [owner, key], node)
+        if is_generic_class(live):
+            return Value(owner.roots, live)
         if type(live) not in (dict, list, tuple) or not live:
             return Value(owner.roots)
         if isinstance(node.slice, ast.Slice):
@@ -1129,6 +1142,10 @@ class _Walk:
             return self._run(wrapped, given, node, named)
         if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN_OBJECT:
             return self._method_call(call.attr, function.bound, every, node)
+        if live is not UNKNOWN_OBJECT and given and is_sorting_function(live):
+            self._record_special_methods([*self._items_of(given[0]), *given[1:]], *METHODS_CALLED_ON_ITEMS["sort"])
+            self.found.fills |= given[0].roots
+            return Value(given[0].roots)
         if live is not UNKNOWN_OBJECT and is_pure_callable(live):
             return self._pure_call(live, every, node, is_decorator=is_decorator)
         caller = _unbound_attribute(function.kind, "__call__") if function.kind is not None else UNKNOWN_OBJECT
@@ -1715,6 +1732,14 @@ def _only_stores(live: Any) -> bool:
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
         "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
     )  # fmt: skip
+
+
+def is_generic_class(value: Any) -> bool:
+    """Return whether a class is subscripted in the way of `typing.Generic`, which returns an alias of the class."""
+    if not is_class(value) or _unbound_attribute(type(value), "__getitem__") is not UNKNOWN_OBJECT:
+        return False
+    definer = next((base for base in order_of(value) if "__class_getitem__" in space_of(base)), None)
+    return definer is not None and (defining_module_name(definer), qualified_name(definer)) == ("typing", "Generic")
 
 
 def _function_of(value: Any) -> Any:

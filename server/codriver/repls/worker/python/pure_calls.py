@@ -53,6 +53,10 @@ IMPURE_NAMES = frozenset({
 They read the clock, use random numbers, access files, print, end the process, or change their arguments. Source: the
 documentation of those modules.
 """
+SORTING_FUNCTIONS = frozenset({
+    "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
+})  # fmt: skip
+"""Functions of `heapq` and `bisect` that only change the list in their first argument, and compare its elements."""
 PURE_BUILTINS = frozenset({
     "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex",
     "__import__", "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
@@ -169,6 +173,12 @@ def is_pure_callable(value: object) -> bool:
     if name.rpartition(".")[2] in IMPURE_NAMES:
         return False
     return module in PURE_MODULES or f"{module}.{name}" in PURE_CALLABLES
+
+
+def is_sorting_function(value: object) -> bool:
+    """Return whether a function of `heapq` or `bisect` adds to or removes from the list in its first argument."""
+    module, name = _origin(value)
+    return module.lstrip("_") in ("heapq", "bisect") and name in SORTING_FUNCTIONS
 
 
 def is_wrapping_decorator(value: object) -> bool:

@@ -205,6 +205,8 @@ class Drift:
                 of = known.get(id(value))
                 if of is None or (space.get("__name__"), name) == of or _is_still_named(value):
                     continue
+                if space.get("__name__") == of[0] and not (is_class(value) or type(value) is types.FunctionType):
+                    continue  # the previous value was that of another name, from which it was selected
                 home = sys.modules.get(of[0])
                 if home is not None and module_dict(home).get(of[1], value) is not value:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))

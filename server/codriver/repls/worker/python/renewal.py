@@ -97,10 +97,31 @@ def _is_new_version(new: object, old: object, home: str) -> bool:
 
 
 def _is_other_statement(old: Any, new: Any) -> bool:
-    """Return whether two functions come from different statements in one file that define the same name."""
-    if type(old) is not types.FunctionType or old.__code__.co_filename != new.__code__.co_filename:
-        return False
-    return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
+    """Return whether two functions, or those that they wrap, come from different statements that use the same name."""
+    waiting, seen = [(old, new)], set()
+    while waiting:
+        before, now = waiting.pop()
+        if type(before) is not types.FunctionType or type(now) is not types.FunctionType or id(before) in seen:
+            continue
+        seen.add(id(before))
+        codes = before.__code__, now.__code__
+        if codes[0].co_filename != codes[1].co_filename or qualified_name(before) != qualified_name(now):
+            continue
+        if codes[0].co_firstlineno != codes[1].co_firstlineno:
+            if not is_same_code(*codes):
+                return True
+            continue
+        cells = zip(before.__closure__ or (), now.__closure__ or ())
+        waiting += [(_content(cell), _content(other)) for cell, other in cells]
+    return False
+
+
+def _content(cell: types.CellType) -> object:
+    """Return the value in a cell, or None if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _renew_names(
