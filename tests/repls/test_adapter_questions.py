@@ -46,7 +46,7 @@ async def test_loading_a_file_does_not_change_the_current_namespace(name, tmp_pa
             assert values(events) == ['"user"']
 
 
-async def test_symbols_have_their_documentation(name):
+async def test_symbol_lookup_returns_documentation(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
         symbol = await opened.query(Lookup(WORDS[name].known))
@@ -54,7 +54,7 @@ async def test_symbols_have_their_documentation(name):
         assert len(symbol.doc) > 20
 
 
-async def test_a_symbol_that_does_not_resolve_is_none(name):
+async def test_looking_up_an_unresolvable_symbol_returns_none(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
         assert await opened.query(Lookup("nosuchsymbol")) is None
@@ -121,7 +121,7 @@ async def test_completions_are_found_in_what_precedes_the_dot(name, code, prefix
         assert candidate in await completed(opened, prefix, None)
 
 
-async def test_completion_of_clojure_without_its_op_includes_namespaces():
+async def test_clojure_completion_without_a_completion_op_includes_namespaces():
     async with adapter("jvm") as (opened, events):
         await evaluate(
             opened, evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))")
@@ -178,7 +178,7 @@ async def test_the_process_and_the_directory_are_known(name):
         assert opened.profile.project_root == str(running.folder.resolve())
 
 
-async def test_clojure_tests_run_with_failures_first():
+async def test_clojure_test_results_list_failures_first():
     async with adapter("jvm") as (opened, _):
         await evaluate(
             opened,
@@ -212,7 +212,7 @@ async def test_clojure_tests_run_with_failures_first():
 
 
 @pytest.mark.parametrize("name", ["basilisp", "lisp"])
-async def test_basilisp_tests_run_with_failures_first(name):
+async def test_basilisp_test_results_list_failures_first(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(
             opened,

@@ -100,7 +100,7 @@ async def test_a_session_whose_thread_ended_continues_after_an_interrupt(name):
         assert values(events)[-1] == '["deaf" 42]'
 
 
-async def test_an_interrupt_without_an_evaluation_is_idle(name):
+async def test_an_interrupt_without_an_evaluation_reports_an_idle_session(name):
     async with adapter(name) as (opened, _):
         needs(opened, "interrupt")
         assert (await opened.interrupt()).outcome == "idle"
@@ -135,7 +135,7 @@ async def test_late_output_belongs_to_its_evaluation(name):
         ]
 
 
-async def test_a_caller_that_stops_waiting_stops_nothing(name):
+async def test_an_evaluation_continues_when_its_caller_stops_waiting(name):
     words = WORDS[name]
     if words.wait is None:
         pytest.skip("this language cannot wait")

@@ -21,7 +21,7 @@ async def test_an_evaluation_returns_its_value(name):
         assert {identity for identity, _ in events} == {"e"}
 
 
-async def test_every_form_gives_a_value_and_output_is_in_order(name):
+async def test_every_form_returns_a_value_and_output_arrives_in_order(name):
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
         assert values(events)[::2] == [WORDS[name].three] * 2 or values(events) == [WORDS[name].three] * 2
@@ -32,7 +32,7 @@ async def test_every_form_gives_a_value_and_output_is_in_order(name):
         assert printed(events).strip() == "hi"
 
 
-async def test_the_first_failing_form_stops_the_rest_and_is_numbered(name):
+async def test_the_first_failing_form_stops_the_rest_and_its_number_is_reported(name):
     words = WORDS[name]
     async with adapter(name) as (opened, events):
         ending = await evaluate(opened, evaluation(words.add, words.fail, words.define.format("never", 1)))
@@ -66,7 +66,7 @@ async def test_unreadable_code_is_an_error_and_the_session_still_works(name):
         assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
 
 
-async def test_all_kinds_of_characters_survive(name):
+async def test_characters_of_all_kinds_round_trip(name):
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(WORDS[name].text))
         (value,) = values(events)
@@ -74,7 +74,7 @@ async def test_all_kinds_of_characters_survive(name):
         assert decoded.removeprefix(ELEMENT).strip("\"'") == "ж😀"
 
 
-async def test_a_long_value_is_complete(name):
+async def test_a_long_value_is_returned_complete(name):
     if WORDS[name].long is None:
         pytest.skip("this server cuts long values itself")
     async with adapter(name) as (opened, events):
@@ -205,7 +205,7 @@ async def test_a_request_that_would_break_the_server_is_not_sent(name):
         assert [len(value) for value in values(events)] == [7_002, 300_002]
 
 
-async def test_limits_set_by_the_user_override_defaults():
+async def test_print_limits_set_by_the_user_override_defaults():
     async with adapter("jvm") as (opened, events):
         defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, is_length_explicit=True)
         for limits in (defaults, asked):
@@ -220,7 +220,7 @@ async def test_limits_set_by_the_user_override_defaults():
         assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 
 
-async def test_a_thread_death_is_an_error():
+async def test_a_thread_death_is_reported_as_an_error():
     async with adapter("jvm") as (opened, events):
         for code in ("(throw (ThreadDeath.))", "(do (println 1) (.stop (Thread/currentThread)))"):
             for after in ((), (WORDS["jvm"].add,)):
@@ -244,7 +244,7 @@ async def test_a_thrown_value_that_is_not_an_error_is_printed():
             assert (ending.failure.type, ending.failure.message) == ("Error", message)
 
 
-async def test_switching_namespaces_does_not_shift_the_last_values_of_nbb():
+async def test_switching_namespaces_does_not_change_the_last_value_variables_of_nbb():
     async with adapter("nbb") as (opened, events):
         await evaluate(opened, evaluation("(ns shelf)", "(ns user)", "41"))
         await evaluate(opened, evaluation("42", namespace="shelf"))

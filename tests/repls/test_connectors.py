@@ -10,7 +10,7 @@ def test_a_repl_of_an_added_protocol_is_found_by_its_port_file(live, client):
     assert (row["key"], row["dialect"], row["address"]) == ("mem", "memory", live.repl.address)
 
 
-def test_an_added_connector_evaluates_end_to_end(client):
+def test_code_is_evaluated_end_to_end_through_an_added_connector(client):
     answer = client.call("evaluate_code", code='(println "hi") (def x 40) (+ x 2)', who="me")
     assert (answer["result"], answer["stdout"]) == ("42", "hi\n")
     failed = client.call("evaluate_code", code="(+ 1 2)\n(/ 1 0)", who="me")

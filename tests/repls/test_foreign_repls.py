@@ -37,7 +37,7 @@ def strange(notes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_repl_of_another_directory_is_reported_in_its_row_the_log_and_the_first_answer(name, tmp_path):
+def test_a_repl_of_another_directory_is_reported_in_the_list_the_log_and_the_first_answer(name, tmp_path):
     with stray(name, tmp_path) as (live, client, found):
         (row,) = client.call("list_sessions")["sessions"]
         assert row["projectRoot"] == str(found.folder.resolve())
@@ -52,13 +52,13 @@ def test_a_repl_of_another_directory_is_reported_in_its_row_the_log_and_the_firs
         assert strange(evaluate(client, name)["notes"]) == []
 
 
-def test_doctor_reports_the_same_as_the_server(tmp_path):
+def test_doctor_reports_a_foreign_repl_in_the_same_words_as_the_server(tmp_path):
     with stray("python", tmp_path) as (live, _, found):
         told = f"{live.workspace / '.nrepl-port'} leads to a REPL of another project, {found.folder.resolve()}"
         assert told in live.run("doctor").stdout
 
 
-def test_each_caller_is_notified_once(tmp_path):
+def test_each_caller_is_notified_once_of_a_foreign_repl(tmp_path):
     with stray("python", tmp_path) as (live, client, _), live.client() as other:
         first = evaluate(client, "python", who="ada")
         assert strange(first["notes"])

@@ -75,7 +75,7 @@ def test_doctor_checks_the_port_file_of_a_repl_kind(tmp_path):
         assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port has port {port}"]
 
 
-def test_the_name_of_a_repl_kind_starts_it_under_its_key():
+def test_a_repl_kind_is_started_by_its_name_and_gets_its_key():
     found = _configured_command("moon")
     assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
 

@@ -64,7 +64,7 @@ def test_a_server_is_lent_to_one_process_at_a_time(process, tmp_path):
     assert len(running(tmp_path)) == 2
 
 
-def test_a_server_ends_with_its_last_process_however_that_ends(process, tmp_path):
+def test_a_server_ends_with_the_last_process_using_it_however_that_process_ends(process, tmp_path):
     first, second = process(), process()
     address = request(first, "borrow")
     request(first, "give back")

@@ -23,7 +23,7 @@ def log_of(client, who):
     return [row[1:] for row in client.call("repl_output_log", query=query, inputs=[who])["result"]]
 
 
-def test_code_evaluated_by_a_person_is_logged_as_theirs(client):
+def test_code_evaluated_by_a_person_is_attributed_to_them_in_the_log(client):
     evaluate(client, '(human "price = 7" 0 7)')
     until(lambda: ["evaluationResults", "7"] in log_of(client, "jupyter"), "his value in the log")
     assert log_of(client, "jupyter")[:3] == [
@@ -41,7 +41,7 @@ def test_the_next_answer_mentions_the_persons_evaluation(client):
     assert answer["otherWhosSinceLast"] == ["jupyter"]
 
 
-def test_code_waits_for_a_persons_evaluation_and_the_answer_names_the_person(client):
+def test_code_waits_for_the_evaluation_of_a_person_who_is_named_in_the_answer(client):
     evaluate(client, '(human "train()" 60 1)')
     waiting = evaluate(client, "(+ 20 1)", timeoutMs=1000, replSessionKey="mem")
     assert waiting["status"] == "queued"
@@ -55,7 +55,7 @@ def test_code_waits_for_a_persons_evaluation_and_the_answer_names_the_person(cli
     assert (done["status"], done["result"]) == ("done", "21")
 
 
-def test_a_wait_ends_with_the_result_of_the_person(client):
+def test_waiting_for_a_log_entry_ends_with_the_result_of_a_persons_evaluation(client):
     evaluate(client, '(human "fit()" 1 "fitted")')
     query = '[:find [?text ...] :where [?e :output/who "jupyter"] [?e :output/text ?text] \
              [(clojure.string/includes? ?text "fitted")]]'
@@ -63,7 +63,7 @@ def test_a_wait_ends_with_the_result_of_the_person(client):
     assert "fitted" in str(answer["result"])
 
 
-def test_the_persons_evaluation_is_lost_if_the_repl_ends(client):
+def test_a_persons_evaluation_is_reported_as_lost_if_the_repl_ends(client):
     evaluate(client, '(human "lost()" 60 1)')
     his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
     evaluate(client, "(exit)", timeoutMs=1000)
@@ -78,7 +78,7 @@ def showing(tmp_path):
         yield client
 
 
-def test_display_data_becomes_a_value_of_its_best_type(showing):
+def test_display_data_is_logged_as_a_value_of_its_richest_type(showing):
     code = f'(show "image/png" "{PICTURE}") (+ 1 2)'
     answer = showing.request("tools/call", {"name": "evaluate_code", "arguments": {"code": code, "who": "ann"}})
     (image,) = [block for block in answer["result"]["content"] if block["type"] == "image"]

@@ -117,7 +117,7 @@ def failing_at(name):
     return {**HANDLERS, name: fail}
 
 
-async def test_an_error_while_handling_messages_costs_only_the_connection(tmp_path):
+async def test_an_error_while_handling_messages_closes_only_that_connection(tmp_path):
     async with served(tmp_path, handlers=failing_at(InputRequested)) as (core, _, _, transcripts):
         ended = await run(core, transcripts, "e-1", "booby trap")
         assert ended.status == "lost"
@@ -127,7 +127,7 @@ async def test_an_error_while_handling_messages_costs_only_the_connection(tmp_pa
         assert (await run(core, transcripts, "e-2", "fine")).status == "done"
 
 
-async def test_an_error_in_the_core_while_closing_a_session_is_remembered(tmp_path, caplog):
+async def test_an_internal_error_while_closing_a_session_is_recorded(tmp_path, caplog):
     async with served(tmp_path, handlers=failing_at(SessionClosed)) as (core, repls, _, transcripts):
         repls.performers[CloseSession](CloseSession(id="r1", name="mine"))
         await until(lambda: "internal-error" in core.state.latches)

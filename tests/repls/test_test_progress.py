@@ -55,7 +55,7 @@ def test_progress_records_are_extracted_however_the_output_is_split(places):
     "\x1e", "a\x1eb\n", '\x1e{"codriver": "tests", nonsense}\n', '\x1e{"codriver": "tests"}\n', "\x1e\x1e{}\n",
     '\x1e{"codriver": "tests", "tests": 1, "passed": 1, "rows": [{}]}\n',
 ])  # fmt: skip
-def test_output_that_is_not_a_record_stays(text):
+def test_output_that_only_resembles_a_record_is_left_unchanged(text):
     progress = TestProgress()
     assert progress.feed(text) + progress.flush() == text
     assert progress.run is None

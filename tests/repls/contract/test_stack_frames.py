@@ -15,7 +15,7 @@ def frames(*names):
     return [StackFrame(f"{name} (a.py:{number})", "a.py", number, name) for number, name in enumerate(names)]
 
 
-def test_a_recursive_call_is_folded_with_its_count():
+def test_repeated_frames_of_a_recursive_call_are_folded_into_one_with_a_count():
     deep = parse_frame("f (a.py:3)", ())
     told = fold_repeated_frames([*[deep] * 987, parse_frame("main (a.py:9)", ())])
     assert [format_frame(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
@@ -36,7 +36,7 @@ def test_a_folded_frame_is_parsed_with_its_count():
     assert parse_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
 
 
-def test_one_call_of_a_clojure_function_is_one_frame():
+def test_the_jvm_frames_of_one_clojure_call_are_merged():
     told = [
         ("shop$f", "invokeStatic"),
         ("shop$f", "doInvoke"),
@@ -53,12 +53,12 @@ def test_one_call_of_a_clojure_function_is_one_frame():
     assert call_start_indexes(told) == [0, 3, 5, 6, 8, 9, 10]
 
 
-def test_functions_have_their_source_names():
+def test_frames_name_functions_as_in_the_source():
     assert clojure_function_name("shop.big_orders$is_late_QMARK_", "invokeStatic") == "shop.big-orders/is-late?"
     assert clojure_function_name("java.lang.Thread", "run") == "java.lang.Thread/run"
 
 
-def test_an_error_keeps_only_frames_it_does_not_share():
+def test_frames_shared_with_the_cause_of_an_error_are_omitted():
     inner, outer = frames("a", "b", "main"), frames("c", "b", "main")
     assert unshared_frames(outer, inner) == (outer[0],)
     assert unshared_frames(inner, inner) == (inner[0],), "never none"

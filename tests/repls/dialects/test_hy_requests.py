@@ -32,7 +32,7 @@ def answered(connection, ids):
     return over
 
 
-async def test_requests_in_one_read_are_all_answered(hy):
+async def test_all_requests_sent_in_one_packet_are_answered(hy):
     async with connect_nrepl(str(hy.endpoint), listener=lambda _id, _event: None, workspace=None, is_remote=False):
         pass  # it mends the server
     with socket.create_connection((hy.endpoint.host, hy.endpoint.port), WAIT_S) as connection:

@@ -16,13 +16,13 @@ MainThread:
 TOOLING = ("/lib/python", "clojure.lang.", "java.", "nrepl.")
 
 
-def test_python_threads_are_parsed_with_whole_frames():
+def test_python_threads_are_parsed_with_all_their_frames():
     first, main = parse_python_dump(PYTHON)
     assert (first.title, len(first.frames)) == ("Thread-1 (watch):", 1)
     assert main.frames[1] == '  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
 
 
-def test_only_user_frames_are_selected_and_the_whole_dump_is_kept():
+def test_user_frames_are_selected_and_the_full_dump_remains_available():
     dump = build_thread_dump(parse_python_dump(PYTHON), TOOLING)
     assert dump.user == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
     assert dump.whole == PYTHON.rstrip()
@@ -40,7 +40,7 @@ def test_loader_and_module_names_do_not_hide_jvm_classes():
     assert dump.user.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
 
 
-def test_an_empty_dump_is_none():
+def test_an_empty_dump_is_parsed_as_none():
     assert parse_python_dump("") == ()
     assert build_thread_dump([], TOOLING) is None
 

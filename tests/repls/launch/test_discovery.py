@@ -95,7 +95,7 @@ async def test_a_repl_restarted_on_the_same_port_is_reconnected_immediately(tmp_
         assert shell.core.state.repls[f"file:{file}"].phase == "connecting"
 
 
-async def test_a_possible_port_file_of_a_starting_repl_is_unread_until_it_started(tmp_path):
+async def test_a_port_file_is_not_read_while_a_repl_that_may_write_it_is_starting(tmp_path):
     write(tmp_path / ".nrepl-port", 7001, at=1000)
     shell = Shell()
     shell.do(AddRepl("process:python", "py", Origin("process", "python")))
@@ -114,7 +114,7 @@ async def test_a_possible_port_file_of_a_starting_repl_is_unread_until_it_starte
         tasks.cancel_scope.cancel()
 
 
-async def test_an_unchanged_file_does_not_shorten_the_retry(tmp_path):
+async def test_an_unchanged_port_file_does_not_trigger_an_early_reconnect(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, 7001, at=1000)
     async with finding(tmp_path) as shell:
@@ -208,7 +208,7 @@ def test_a_restarted_repl_keeps_its_key_in_the_next_generation(tmp_path, removes
         ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:hy"]),
     ],
 )
-async def test_an_evaluation_may_become_available_until_the_first_search_ends(tmp_path, files, default):
+async def test_calls_wait_for_a_possible_repl_until_the_first_search_ends(tmp_path, files, default):
     for kind in {"process:clojure", "process:lein"}.intersection(default):
         program(kind.removeprefix("process:"), install="apt-get install clojure leiningen")
     for name, text in files.items():
@@ -286,7 +286,7 @@ CAN_START = {
 
 
 @pytest.mark.parametrize("able", CAN_START)
-def test_the_first_repl_that_can_be_started_names_the_one_it_replaces(tmp_path, able):
+def test_a_fallback_repl_is_reported_with_the_repl_it_replaces(tmp_path, able):
     for name in ("deps.edn", "pyproject.toml"):
         (tmp_path / name).touch()
 
@@ -315,7 +315,7 @@ def test_the_first_call_in_a_large_workspace_waits_for_its_repl(tmp_path):
         assert client.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
 
 
-def test_the_first_call_without_a_repl_says_so(tmp_path):
+def test_the_first_call_reports_that_no_repl_is_connected(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "Cargo.toml").touch()

@@ -121,7 +121,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("files", OPEN, ids=[",".join(files) or "nothing" for files in OPEN])
-def test_a_directory_without_sources_of_another_language_gets_python(workspace, files):
+def test_a_python_repl_starts_unless_the_directory_has_sources_of_another_language(workspace, files):
     write(workspace, files)
     assert is_python_default(workspace)
     assert repls_to_start(workspace) == ("python",)
@@ -129,7 +129,7 @@ def test_a_directory_without_sources_of_another_language_gets_python(workspace, 
 
 
 @pytest.mark.parametrize("files", CLOSED, ids=[",".join(files) for files in CLOSED])
-def test_a_directory_with_sources_of_another_language_does_not_get_python(workspace, files):
+def test_no_python_repl_starts_in_a_directory_of_another_language(workspace, files):
     write(workspace, files)
     assert not is_python_default(workspace)
     assert repls_to_start(workspace) == ()

@@ -62,7 +62,7 @@ def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
     assert ListeningPrograms(tmp_path / "workspace").search() == ()
 
 
-def test_each_client_is_told_once_that_a_repl_is_not_the_application(tmp_path, shop):
+def test_each_client_is_warned_once_that_the_repl_is_not_the_application(tmp_path, shop):
     program = shop()
     words = f"this REPL is not part of the application that listens on {program.address} (pid {program.pid})"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
@@ -89,7 +89,7 @@ def port_cautions(core):
     return first_answer_warnings(core.state, core.state.repls["process:python"])
 
 
-def test_the_embedded_python_is_distinguished_from_the_application_until_that_has_a_repl(core):
+def test_a_warning_says_the_repl_is_not_the_application_until_the_application_has_one(core):
     assert port_cautions(core) == ()
     core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = port_cautions(core)
@@ -104,7 +104,7 @@ def test_the_embedded_python_is_distinguished_from_the_application_until_that_ha
     assert port_cautions(core) == ()
 
 
-def test_the_applications_own_repl_is_not_reported_as_another_process(core):
+def test_no_warning_is_given_for_a_repl_inside_the_application(core):
     core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"),)))
     core.report(AddRepl("file:a", "app", Origin("port-file", "a"), "127.0.0.1:7000"))
     assert first_answer_warnings(core.state, core.state.repls["file:a"]) == ()

@@ -77,7 +77,7 @@ async def test_a_port_file_written_after_the_start_is_found(tmp_path):
         assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
 
 
-async def test_a_port_file_written_immediately_does_not_count_as_old(tmp_path, monkeypatch):
+async def test_a_port_file_written_immediately_after_the_start_is_used(tmp_path, monkeypatch):
     file = tmp_path / ".nrepl-port"
     opened = anyio.open_process
 
@@ -222,7 +222,7 @@ async def test_a_process_that_ignores_shutdown_is_terminated(tmp_path):
     await until(lambda: not is_running(pid))
 
 
-async def test_leaving_the_context_ends_grandchildren_too(tmp_path):
+async def test_leaving_the_context_terminates_grandchild_processes(tmp_path):
     file = tmp_path / "pid"
     code = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(file)!r}, 'w').write(str(p.pid))\n"
     async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
@@ -271,7 +271,7 @@ async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_pat
     await until(lambda: not is_running(running.pid))
 
 
-async def test_a_split_character_in_the_output_is_decoded(tmp_path):
+async def test_a_multi_byte_character_split_across_reads_is_decoded(tmp_path):
     code = "import os, time\nos.write(1, b'\\xd0'); time.sleep(0.05); os.write(1, b'\\xb6\\n')\n"
     async with started(tmp_path, *python(code)) as (running, heard):
         await running.wait()

@@ -143,7 +143,7 @@ def test_a_missing_program_is_reported_with_what_to_install(workspace_and_enviro
         find_recipe(words, workspace, environ)
 
 
-def test_hy_without_its_server_says_what_to_install(workspace_and_environ):
+def test_the_error_for_a_missing_hy_server_says_what_to_install(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(workspace / "venv" / "bin", "python")
     install(workspace / "venv" / "bin", "hy")
@@ -153,7 +153,7 @@ def test_hy_without_its_server_says_what_to_install(workspace_and_environ):
     assert remedy == f"{missing}; run `pip install hy hy-nrepl` in that environment"
 
 
-def test_an_evaluation_reports_the_remedy_and_the_start_is_not_repeated(tmp_path):
+def test_a_failed_start_is_reported_with_advice_and_not_retried_by_each_evaluation(tmp_path):
     workspace = tmp_path / "workspace"
     install(workspace / "venv" / "bin", "python")
     told = "ImportError: (ModuleNotFoundError: No module named 'hy_nrepl')"
@@ -164,14 +164,14 @@ def test_an_evaluation_reports_the_remedy_and_the_start_is_not_repeated(tmp_path
         assert (workspace / "starts").read_text() == "x\n"
 
 
-def test_a_program_in_node_modules_takes_precedence(workspace_and_environ):
+def test_a_program_in_node_modules_takes_precedence_over_one_on_path(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "nbb")
     own = install(workspace / "node_modules/.bin", "nbb")
     assert find_recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
 
 
-def test_any_command_line_runs_with_its_program_resolved(workspace_and_environ):
+def test_the_program_of_a_custom_command_line_is_resolved_to_its_path(workspace_and_environ):
     workspace, environ = workspace_and_environ
     mine = install(Path(environ["PATH"]), "mine")
     made = find_recipe("mine --port 'a b'", workspace, environ)
@@ -229,7 +229,7 @@ def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_
     assert not ran.exists()
 
 
-def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(workspace_and_environ, tmp_path):
+def test_asking_a_python_shim_for_its_interpreter_reads_no_file_of_the_checkout(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     told = tmp_path / "told"
     shim = f'#!/bin/sh\n/bin/pwd > {told}\nenv >> {told}\nexec {sys.executable} "$@"\n'
@@ -306,7 +306,7 @@ def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(workspace_and_
     )
 
 
-def test_the_jvm_gets_nothing_from_an_untrusted_checkout(workspace_and_environ, tmp_path, monkeypatch):
+def test_a_jvm_repl_uses_no_file_of_an_untrusted_checkout(workspace_and_environ, tmp_path, monkeypatch):
     workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "java")
     monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
@@ -362,7 +362,7 @@ def test_a_chosen_interpreter_takes_precedence_over_environments(workspace_and_e
     assert find_recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
 
 
-def test_a_project_without_an_environment_names_the_python_it_uses(workspace_and_environ):
+def test_the_python_used_by_a_project_without_an_environment_is_reported(workspace_and_environ):
     workspace, environ = workspace_and_environ
     assert find_recipe("python", workspace, environ).remark is None
     (workspace / "pyproject.toml").touch()
@@ -395,7 +395,7 @@ def test_a_linked_working_tree_uses_the_environment_of_its_main_checkout(workspa
     assert (made.command[0], made.caution) == (str(own), None)
 
 
-def test_a_checkout_that_pretends_to_be_a_linked_tree_gets_no_environment(workspace_and_environ, linked, tmp_path):
+def test_a_checkout_posing_as_a_linked_tree_cannot_use_the_main_environment(workspace_and_environ, linked, tmp_path):
     main, workspace = linked
     install(main / ".venv/bin", "python")
     liar = tmp_path / "liar"
@@ -423,7 +423,7 @@ def test_packages_imported_from_another_working_tree_are_named(tmp_path):
             assert "because this working tree has none" in str(other.call("run_tests", namespace="test_own"))
 
 
-def test_a_checkout_with_its_own_environment_names_no_packages(tmp_path):
+def test_no_packages_are_reported_for_a_checkout_with_its_own_environment(tmp_path):
     python = linked_tree(tmp_path / "workspace", tmp_path / "linked")
     with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL")

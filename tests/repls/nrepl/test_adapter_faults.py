@@ -77,14 +77,14 @@ async def until(condition):
             await anyio.sleep(0.005)
 
 
-async def test_a_plain_answer_gives_its_value():
+async def test_an_evaluation_returns_the_value_in_the_answer():
     async with adapter(answering(VALUE, DONE)) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("3", "user"))]
 
 
 @pytest.mark.parametrize("status", [["done", "eval-error"], ["eval-error", "done", "x"], "done"])
-async def test_status_is_a_set_in_any_order_and_shape(status):
+async def test_the_status_is_recognized_in_any_order_and_as_a_string_or_list(status):
     async with adapter(answering({"status": status})) as (opened, _, _):
         assert (await evaluate(opened, code("code"))).status == ("done" if status == "done" else "failed")
 
@@ -98,14 +98,14 @@ async def test_status_is_a_set_in_any_order_and_shape(status):
         [{"err": "boom\n"}, {"ex": "boom", "status": ["eval-error"]}, DONE],
     ],
 )
-async def test_every_error_format_is_a_failure(steps):
+async def test_every_format_of_an_error_is_recognized_as_a_failure(steps):
     async with adapter(answering(*steps)) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
         assert ending.status == "failed"
         assert ending.failure.type
 
 
-async def test_notes_of_all_forms_are_combined_and_none_is_sent_after_a_failure():
+async def test_notes_of_all_forms_are_combined_and_no_form_is_sent_after_a_failure():
     edited = {"codriver/edited": "shop is edited", **VALUE}
     answers = {
         ("eval", "one"): [edited, DONE],
@@ -173,7 +173,7 @@ async def test_a_failing_end_callback_does_not_close_the_connection(caplog):
         assert "the end of the evaluation e could not be reported" in caplog.text
 
 
-async def test_a_second_evaluation_waits_for_one_that_was_sent_immediately():
+async def test_an_evaluation_waits_for_an_earlier_one_that_was_sent_without_waiting():
     steps = {**answering({"out": "x"}, 0.05, VALUE, DONE), ("eval", "next"): [VALUE, DONE]}
     async with adapter(steps) as (opened, _, _):
         endings = []
@@ -201,7 +201,7 @@ async def test_a_late_value_does_not_belong_to_the_next_form():
         assert said == [("3", False), ("late", True), ("4", False)]
 
 
-async def test_a_value_after_requested_input_is_not_late():
+async def test_a_value_sent_after_requested_input_belongs_to_the_evaluation():
     answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, code("reads"))
@@ -237,7 +237,7 @@ async def test_a_message_with_an_unknown_id_is_ignored(identity):
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_nil_as_an_empty_list_is_not_text():
+async def test_an_empty_list_in_place_of_text_is_ignored():
     async with adapter(answering({"out": [], "ns": [], "value": "1", "ex": []}, DONE)) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("1", None))]
@@ -250,7 +250,7 @@ async def test_invalid_utf8_is_escaped():
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400\r\n", b"d3:foo", b"i1e", b"le", b"99999999999999:"])
-async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
+async def test_invalid_bytes_close_the_connection_and_end_the_evaluation(garbage):
     async with adapter(answering(VALUE, garbage, 0.01, CLOSE)) as (opened, events, _):
         with pytest.raises(ReplDisconnectedError):
             await evaluate(opened, code("code"))
@@ -387,7 +387,7 @@ async def test_a_session_used_by_a_query_counts_as_idle():
 
 
 @pytest.mark.parametrize("status", ["session-idle", "interrupt-id-mismatch"])
-async def test_an_interrupt_after_the_end_is_idle(status):
+async def test_an_interrupt_of_a_finished_evaluation_reports_an_idle_session(status):
     answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, code("code"))
@@ -397,7 +397,7 @@ async def test_an_interrupt_after_the_end_is_idle(status):
         tasks.cancel_scope.cancel()
 
 
-async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_interrupt(monkeypatch):
+async def test_an_interrupt_frees_a_session_whose_evaluation_never_reported_its_end(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.IDLE_DISTRUST_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_TIMEOUT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
@@ -412,7 +412,7 @@ async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_int
         assert (await evaluate(opened, code("next"))).status == "done"
 
 
-async def test_an_idle_session_without_its_end_is_replaced_by_a_clone(monkeypatch):
+async def test_an_idle_session_that_never_reported_its_end_is_replaced_by_a_clone(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.IDLE_DISTRUST_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_TIMEOUT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
@@ -477,7 +477,7 @@ async def test_two_evaluations_started_together_run_one_after_the_other():
 
 
 @pytest.mark.parametrize("turns", [0, 1, 30])
-async def test_evaluations_ended_by_closing_the_adapter_end_once_without_an_error(turns, caplog):
+async def test_closing_the_adapter_ends_each_evaluation_exactly_once_without_an_error(turns, caplog):
     endings = []
     async with adapter(answering()) as (opened, _, server):
         opened.start_evaluation(code("code"), endings.append)
@@ -506,7 +506,7 @@ async def test_a_form_that_cannot_be_sent_leaves_its_session_free(monkeypatch):
         assert endings == []
 
 
-async def test_an_immediate_interrupt_prevents_further_forms():
+async def test_an_immediate_interrupt_prevents_the_remaining_forms_from_running():
     async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
         endings = []
         opened.start_evaluation(code("code", "code"), endings.append)
@@ -540,7 +540,7 @@ async def test_a_half_open_connection_is_detected_within_30_s():
             assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 30_000
 
 
-async def test_a_flood_of_ids_uses_bounded_memory():
+async def test_a_flood_of_messages_with_new_ids_uses_limited_memory():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         for _ in range(600):
             await evaluate(opened, code("code"))
@@ -549,7 +549,7 @@ async def test_a_flood_of_ids_uses_bounded_memory():
         assert not connection._active
 
 
-async def test_output_of_other_threads_is_subscribed_to_and_belongs_to_no_evaluation():
+async def test_output_of_other_threads_is_received_and_attributed_to_no_evaluation():
     answers = {"forward-system-output": [DONE, 0.01, {"out": "thread", "source": "out"}]}
     async with adapter(answers, ops=(*OPS, "forward-system-output")) as (_, events, _):
         await until(lambda: events)
@@ -565,7 +565,7 @@ async def test_a_server_with_shared_sessions_is_detected():
             await opened.open_session("mine")
 
 
-async def test_a_jvm_that_needs_a_flag_for_interrupts_says_so():
+async def test_the_flag_that_a_jvm_needs_for_interrupts_is_reported():
     facts = {"value": json.dumps('{"root":"/p","java":"21"}')}
     async with adapter() as (opened, _, server):
         question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
@@ -594,7 +594,7 @@ async def test_cider_symbols_are_parsed():
         assert server.seen("info")[0]["ns"] == "tt.core"
 
 
-async def test_a_symbol_unknown_to_cider_is_none():
+async def test_looking_up_a_symbol_unknown_to_cider_returns_none():
     async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.query(Lookup("nosuch")) is None
 

@@ -27,7 +27,5 @@ CALLERS = "s1"
         (TEST_SESSION, None, False, False, Route.CLONE),
     ],
 )
-def test_a_session_uses_the_connection_that_keeps_its_names_apart(
-    name, keeps_apart, shares_names, has_joining, expected
-):
+def test_a_session_uses_the_connection_that_isolates_its_names(name, keeps_apart, shares_names, has_joining, expected):
     assert choose_route(name, keeps_apart, shares_names=shares_names, has_joining=has_joining) is expected

@@ -49,7 +49,7 @@ def test_a_position_within_the_form_is_kept():
     assert where("read-source", 1, 9, form=1, forms=(Form("(foo \\zzz 1)", 1, 1),)) == (1, 1, 9)
 
 
-def test_lines_relative_to_a_form_become_lines_of_the_code():
+def test_line_numbers_relative_to_a_form_are_converted_to_lines_of_the_whole_code():
     assert where("execution", 2, 3, form=2, counts_lines=False) == (2, 3, 3)
 
 

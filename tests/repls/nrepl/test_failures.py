@@ -120,7 +120,7 @@ def test_an_nbb_error_map_is_parsed():
 
 
 @pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
-def test_an_error_status_is_the_type(word):
+def test_an_error_status_without_a_class_is_used_as_the_error_type(word):
     assert parse_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
 
 
@@ -139,7 +139,7 @@ def test_structured_errors_are_used_unchanged():
     assert error.trace == ("f",)
 
 
-def test_an_unknown_error_format_is_kept():
+def test_an_unknown_error_format_is_kept_as_text():
     error = parse_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
     assert (error.type, error.message) == ("odd", "strange words")
 

@@ -99,7 +99,7 @@ async def test_a_single_threaded_repl_is_not_pinged_while_it_works():
         assert asked[0] == asked[1], "it was asked while it worked"
 
 
-async def test_a_broken_tunnel_is_detected_and_the_evaluation_is_lost():
+async def test_a_broken_tunnel_is_detected_and_its_evaluation_reported_as_lost():
     async with (
         tunnel(real_repls.repl("python").endpoint) as way,
         watched(real_repls.Endpoint("127.0.0.1", way.port), Heartbeat(0.2, 1.0)) as opened,

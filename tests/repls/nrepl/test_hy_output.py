@@ -73,7 +73,7 @@ async def test_output_of_a_failing_evaluation_precedes_its_error(server):
     assert "ZeroDivisionError" in "".join(heard[1:])
 
 
-async def test_thread_output_belongs_to_the_running_evaluation_or_else_the_process(server, tmp_path):
+async def test_thread_output_is_attributed_to_the_running_evaluation_or_else_to_the_process(server, tmp_path):
     begun = """
         (import os threading time)
         (setv t (threading.Thread :target (fn []
@@ -90,7 +90,7 @@ async def test_thread_output_belongs_to_the_running_evaluation_or_else_the_proce
 
 
 @pytest.mark.parametrize("mend", [str(one) for one in HY.fixes])
-async def test_applying_the_fix_twice_changes_nothing(server, mend):
+async def test_applying_the_output_fix_twice_has_no_further_effect(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")
     heard, how = await evaluated(server, mend)
@@ -98,7 +98,7 @@ async def test_applying_the_fix_twice_changes_nothing(server, mend):
     assert await printed(server, f"(print {stream})") == [before]
 
 
-async def test_an_evaluation_ending_after_the_fix_does_not_take_anothers_stream(monkeypatch):
+async def test_an_evaluation_that_ends_after_the_fix_leaves_the_streams_of_others_in_place(monkeypatch):
     """The evaluation that applies the fix is such a one: it may end while the next one prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     heard, over = [], anyio.Event()

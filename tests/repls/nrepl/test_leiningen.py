@@ -69,7 +69,7 @@ def test_the_projects_tests_run_and_the_failing_one_has_its_location(client):
 
 
 @pytest.mark.slow
-def test_a_restart_ends_both_of_its_processes(client):
+def test_a_restart_ends_both_processes_of_a_leiningen_repl(client):
     before = process_ids(client)
     assert all(is_running(process_id) for process_id in before)
     assert client.call("restart_repl", replSessionKey="clj", timeoutMs=120_000)["generation"] == 2

@@ -72,7 +72,7 @@ def test_merging_does_not_modify_the_messages():
 
 
 @pytest.mark.anyio
-async def test_other_tasks_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
+async def test_other_tasks_run_during_a_flood_of_output_which_arrives_complete_and_in_order():
     texts = [f"line {number}\n" for number in range(LINES)]
     flood = b"".join([encode({"out": text}) for text in texts])
     events, turns = [], []
@@ -100,7 +100,7 @@ async def test_other_tasks_get_turns_during_a_flood_and_all_of_it_arrives_in_ord
 
 
 @pytest.mark.anyio
-async def test_the_time_of_a_turn_continues_across_chunks_of_a_flood(monkeypatch):
+async def test_the_time_limit_of_a_turn_spans_several_chunks_of_a_flood(monkeypatch):
     looks = count()
     monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.MAX_TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []

@@ -35,7 +35,7 @@ def test_a_reported_path_is_kept_unless_it_is_only_the_file_name(workspace, told
     assert located_file(workspace, told) == told
 
 
-def test_a_missing_file_stays_unknown(workspace):
+def test_a_file_that_does_not_exist_is_reported_as_unknown(workspace):
     assert located_file(workspace, None, "no.such") is None
     assert located_file(None, "orders_test.cljs") == "orders_test.cljs"
 
@@ -55,5 +55,5 @@ def test_a_missing_file_stays_unknown(workspace):
         ("[" * MAX_SEARCHED_CHARACTERS + "#]", "levels below 2"),
     ],
 )
-def test_cuts_of_a_lisp_printer_are_found_outside_of_strings(text, words):
+def test_ellipses_printed_by_lisp_print_limits_are_found_outside_strings(text, words):
     assert describe_cuts(text, PrintLimits(3, 2)) == words

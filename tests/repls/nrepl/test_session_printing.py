@@ -48,7 +48,7 @@ async def printed_value(opened, told, code, limits):
     return next((event.text for event in told if isinstance(event, Value)), None)
 
 
-async def test_a_session_gets_its_limits_once():
+async def test_print_limits_are_sent_to_a_session_once():
     async with jvm() as (opened, told, sent):
         for _ in range(3):
             assert await printed_value(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
@@ -56,7 +56,7 @@ async def test_a_session_gets_its_limits_once():
         assert len(await printed_value(opened, told, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
 
 
-async def test_changed_limits_are_sent_again_and_limits_of_one_call_are_not_kept():
+async def test_changed_print_limits_are_sent_again_and_limits_of_one_call_are_not_kept():
     async with jvm() as (opened, told, sent):
         asked = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=True)
         three = PrintLimits(max_length=3, max_value_bytes=1000)
@@ -70,7 +70,7 @@ async def test_changed_limits_are_sent_again_and_limits_of_one_call_are_not_kept
             assert (PRINT in sent[-1]) == is_told
 
 
-async def test_limits_are_sent_again_if_no_value_arrived():
+async def test_print_limits_are_sent_again_if_no_value_was_received():
     async with jvm() as (opened, told, sent):
         assert await printed_value(opened, told, "(/ 1 0)", FIVE) is None
         for _ in range(2):
@@ -78,7 +78,7 @@ async def test_limits_are_sent_again_if_no_value_arrived():
         assert [PRINT in fields for fields in sent] == [True, True, False]
 
 
-async def test_limits_are_sent_again_after_an_interrupt():
+async def test_print_limits_are_sent_again_after_an_interrupt():
     async with jvm() as (opened, told, sent):
         for _ in range(2):
             await printed_value(opened, told, "(range 9)", FIVE)

@@ -169,7 +169,7 @@ async def test_a_record_writable_by_others_closes_no_session(path):
     assert await SessionRecord(path).sessions_to_close("x:1", with_busy=True) == ()
 
 
-async def test_the_record_is_private_and_bounded(record, path):
+async def test_the_record_is_private_and_limited_in_size(record, path):
     for number in range(MAX_REPLS + 2):
         await record.record_opened(f"x:{number}", str(uuid4()))
     for _ in range(MAX_SESSIONS + 2):
@@ -207,7 +207,7 @@ async def close_sessions(record, closing, monkeypatch, **durations):
     return len(server.seen("close")), len(await record.sessions_to_close("x:1", with_busy=True))
 
 
-async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch):
+async def test_closing_all_sessions_waits_for_a_busy_server(record, monkeypatch):
     closed = {"status": ["done", "session-closed"]}
     assert await close_sessions(record, [0.35, closed], monkeypatch) == (6, 0)
 

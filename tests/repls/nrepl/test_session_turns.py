@@ -15,7 +15,7 @@ async def settled():
         await asyncio.sleep(0)
 
 
-async def test_waiting_tasks_get_the_turn_in_order():
+async def test_waiting_tasks_use_the_session_in_the_order_in_which_they_came():
     turn, order = SessionTurn(), []
     assert turn.try_acquire()
 
@@ -50,7 +50,7 @@ async def test_a_new_task_does_not_overtake_waiting_ones():
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
-async def test_a_task_that_gave_up_leaves_the_turn_to_the_others(is_handed_over):
+async def test_a_task_that_gives_up_waiting_lets_the_next_task_use_the_session(is_handed_over):
     turn, order = SessionTurn(), []
     assert turn.try_acquire()
 

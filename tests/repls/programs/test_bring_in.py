@@ -26,7 +26,7 @@ def gate(monkeypatch):
         del sys.modules[name]
 
 
-def test_two_threads_that_load_the_modules_concurrently_get_the_same_ones(gate):
+def test_two_threads_that_load_the_modules_concurrently_get_the_same_module_objects(gate):
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(install(PACKAGE, "/x/", TEXTS))) for _ in range(2)]
     threads[0].start()

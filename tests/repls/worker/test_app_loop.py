@@ -49,14 +49,14 @@ def test_await_runs_on_the_loop_of_the_program(program):
     assert texts(program.evaluate(here), "value") == ["True"]
 
 
-def test_without_a_given_loop_that_of_the_main_thread_is_used(program):
+def test_the_event_loop_of_the_main_thread_is_used_by_default(program):
     here = "import asyncio\nasync def here():\n    return asyncio.get_running_loop() is loop\nawait here()"
     program.evaluate("import __main__; __main__.repl._python.loop = None")
     assert texts(program.evaluate(here), "value") == ["True"]
     program.evaluate("__main__.repl.use_loop(loop)")
 
 
-def test_a_task_starts_on_the_programs_loop_and_prints_to_its_evaluation(program):
+def test_output_of_a_task_on_the_programs_loop_belongs_to_the_evaluation_that_started_it(program):
     code = (
         "import asyncio\nasync def tell():\n    print('told')\n    return asyncio.get_running_loop() is loop\n"
         "task = asyncio.create_task(tell())\nawait task"

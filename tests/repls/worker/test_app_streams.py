@@ -82,7 +82,7 @@ def test_the_subscriptions_of_a_client_end_when_it_leaves(worker, repl):
         pass
 
 
-def test_the_numbers_of_pushed_and_dropped_events_add_up_to_a_flood(repl):
+def test_pushed_and_dropped_events_of_a_flood_add_up_to_the_events_sent(repl):
     identity, sub = begin(repl, topic="fx", maxEvents=150)
     running_on = repl.send("eval", code="for _ in range(100_000): seam.emit('fx', 'busy', text='x' * 200)\ninput()")
     assert asked_for_input(repl, running_on)

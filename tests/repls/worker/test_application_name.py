@@ -25,7 +25,7 @@ from codriver.repls.worker.serving.embedded import application_name
         ("", "python"),
     ],
 )
-def test_an_application_is_named_after_what_it_runs(command, name, monkeypatch):
+def test_an_application_is_named_after_its_module_or_program(command, name, monkeypatch):
     monkeypatch.delenv("FLASK_APP", raising=False)
     assert application_name(command.split()) == name
 

@@ -15,7 +15,7 @@ def test_a_client_that_never_reads_is_dropped_without_affecting_others(python):
         assert texts(python.evaluate("'here'"), "value") == ["'here'"]
 
 
-def test_garbage_ends_only_its_own_connection(python):
+def test_invalid_bytes_close_only_the_connection_they_came_from(python):
     with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as other:
         other.sendall(b"garbage")
         assert other.recv(100) == b""

@@ -54,7 +54,7 @@ HTML = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
         ("def __repr__(self): return '<x.X object>'\ndef _repr_markdown_(self): return '**7**'", "**7**"),
     ],
 )  # fmt: skip
-def test_a_class_without_a_repr_is_displayed_by_its_display_methods(body, text):
+def test_an_object_without_its_own_repr_is_displayed_by_its_display_methods(body, text):
     assert shown(make(body)) == text
 
 

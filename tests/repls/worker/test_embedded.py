@@ -202,7 +202,7 @@ assert not [name for name in sys.modules if "worker" in name]
 """
 
 
-def test_a_loop_of_a_disconnected_client_is_ended(tmp_path):
+def test_an_endless_loop_is_interrupted_when_its_client_disconnects(tmp_path):
     with running(tmp_path) as program:
         program.do("orders.clear(); ended = threading.Event()")
         code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\n"

@@ -148,7 +148,7 @@ def test_the_child_of_a_reloader_replaces_its_parent(program, name):
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another user")
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not tell")
-def test_another_user_is_disconnected(program):
+def test_connections_of_other_local_users_are_closed(program):
     code = (
         "import encodings.idna, os, socket\nos.setuid(65534)\n"
         f"with socket.create_connection(('127.0.0.1', {program.port})) as sock:\n"
@@ -212,7 +212,7 @@ def test_a_linked_directory_without_a_port_file_is_reported(tmp_path):
     assert f"remove it: {str(folder / '.codriver')!r}" in done.stdout
 
 
-def test_a_directory_replaced_by_a_link_protects_files_outside_at_exit(tmp_path):
+def test_no_file_is_removed_at_exit_through_a_link_that_replaced_the_directory(tmp_path):
     project, outside = tmp_path / "project", tmp_path / "outside"
     project.mkdir()
     outside.mkdir()

@@ -7,7 +7,7 @@ from live_server import until
 from worker_client import asked_for_input, text, texts, wait_for_output
 
 
-def test_a_traceback_has_user_lines_and_none_of_the_worker(python):
+def test_a_traceback_includes_user_code_and_excludes_worker_code(python):
     (text,) = texts(python.evaluate("def boom():\n    return 1 / 0\nboom()"), "err")
     assert "return 1 / 0" in text
     assert "codriver/repls/worker" not in text
@@ -118,7 +118,7 @@ def test_a_cause_that_was_never_raised_is_included(python):
     assert chain_of(python, "raise ValueError('bad') from KeyError('a')") == [("cause", "KeyError", "'a'")]
 
 
-def test_a_circular_chain_ends(python):
+def test_a_circular_chain_of_causes_does_not_loop_forever(python):
     code = "a, b = ValueError('a'), KeyError('b')\na.__cause__, b.__cause__ = b, a\nraise a"
     assert chain_of(python, code) == [("cause", "KeyError", "'b'")]
 

@@ -91,7 +91,7 @@ def load_edit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_error_while_following_a_change_is_a_note_of_the_load(load_edit, fault):
+def test_an_error_while_applying_a_change_to_dependents_is_a_note_of_the_load(load_edit, fault):
     with mock.patch.object(*FAULTS[fault], side_effect=KeyError("injected")) as broken:
         shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
     assert broken.called
@@ -102,7 +102,7 @@ def test_an_error_while_following_a_change_is_a_note_of_the_load(load_edit, faul
         assert (shop.RATE, shop.price(1)) == (5, 6)
 
 
-def test_without_an_error_nothing_is_noted(load_edit):
+def test_a_load_without_errors_adds_no_note(load_edit):
     shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
     assert (shop.DOUBLE, shop.TABLE, sys.modules["basket_of_faults"].TOTAL) == (10, {"rate": 5}, 6)
     assert [row for row in rows if row["kind"] == "stays"] == []
@@ -113,7 +113,7 @@ def test_an_edited_statement_that_fails_still_fails_the_load(load_edit):
         load_edit(("RATE = 2", "RATE = 1 / 0"))
 
 
-def test_a_statement_that_fails_after_the_change_is_named(load_edit):
+def test_a_dependent_statement_that_fails_after_the_change_is_named(load_edit):
     shop, rows = load_edit(("RATE = 2", "RATE = None"))
     assert shop.RATE is None
     assert [(row["name"], row["of"]) for row in rows if row["kind"] == "stays"] == [

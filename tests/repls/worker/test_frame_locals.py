@@ -46,7 +46,7 @@ def test_plain_values_are_printed(python):
     }  # fmt: skip
 
 
-def test_no_user_code_runs(python):
+def test_printing_locals_runs_no_user_code(python):
     python.evaluate(RISKY)
     found = values(python, "risky, text = Risky(), Text('x')", "within = [risky, {1: risky}]", "ran.clear()")
     assert found == {"risky": "<Risky>", "text": "<Text>", "within": "[<Risky>, {1: <Risky>}]"}
@@ -142,7 +142,7 @@ def test_only_the_innermost_of_recursive_calls_is_included(python):
     assert told(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
 
 
-def test_references_are_dropped_with_the_last_error(python):
+def test_references_to_locals_are_dropped_with_the_last_error(python):
     python.evaluate(
         "import weakref, gc\nclass Big: pass\ndef f():\n    big = Big()\n    alive.append(weakref.ref(big))\n    1/0"
     )
@@ -152,7 +152,7 @@ def test_references_are_dropped_with_the_last_error(python):
     assert texts(said, "value")[-1:] == ["[None]"]
 
 
-def test_a_session_without_an_error_has_no_locals(python):
+def test_no_locals_are_returned_for_a_session_without_an_error(python):
     assert told(python, "1") == []
 
 

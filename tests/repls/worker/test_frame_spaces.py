@@ -40,7 +40,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("what", SEEN)
-def test_code_in_a_frame_can_read(failed, what):
+def test_code_evaluated_in_a_frame_can_read_its_variables(failed, what):
     code, value = SEEN[what]
     assert texts(at(failed, FILL, code), "value") == [value]
 
@@ -100,7 +100,7 @@ def test_super_works_with_explicit_arguments(failed):
     assert texts(at(failed, FILL, "super(type(self), self).__init__()"), "ex") == []
 
 
-def test_a_cleared_frame_says_that_its_locals_are_gone(python):
+def test_evaluating_in_a_cleared_frame_reports_that_its_locals_are_gone(python):
     python.evaluate("def fail(n):\n    inner = n\n    return inner / 0")
     python.evaluate("fail(1)")
     python.evaluate("import sys, traceback\ntraceback.clear_frames(sys.last_value.__traceback__)")

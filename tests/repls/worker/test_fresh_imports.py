@@ -77,7 +77,7 @@ def project(process):
     return Project(process)
 
 
-def test_a_request_compares_every_module_that_was_loaded_again(project):
+def test_a_requested_comparison_covers_every_reloaded_module(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.edit("m", "3", "4")
     project.rows()
@@ -146,13 +146,13 @@ def test_a_failed_comparison_is_reported(project):
     assert of.startswith("FileNotFoundError in __init__, line ")
 
 
-def test_a_value_computed_from_an_edited_module_is_found(project):
+def test_a_stale_value_computed_from_an_edited_module_is_found(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN + "SAME = 1\n")
     project.edit("m", "3", "4")
     assert project.rows() == [("leaf", "<n>.DOUBLE", "previous", "8", "6")]
 
 
-def test_state_that_a_load_reset_is_found(project):
+def test_state_that_a_reload_reset_is_found(project):
     project.write(m="X = {}\nK = 1\n", n="import <m>\n<m>.X['n'] = 1\n")
     project.edit("m", "K = 1", "K = 2", **{"codriver/how": "whole"})
     assert project.rows() == [("leaf", "<m>.X['n']", "undone", "1")]
@@ -185,7 +185,7 @@ def test_generators_and_referenced_functions_of_an_old_source_are_found(project)
     project.evaluate("del suspended, held, sys.lambdas")
 
 
-def test_filled_caches_with_changed_callees_are_named(project):
+def test_filled_caches_whose_functions_call_changed_code_are_reported(project):
     source = (
         "import functools\ndef low(x): return x\n"
         "@functools.lru_cache\ndef f(x): return low(x)\n"
@@ -213,7 +213,7 @@ def test_a_failed_import_is_not_reported(project):
     assert project.rows() == []
 
 
-def test_a_late_finding_is_only_in_the_next_answer(project):
+def test_a_late_finding_is_included_once_in_the_next_answer(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.edit("m", "3", "4")
     found = next(one for _ in range(10_000) if (one := texts(project.evaluate("1"), "codriver/fresh")))

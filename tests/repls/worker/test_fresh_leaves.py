@@ -62,7 +62,7 @@ def leaves(module, text=""):
         ("def f(): return 10 ** 5000", "def f(): return 10 ** 5000", True),
     ],
 )
-def test_code_text_depends_on_behaviour_and_not_on_position(one, other, is_same):
+def test_the_description_of_code_depends_on_its_behaviour_and_not_on_its_line_numbers(one, other, is_same):
     assert (code_digest(function(one).__code__) == code_digest(function(other).__code__)) is is_same
 
 
@@ -95,13 +95,13 @@ def test_leaves_include_contents_of_collections_instances_closures_and_classes(m
     assert found["shaped.Color.RED"].startswith("a shaped.Color")
 
 
-def test_a_shape_contains_nothing_that_varies_by_process(module):
+def test_descriptions_of_values_contain_nothing_that_varies_by_process(module):
     found = leaves(module, "class A: pass\nONE = A()\nBOTH = {A(): 1, A(): 2}\nSET = {'a', 'b', 'c'}\n")
     assert not [text for text in found.values() if " at 0x" in text]
     assert {path for path in found if path.startswith("shaped.BOTH")} == {"shaped.BOTH", "shaped.BOTH.len"}
 
 
-def test_cycles_end_and_oversized_values_are_unknown(module):
+def test_cyclic_values_terminate_and_oversized_values_are_unknown(module):
     found = leaves(module, "LOOP = []\nLOOP.append(LOOP)\n")
     assert found["shaped.LOOP[0]"] == UNKNOWN_TEXT
     module.LARGE = [[number] for number in range(MAX_LEAVES_PER_NAME)]
@@ -156,7 +156,7 @@ NAMES = [
 """Methods that a look at a value might call."""
 
 
-def test_no_user_code_runs(module):
+def test_comparing_values_runs_no_user_code(module):
     ran = []
 
     def recording(name):
@@ -179,7 +179,7 @@ def test_no_user_code_runs(module):
     assert "shaped.kind" in found
 
 
-def test_a_definition_is_inspected_only_in_its_own_module(module, monkeypatch):
+def test_a_definition_is_inspected_only_in_the_module_that_defines_it(module, monkeypatch):
     other = types.ModuleType("elsewhere")
     monkeypatch.setitem(sys.modules, "elsewhere", other)
     exec("def f(): return 1\nclass C: x = 1\n", other.__dict__)
@@ -189,7 +189,7 @@ def test_a_definition_is_inspected_only_in_its_own_module(module, monkeypatch):
     assert leaves(module)["shaped.f"].startswith("function f ")
 
 
-def test_the_root_of_a_leaf_is_the_name_in_the_nearest_module():
+def test_a_nested_value_is_attributed_to_a_name_of_the_nearest_module():
     assert split_leaf_path("a.b.C.x[1]", {"a": 1, "a.b": 1}) == ("a.b", "C")
     assert split_leaf_path("a.C['x.y']", {"a": 1, "a.b": 1}) == ("a", "C")
 
@@ -209,16 +209,16 @@ FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
         ({"m.X": "1"}, {"m.X": UNKNOWN_TEXT, "m.Y": "1"}, []),
     ],
 )
-def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_reset_it(before, after, expected):
+def test_a_value_is_stale_if_the_edit_changes_it_or_the_load_reset_it(before, after, expected):
     assert [row[:2] for row in stale_leaves(FRESH, before, after)] == expected
 
 
-def test_leaves_below_an_unknown_one_do_not_count():
+def test_values_nested_in_an_unknown_value_are_not_compared():
     assert differing_leaves({"m.A": UNKNOWN_TEXT}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
     assert changed_leaves({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN_TEXT}) == {}
 
 
-def test_only_the_outermost_of_nested_rows_is_reported():
+def test_only_the_outermost_of_nested_differences_is_reported():
     rows = [("m.A[0].x", PREVIOUS, "1", "2"), ("m.A", PREVIOUS, "1", "2"), ("m.AB", PREVIOUS, "1", "2")]
     assert [row[0] for row in outermost_rows(rows)] == ["m.A", "m.AB"]
     sizes = [("m.A.len", UNDONE, "2", "1"), ("m.A[1]", UNDONE, "2", None)]

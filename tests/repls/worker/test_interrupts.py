@@ -74,7 +74,7 @@ def test_a_top_level_await_can_be_interrupted_and_its_loop_continues(python):
     assert texts(python.evaluate("await asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
 
 
-def test_an_interrupt_of_an_idle_session_says_so(python):
+def test_interrupting_an_idle_session_reports_that_it_is_idle(python):
     assert "session-idle" in python.ask("interrupt")[-1]["status"]
 
 
@@ -103,7 +103,7 @@ def test_an_unsupervised_worker_exits_on_sigint(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 @pytest.mark.parametrize("send", ["os.kill(os.getpid(), signal.SIGINT)", "signal.raise_signal(signal.SIGINT)"])
 @pytest.mark.parametrize("options", [(), ("--supervised",)])
-def test_an_interrupt_that_code_sends_itself_is_its_own(tmp_path, send, options):
+def test_an_interrupt_that_code_sends_to_itself_is_an_ordinary_error(tmp_path, send, options):
     with contextlib.closing(Repl(tmp_path, *options)) as repl:
         repl.connect()
         caught = (

@@ -23,7 +23,7 @@ def test_lisp_returns_unicode_values_and_switches_its_namespace(lisp):
 
 
 @pytest.mark.parametrize("code", ["(in-ns 'bare) (str 2)", "(ns few (:refer-basilisp :only [str])) (str 2)"])
-def test_lisp_can_return_from_every_namespace(lisp, code):
+def test_lisp_can_switch_back_from_every_namespace(lisp, code):
     assert texts(lisp.evaluate(code), "value")[-1] == '"2"'
     assert texts(lisp.evaluate("(in-ns 'user) (+ 1 1)"), "value") == ["user", "2"]
 

@@ -36,7 +36,7 @@ def test_a_source_file_replaced_by_a_pipe_does_not_block(repl):
     assert texts(repl.evaluate("1 + 1"), "value") == ["2"]
 
 
-def test_an_endless_source_file_is_not_read(repl):
+def test_a_source_file_replaced_by_a_huge_one_is_not_read(repl):
     file = repl.folder / "amod.py"
     file.write_text("def f():\n    return 1\n")
     repl.evaluate("import amod")

@@ -280,7 +280,7 @@ def test_changed_defaults_and_annotations_apply_and_unchanged_ones_stay(project)
 
 
 @pytest.mark.parametrize("new", ["LIMIT = 4", "LIMIT: int = 4"])
-def test_a_changed_constant_recomputes_what_depends_on_it(project, new):
+def test_changing_a_constant_recomputes_the_values_that_depend_on_it(project, new):
     shop = project.load("shop_g", SHOP)
     user = project.load("user_g", "from shop_g import LIMIT as most, rate\n")
     rows = project.edit("shop_g", ("LIMIT = 3", new))
@@ -308,7 +308,7 @@ def test_attributes_and_methods_are_added_to_the_existing_class(project):
     assert project.rows() == []
 
 
-def test_a_changed_method_decorator_runs_alone_with_what_builds_on_it(project):
+def test_a_changed_method_decorator_reruns_only_the_code_that_depends_on_it(project):
     shop = project.load("shop_i", SHOP)
     kind, cart = shop.Cart, shop.Cart()
     project.edit(
@@ -351,7 +351,7 @@ def test_a_new_field_recreates_the_class_and_updates_its_instances(project):
     assert ("Line", "renewed", "1") in rows
 
 
-def test_functions_whose_code_was_copied_are_defined_again(project):
+def test_functions_whose_code_object_was_copied_are_defined_again(project):
     text = """
 def copied(f):
     return type(f)(f.__code__.replace(co_name="other"), f.__globals__)
@@ -363,7 +363,7 @@ def secret(): return 1
     assert low.secret() == 2
 
 
-def test_rebound_names_get_their_definition_from_the_file_again(project):
+def test_rebound_names_are_restored_to_their_definition_in_the_file(project):
     shop = project.load("shop_n", SHOP)
     exec(compile("def rate(x): return 'mine'\nLIMIT = 9", "<eval 1>", "exec"), shop.__dict__)
     assert {row["name"] for row in project.rows()} == {"rate", "LIMIT"}
@@ -397,7 +397,7 @@ def test_undoing_a_load_restores_everything(project):
     assert project.rows() == []
 
 
-def test_a_whole_load_reports_what_it_breaks(project):
+def test_a_full_reload_reports_the_objects_whose_identity_it_breaks(project):
     shop = project.load("shop_p", SHOP)
     paid = shop.Status.PAID
     rows = project.edit("shop_p", whole=True)
@@ -405,7 +405,7 @@ def test_a_whole_load_reports_what_it_breaks(project):
     assert {name for name, kind, _ in rows if kind == "stays"} == {"Status", "_MISSING"}
 
 
-def test_a_changed_statement_runs_alone_and_returns_its_value(project):
+def test_only_a_changed_statement_runs_and_returns_its_value(project):
     shop = project.load("shop_q", SHOP)
     project.edit("shop_q", ('table = {"a"', 'RAN.append("more")\ntable = {"c": len, "a"'))
     assert (shop.RAN, sorted(shop.table)) == (["rate", "more"], ["a", "b", "c"])
@@ -433,7 +433,7 @@ def test_imported_names_are_updated_along_every_import(project, change, calls):
     assert not calls or low.rate.cache_info().hits == 1
 
 
-def test_an_argument_that_conflicts_with_its_previous_version_is_reported(project):
+def test_an_argparse_argument_that_conflicts_with_its_previous_version_is_reported(project):
     text = (
         "import argparse\nparser = argparse.ArgumentParser()\ngroup = parser.add_mutually_exclusive_group()\n"
         "group.add_argument('--all', action='store_const', const=0)\nLIMIT = 1\n"
@@ -446,7 +446,7 @@ def test_an_argument_that_conflicts_with_its_previous_version_is_reported(projec
     assert module.LIMIT == 2
 
 
-def test_a_name_looked_up_in_the_dictionary_of_a_module_is_updated(project):
+def test_a_name_imported_through_the_dict_of_a_module_is_updated(project):
     low = project.load("low_v", "import functools\ndef rate(x):\n    return x\n")
     high = project.load("high_v", "import low_v, sys\nprice = vars(sys.modules['low_v'])['rate']\n")
     project.edit("low_v", ("def rate", "@functools.lru_cache\ndef rate"))
@@ -454,7 +454,7 @@ def test_a_name_looked_up_in_the_dictionary_of_a_module_is_updated(project):
     assert project.rows() == []
 
 
-def test_an_old_object_that_another_module_refers_to_is_named(project):
+def test_an_old_object_still_referenced_by_another_module_is_reported(project):
     low = project.load("low_s", "import functools\ndef rate(x):\n    return x\n")
     project.load("high_s", "import low_s\nprice = eval('low_s.' + 'ra' + 'te')\n")
     project.edit("low_s", ("def rate", "@functools.lru_cache\ndef rate"))
@@ -465,7 +465,7 @@ def test_an_old_object_that_another_module_refers_to_is_named(project):
 NESTED = "class A:\n    class Meta:\n        order = 1\n        def f(self): return 1\nclass __compat__:\n    x = 1\n"
 
 
-def test_nested_classes_are_named_and_dunder_classes_cause_no_false_alarm(project):
+def test_stale_nested_classes_are_reported_without_false_alarms_for_dunder_classes(project):
     module = project.load("nested_t", NESTED)
     assert project.rows() == []
     exec(compile("A.Meta.order = 5\nA.Meta.f = lambda self: 2", "<eval 1>", "exec"), module.__dict__)
@@ -507,7 +507,7 @@ def test_a_module_from_an_archive_is_not_reported_as_deleted(project):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="match came with Python 3.10")
-def test_a_name_bound_by_match_is_reported_when_it_is_redefined(project):
+def test_redefining_a_name_bound_by_a_match_statement_is_reported(project):
     module = project.load("matching_x", "match 3:\n    case _:\n        R = 1\n")
     module.R = 7
     assert [(row["name"], row["kind"]) for row in project.rows()] == [("R", "redefined")]

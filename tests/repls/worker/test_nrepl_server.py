@@ -8,7 +8,7 @@ from worker_client import texts
 import codriver_seam
 
 
-def test_exit_is_an_error_and_the_repl_continues(python):
+def test_calling_exit_is_an_error_and_the_repl_continues(python):
     assert texts(python.evaluate("exit(3)"), "ex") == ["SystemExit"]
     assert texts(python.evaluate("'here'"), "value") == ["'here'"]
 

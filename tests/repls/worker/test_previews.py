@@ -76,7 +76,7 @@ def test_rows_that_a_library_omits_are_reported(pd, make, words):
         assert printed(value) == (repr(value), words)
 
 
-def test_a_library_configured_without_limits_is_still_bounded(np, pd):
+def test_output_of_a_library_configured_without_limits_is_still_truncated(np, pd):
     with pd.option_context("display.max_rows", None), np.printoptions(threshold=sys.maxsize):
         text, words = printed(pd.DataFrame({"n": range(5000)}))
         assert (len(text.splitlines()) < 1100, words) == (True, "4990 of 5000 rows")

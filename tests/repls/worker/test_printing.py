@@ -64,7 +64,7 @@ def test_a_collection_is_cut_like_its_builtin_base_with_a_note(python, code, tex
 @pytest.mark.parametrize(
     "code", ["list(range(3))", "collections.OrderedDict(a=1)", "Point(1)", "Named(1, 2)", "Items()", "set()", "()"]
 )
-def test_nothing_is_cut_unnecessarily(python, code):
+def test_values_that_fit_the_limit_are_not_truncated(python, code):
     python.evaluate(RECORDS)
     (whole,) = texts(python.evaluate(f"repr({code})"), "value")
     text, cut = printed(python, code)
@@ -97,7 +97,7 @@ def part(repl, evaluation, path=(), **fields):
     return None
 
 
-def test_more_of_a_cut_value_can_be_requested(python):
+def test_the_rest_of_a_cut_value_can_be_requested(python):
     printed(python, "{'a': list(range(9)), (1, 2): {'b': [[[7]]]}}", **{"codriver/keep": "e"})
     assert part(python, "e", ["a"], **{"from": 3}) == ("[..., 3, 4, 5, ...]", '6 of 9 elements at ["a"]')
     assert part(python, "e", ["a", 8]) == ("8", None)
@@ -106,7 +106,7 @@ def test_more_of_a_cut_value_can_be_requested(python):
     assert "is not in the dict there" in part(python, "e", ["nowhere"])
 
 
-def test_each_of_several_cut_values_has_its_number(python):
+def test_each_of_several_cut_values_is_read_by_its_number(python):
     printed(python, "list(range(9))\n1\nlist(range(20, 29))", **{"codriver/keep": "several"})
     assert part(python, "several", [8]) == ("28", None)
     assert part(python, "several", ["$1", 8]) == ("8", None)
@@ -124,7 +124,7 @@ def test_only_the_newest_cut_values_are_kept_alive(python):
     assert part(python, "e19", [8]) == ("8", None)
 
 
-def test_a_value_kept_alive_by_the_program_is_available_longer(python):
+def test_a_cut_value_that_the_program_still_references_stays_available(python):
     python.evaluate("class Items(list): pass\nmine = Items(range(9))")
     printed(python, "mine", **{"codriver/keep": "first"})
     for number in range(9):
@@ -187,7 +187,7 @@ def test_the_users_own_print_limits_override_the_default(lisp):
     assert printed(lisp, "(vec (range 9))", **asked) == ("[0 ...]", "8 of 9 elements")
 
 
-def test_parts_of_lisp_values_are_found_by_printed_keys(lisp):
+def test_parts_of_lisp_values_are_found_by_their_keys_as_printed(lisp):
     printed(lisp, '{:a {"b" (vec (range 9))}}', **{"codriver/keep": "map"})
     assert part(lisp, "map", [":a", "b", 8]) == ("8", None)
     assert "is not in the PersistentMap there" in part(lisp, "map", [":c"])

@@ -93,7 +93,7 @@ def test_print_limits_are_applied(python):
     assert (message["value"], message["status"]) == ("'xxxxxxxxx", ["nrepl.middleware.print/truncated"])
 
 
-def test_completion_and_lookup_call_nothing(python):
+def test_completion_and_lookup_call_no_user_code(python):
     python.evaluate("class Trap:\n    @property\n    def sprung(self): raise RuntimeError\ntrap = Trap()\nimport json")
     (found,) = texts(python.ask("completions", prefix="trap.spr"), "completions")
     assert [item["candidate"] for item in found] == ["trap.sprung"]

@@ -170,7 +170,7 @@ def test_names_removed_by_the_file_or_a_metaclass_are_not_reported_as_a_differen
         (("class Shape", "class Form"), "Form", "missing"),
     ],
 )
-def test_an_edit_of_the_file_is_reported_by_name(project, change, name, kind):
+def test_each_name_changed_by_an_edit_of_the_file_is_reported(project, change, name, kind):
     project.load("low_b", LOW)
     assert project.rows() == set()
     project.edit("low_b", change)
@@ -180,7 +180,7 @@ def test_an_edit_of_the_file_is_reported_by_name(project, change, name, kind):
     assert len(found) <= 2
 
 
-def test_evaluated_definitions_are_redefined_or_only_in_the_repl(project):
+def test_evaluated_definitions_are_reported_as_redefined_or_as_only_in_the_repl(project):
     low = project.load("low_c", LOW)
     exec(compile("def rate(x): return 5\ndef extra(): return 1", "<eval 7>", "exec"), low.__dict__)
     assert project.rows() == {("low_c", "rate", "redefined"), ("low_c", "extra", "gone")}
@@ -198,7 +198,7 @@ def test_a_name_imported_before_a_reload_is_reported_as_old(project):
     assert counted["of"] == "2"
 
 
-def test_no_user_code_runs(project):
+def test_drift_detection_runs_no_user_code(project):
     text = """
 class Loud(type):
     def __subclasses__(cls): raise SystemExit
@@ -327,7 +327,7 @@ def test_every_kind_of_statement_is_compared(project, old, new, row):
     assert (row is None and not project.parts()) or row in project.parts()
 
 
-def test_a_wrapped_function_under_a_second_name_is_not_old(project):
+def test_a_wrapped_function_under_a_second_name_is_not_reported_as_old(project):
     text = """
 import functools
 def gettext(x): return x
@@ -365,7 +365,7 @@ def test_names_rebound_by_other_code_are_reported_but_not_those_rebound_by_their
     assert project.rows() == {*(("low_k", name, "redefined") for name in names), ("low_k", "cached", "missing")}
 
 
-def test_an_imported_name_that_its_module_lost_is_reported(project):
+def test_an_imported_name_that_its_module_no_longer_defines_is_reported(project):
     project.load("low_l", LOW)
     project.load(
         "high_l", "from low_l import rate as price\ntry:\n    from low_l import rate\nexcept ImportError: ...\n"
@@ -376,7 +376,7 @@ def test_an_imported_name_that_its_module_lost_is_reported(project):
     assert project.rows() == set()
 
 
-def test_a_source_that_was_not_read_in_time_is_unknown(project):
+def test_a_source_that_was_not_read_in_time_is_reported_as_unknown(project):
     project.write("low_m", LOW)
     importlib.invalidate_caches()
     project.names.append("low_m")

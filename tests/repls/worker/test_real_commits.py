@@ -28,7 +28,7 @@ def git(folder, *arguments):
     subprocess.run(["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, env=environ)
 
 
-def test_commits_are_judged_newest_first(tmp_path):
+def test_the_commit_checker_checks_the_newest_commits_first(tmp_path):
     package = tmp_path / "src" / "shop"
     package.mkdir(parents=True)
     git(tmp_path, "init", "-q")

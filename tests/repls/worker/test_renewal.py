@@ -93,7 +93,7 @@ def test_objects_that_cannot_be_updated_stay_unchanged(modules):
     assert high.made.a == 1
 
 
-def test_no_user_code_runs(modules):
+def test_updating_objects_runs_no_user_code(modules):
     meta, _ = modules(
         "meta",
         """

@@ -32,7 +32,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
 @pytest.mark.parametrize("sent", [b"d2:id1:35:nrepl4:eval2:op9:interrupte", b""], ids=["a request", "hang-up"])
-def test_an_endless_evaluation_is_interrupted_by_unread_bytes(sent):
+def test_an_endless_evaluation_is_interrupted_even_if_its_output_is_not_read(sent):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(

@@ -93,7 +93,7 @@ def test_output_that_bypasses_python_is_captured(python, code):
     assert text(python.evaluate(code), "out") == "said"
 
 
-def test_code_that_forks_is_answered_once(python):
+def test_code_that_forks_gets_exactly_one_answer(python):
     messages = python.evaluate("import os\npid = os.fork()\nprint('parent' if pid else 'child')\npid and os.wait()[1]")
     # Both print at the same time, so the end of one's line may come after the other's word.
     assert sorted(text(messages, "out").replace("parent", " parent ").split()) == ["child", "parent"]
