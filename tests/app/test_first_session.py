@@ -45,13 +45,13 @@ def test_the_relay_answers_a_clients_first_lines_with_tools_of_a_starting_repl(w
     assert "evaluate_code" in tools
 
 
-def test_a_client_that_lists_once_gets_the_tools_of_the_repl_in_advance(workspace):
+def test_a_client_that_lists_tools_only_once_gets_those_of_a_repl_in_advance(workspace):
     first_session.store_first_answers(workspace, GREETS.values())
     assert "symbol_info" in first_answers(workspace, "codex")[1]
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
 
-def test_tools_that_need_an_untrusted_project_refuse_with_the_same_explanation(workspace):
+def test_first_instructions_for_an_untrusted_project_say_why_its_repl_is_stopped(workspace):
     (workspace / "app.py").unlink()
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     program = workspace / "node_modules" / ".bin" / "nbb"

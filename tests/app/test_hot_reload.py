@@ -58,7 +58,7 @@ def test_a_file_is_served_by_the_nearest_session_of_its_language(file, repls, ke
     assert (found and found.key) == key
 
 
-def test_between_two_equal_sessions_none_is_chosen():
+def test_no_session_is_chosen_if_two_are_equally_near():
     found = find_serving_repl(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
     assert found == "x and y could all serve it: select one with replSessionKey"
 

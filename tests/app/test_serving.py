@@ -43,7 +43,7 @@ def test_an_evaluation_returns_value_output_and_log_lines(client):
     ]
 
 
-def test_a_failure_has_its_class_line_and_traceback(client):
+def test_a_failed_evaluation_has_its_error_class_line_and_traceback(client):
     answer = client.call("evaluate_code", code="x = 1\n1 / 0")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert (answer["error"]["class"], answer["error"]["line"]) == ("ZeroDivisionError", 2)
@@ -197,7 +197,7 @@ def test_the_log_can_be_filtered_by_caller(client):
     assert {row.get("who") for row in rows} >= {"pine", "oak"}
 
 
-def test_the_caller_is_named_only_if_another_reads_the_evaluation(client):
+def test_an_evaluation_names_its_caller_only_when_read_by_another_caller(client):
     identity = client.call("evaluate_code", code="1 + 1", who="pine")["evaluationId"]
     told = {
         who: client.call("get_evaluation", evaluationId=identity, detail=False, **({"who": who} if who else {}))
@@ -256,7 +256,7 @@ def test_a_refusal_has_a_known_reason_and_a_hint(client, tool, arguments, reason
     assert answer["hint"]
 
 
-def test_every_reason_in_the_table_is_used():
+def test_every_refusal_reason_in_the_table_is_used():
     """Mypy checks the opposite: each reason that is raised by name, or belongs to a class, is in the table."""
     texts = [path.read_text("utf-8") for path in Path(errors.__file__).parent.rglob("*.py") if path.name != "errors.py"]
     texts.append(Path(contract_errors.__file__).read_text("utf-8"))
@@ -285,7 +285,7 @@ def test_answers_fit_their_schemas(client):
         jsonschema.validate(answer, schemas[name])
 
 
-def test_all_descriptions_together_are_short(client):
+def test_all_tool_descriptions_together_are_short(client):
     tools = client.request("tools/list")["result"]["tools"]
     assert sum(len(tool["description"]) for tool in tools) < 4 * 3000
     assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools)
@@ -462,7 +462,7 @@ def test_following_the_hint_for_a_missing_repl_starts_one(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
-def test_real_servers_return_values_output_errors_and_several_forms(tmp_path, name):
+def test_real_repls_return_values_output_errors_and_results_of_several_forms(tmp_path, name):
     with serving(tmp_path, "--nrepl", str(repl(name).endpoint.port)) as live, live.client() as client:
         until(lambda: "load_file" in client.tools(), "the REPL")
         answer = client.call("evaluate_code", code='(def x 20)\n(println "hé")\n(+ x 22)', timeoutMs=60_000)

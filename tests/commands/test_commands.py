@@ -166,7 +166,7 @@ def test_code_without_a_value_prints_no_result(live):
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
 
-def test_a_load_updates_an_imported_class(live):
+def test_loading_a_file_updates_an_imported_class(live):
     module = live.workspace / "renewed_by_hand.py"
     module.write_text("class Rate:\n    value = 1\n")
     live.run("eval", "import renewed_by_hand; from renewed_by_hand import Rate", "--session", "py")
@@ -441,7 +441,7 @@ def test_the_history_can_be_pasted_and_reports_when_nothing_matches(live):
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
 
 
-def test_a_load_is_one_line_in_the_history_and_found_by_its_text(live):
+def test_a_file_load_is_one_line_in_the_history_and_found_by_its_text(live):
     (live.workspace / "long.py").write_text("FIRST = 1\nSECOND = 2\n")
     with live.client(name="ann") as client:
         assert client.call("load_file", filePath="long.py", replSessionKey="py")["ok"]

@@ -54,7 +54,7 @@ def test_an_image_contains_the_text_as_printed():
     assert text_of(drawn(printed, "a & b")) == '$ a <b> & c\n  two\n\n=> ("x")\n'
 
 
-def test_without_lisp_the_demo_shows_python_and_how_to_install_both(monkeypatch, capfd):
+def test_without_lisp_the_demo_runs_python_and_says_how_to_install_lisp(monkeypatch, capfd):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     demo.demo_command.callback()
     said = capfd.readouterr()

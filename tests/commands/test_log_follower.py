@@ -38,7 +38,7 @@ class Logs:
         ({"categories": ("evaluationResults",)}, [7]),
     ],
 )
-def test_new_entries_are_in_line_order_and_match_the_options(options, lines):
+def test_a_log_follower_yields_matching_new_entries_in_line_order(options, lines):
     follower = Follower(Logs(), 1, **options)
     entries, gap = follower.next_entries()
     assert ([entry["line"] for entry in entries], gap, follower.since) == (lines, False, 7)

@@ -80,7 +80,7 @@ def test_a_signal_ends_the_command_and_its_evaluation(live, tmp_path, number):
     assert '"unfinished": []' in live.run("call", "server_health").stdout
 
 
-def test_status_reports_who_is_busy_and_who_waits(live, tmp_path):
+def test_status_reports_running_and_waiting_callers(live, tmp_path):
     code = f"import waiting\nwaiting.until_there({str(tmp_path / 'gate')!r})"
     assert "busy" not in live.run("status").stdout
     with live.client() as ann, live.client() as bob:

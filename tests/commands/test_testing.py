@@ -72,7 +72,7 @@ def cases():
 
 
 @given(st.lists(cases(), max_size=6), texts())
-def test_a_report_of_any_text_is_valid_and_has_the_same_counts(told, output):
+def test_an_xml_report_with_arbitrary_text_is_valid_and_has_the_same_counts(told, output):
     content = render_junit_xml(told, BEGAN, output).decode()
     schema().validate(content)
     read = junitparser.JUnitXml.fromstring(content.encode())
@@ -84,7 +84,7 @@ def test_a_report_of_any_text_is_valid_and_has_the_same_counts(told, output):
 
 
 @given(cases())
-def test_an_annotation_is_one_complete_command_for_any_text(case):
+def test_an_annotation_with_arbitrary_text_is_one_complete_ci_command(case):
     line = format_annotation(case, Path("/ws"))
     assert line.startswith("::error ")
     assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line)
@@ -312,7 +312,7 @@ def test_a_refused_run_fails_if_nothing_changed():
     assert connection.asked == 2
 
 
-def test_a_run_that_a_test_ended_is_an_error_of_that_test(tmp_path):
+def test_a_test_that_ends_the_whole_run_is_reported_as_an_error(tmp_path):
     answer = {
         "ok": False,
         "reason": "interrupted",

@@ -45,7 +45,7 @@ def test_a_recording_of_unusual_texts_is_replayed_without_differences(live):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_each_document_of_unusual_texts_is_written(live, form):
+def test_every_export_format_can_contain_unusual_texts(live, form):
     file = live.workspace / FORMATS[form]
     done = live.run("export", "--format", form, "-o", str(file))
     assert done.returncode == 0, done.stderr

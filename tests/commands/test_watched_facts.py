@@ -10,7 +10,7 @@ def lines_of(entries):
     return [format_entry(ENTRY_SCHEMA.document(entry)) for entry in entries]
 
 
-def test_lines_do_not_depend_on_codrivers_sentences(tmp_path):
+def test_watched_lines_are_built_from_fields_and_not_from_message_text(tmp_path):
     _, entries = record_work(tmp_path)
     bare = without_sentences(entries)
     replaced = [entry.text != other.text for entry, other in zip(entries, bare, strict=True)]

@@ -21,26 +21,26 @@ def chosen(path, functions, family):
 
 
 @pytest.mark.parametrize("family", REPLS)
-def test_each_contract_test_runs_with_one_member_and_each_member_in_some_test(family):
+def test_each_contract_test_runs_with_one_repl_and_each_repl_is_used_by_some_test(family):
     functions = [f"test_{number}" for number in range(30)]
     kept = chosen("repls/test_adapter_values.py", functions, family)
     assert [item.function for item in kept] == functions
     assert {item.callspec.params["name"] for item in kept} == set(family)
 
 
-def test_tests_of_other_files_choose_one_member_together():
+def test_tests_outside_the_contract_files_all_run_with_the_same_repl():
     kept = chosen("tools/test_found_tests.py", ["test_a", "test_b", "test_c"], ("lisp", "basilisp"))
     assert len({item.callspec.params["name"] for item in kept}) == 1
     assert len(kept) == 3
 
 
-def test_a_member_without_a_family_is_never_skipped():
+def test_tests_of_a_repl_without_similar_ones_are_never_skipped():
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("nbb", "hy", "python"))) == 3
     assert len(chosen("setup/test_clients.py", ["test_a"], CLIENTS[0])) == len(CLIENTS[0])
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("jvm",))) == 1
 
 
-def test_everything_runs_on_request_and_for_named_tests(monkeypatch):
+def test_no_case_is_skipped_on_request_or_for_explicitly_named_tests(monkeypatch):
     def config(*args, keyword=""):
         return SimpleNamespace(args=args, option=SimpleNamespace(keyword=keyword))
 
@@ -52,7 +52,7 @@ def test_everything_runs_on_request_and_for_named_tests(monkeypatch):
     assert is_whole(config("tests"))
 
 
-def test_only_some_rounds_of_a_test_run_unless_all_are_requested(monkeypatch):
+def test_a_randomized_test_runs_fewer_rounds_unless_all_are_requested(monkeypatch):
     monkeypatch.delenv("CODRIVER_TESTS", raising=False)
     assert rounds(100, 40) == 40
     monkeypatch.setenv("CODRIVER_TESTS", "all")

@@ -11,7 +11,7 @@ TESTS = Path(__file__).parents[1]
 OTHER_WAYS = re.compile(r"importorskip\(|(pytest\.skip|skipif|pytest\.fail)\([^\n]*install")
 
 
-def test_missing_requirements_are_handled_by_one_helper():
+def test_tests_check_for_missing_requirements_only_through_one_helper():
     for path in TESTS.rglob("*.py"):
         is_installed = {"node_modules", ".venv", "out"} & set(path.relative_to(TESTS).parts)
         if path.name not in ("needs.py", Path(__file__).name) and not is_installed:
@@ -38,7 +38,9 @@ def evaluates(client):
         (evaluates, ["basilisp"], [starts_a_repl], False),
     ],
 )
-def test_the_run_without_optional_parts_includes_tests_that_may_lack_something(function, given, fixtures, is_asking):
+def test_the_run_without_optional_dependencies_includes_every_test_that_may_need_one(
+    function, given, fixtures, is_asking
+):
     defined = {one.__name__: [SimpleNamespace(func=one)] for one in fixtures}
     item = SimpleNamespace(
         function=function, callspec=SimpleNamespace(params=dict(enumerate(given))), get_closest_marker=lambda _: None,

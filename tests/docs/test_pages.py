@@ -66,7 +66,7 @@ def follow(page, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", runnable(page for page in READ if not is_heavy(page)), ids=name_of)
-def test_the_examples_of_a_page_do_what_it_shows(page, tmp_path):
+def test_the_examples_of_a_page_produce_the_output_it_shows(page, tmp_path):
     follow(page, tmp_path)
 
 

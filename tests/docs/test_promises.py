@@ -76,7 +76,7 @@ def check(text, where=""):
             assert re.match(r"\((as root|where|on)\b", words or where), f"say where {file}::{name} runs: {text}"
 
 
-def test_every_row_of_the_fault_table_describes_what_happens_and_names_a_test():
+def test_every_row_of_the_fault_table_describes_the_behaviour_and_names_a_test():
     assert len(FAULTS) > 30
     for row in FAULTS:
         assert len(row) == 3, row
@@ -84,19 +84,19 @@ def test_every_row_of_the_fault_table_describes_what_happens_and_names_a_test():
 
 
 @pytest.mark.parametrize("row", FAULTS, ids=lambda row: row[0])
-def test_a_fault_names_an_existing_test_and_where_it_runs(row):
+def test_each_fault_names_an_existing_test_and_where_it_runs(row):
     check(row[2], where="".join(re.findall(r"\([^()]+\)$", row[1])))
 
 
 @pytest.mark.parametrize("row", WHO, ids=lambda row: row[0])
-def test_rows_about_permissions_name_existing_tests_except_for_root(row):
+def test_each_permission_row_except_root_names_existing_tests(row):
     needs.every_feature()
     if row[0] != "Root":
         check(row[3], where="".join(re.findall(r"\([^()]+\)$", row[3])))
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:50])
-def test_a_promise_names_existing_tests_and_where_they_run(promise):
+def test_each_promise_names_existing_tests_and_where_they_run(promise):
     needs.every_feature()
     before, shown, named = " ".join(promise.split()).partition(" Shown by ")
     assert shown, f"no test is named: {before}"
@@ -105,7 +105,7 @@ def test_a_promise_names_existing_tests_and_where_they_run(promise):
     check(named)
 
 
-def test_no_promise_is_skipped():
+def test_every_promise_on_the_page_is_checked():
     """A page in an unexpected format is not mistaken for one without promises."""
     section = PAGE.partition("## What is promised")[2]
     assert len(PROMISES) == section.count("\n- ")

@@ -70,7 +70,7 @@ def generated(page):
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
-def test_the_tables_match_the_code(page):
+def test_generated_tables_match_the_code(page):
     from needs import every_feature  # noqa: PLC0415  # as a program this file finds no helpers of tests
 
     every_feature()
@@ -120,7 +120,7 @@ def test_the_commands_page_names_every_command():
         assert re.search(rf"`(codriver )?{name}\b", page), name
 
 
-def test_the_two_commands_are_marked():
+def test_the_readme_marks_the_main_command_and_the_test_command():
     text = README.read_text()
     for name in ("main-command", "test-command"):
         block = re.search(f"<!-- {name} -->\n```sh\n(.+)\n```\n<!-- /{name} -->", text)

@@ -16,7 +16,7 @@ def test_each_independently_useful_package_has_a_page():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_a_page_is_short_and_its_example_works(page):
+def test_each_package_page_is_short_and_its_example_works(page):
     assert len(page.read_text("utf-8").splitlines()) <= 40
     example = re.search(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)[1]
     done = doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(example, {}, page.parent.name, str(page), 0))
@@ -25,7 +25,7 @@ def test_a_page_is_short_and_its_example_works(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_each_entry_point_of_a_page_exists(page):
+def test_each_entry_point_named_by_a_package_page_exists(page):
     rows = [line.split("|")[1] for line in page.read_text("utf-8").splitlines() if line.startswith("| `")]
     assert len(rows) >= 3
     for module, *path in [name.split(".") for row in rows for name in re.findall(r"`([\w.]+)", row)]:

@@ -61,7 +61,7 @@ def copy(tmp_path):
     made.run("stop")
 
 
-def test_a_tool_added_by_the_page_is_listed_and_answers(copy):
+def test_the_example_tool_of_the_page_is_listed_and_can_be_called(copy):
     (copy.codriver / "tools" / "count_words.py").write_text(block("tool-file"))
     imported, listed = block("tool-lines").splitlines(keepends=True)
     copy.insert("tools/manifest.py", imported, before="    edit_files,\n")
@@ -72,7 +72,7 @@ def test_a_tool_added_by_the_page_is_listed_and_answers(copy):
     assert "count_words" in copy.run("tools").stdout
 
 
-def test_a_feature_added_by_the_page_adds_an_argument_and_a_tool_and_is_removable(copy):
+def test_the_example_feature_adds_an_argument_and_a_tool_and_can_be_removed(copy):
     package, listed = copy.codriver / "features" / "labels", copy.codriver / "app" / "features.py"
     package.mkdir()
     (package / "__init__.py").write_text(block("feature-declaration"))
@@ -117,7 +117,7 @@ def shouting():
             server.shutdown()
 
 
-def test_a_repl_added_by_the_page_is_found_and_evaluates(copy):
+def test_the_example_repl_of_the_page_is_found_and_evaluates_code(copy):
     package = copy.codriver / "repls" / "shout"
     package.mkdir()
     (package / "__init__.py").write_text(block("repl-adapter"))

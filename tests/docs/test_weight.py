@@ -38,11 +38,11 @@ class Hashable:
         self.path, self.originalname, self.name = item.path, item.originalname, item.name
 
 
-def test_one_case_of_a_marked_test_is_kept_and_none_of_others(monkeypatch):
+def test_the_quick_run_keeps_one_case_of_a_marked_test_and_omits_the_other_slow_tests(monkeypatch):
     assert run(monkeypatch, "") == ["test_cheap", "test_two"]
 
 
-def test_all_shares_together_run_everything_left_out_and_daily_tests_each_time(monkeypatch):
+def test_the_daily_shares_together_run_every_slow_test_and_each_runs_the_daily_ones(monkeypatch):
     assert run(monkeypatch, "weight") == ["test_all", "test_one", "test_two", "test_two"]
     by_day = [run(monkeypatch, f"weight:{number + 1}") for number in range(SHARES)]
     assert all("test_all" in names for names in by_day)
@@ -50,7 +50,7 @@ def test_all_shares_together_run_everything_left_out_and_daily_tests_each_time(m
     assert sorted(name for names in by_day for name in names if name != "test_all") == ["test_one", *["test_two"] * 2]
 
 
-def test_shares_take_about_the_same_time():
+def test_daily_shares_take_about_the_same_time():
     listed = entries().values()
     found = shares(listed)
     sums = [sum(entry.seconds for entry in listed if not entry.is_daily and entry.path in paths) for paths in found]
@@ -59,13 +59,13 @@ def test_shares_take_about_the_same_time():
     assert sum(map(len, found)) == len({entry.path for entry in listed if not entry.is_daily})
 
 
-def test_each_test_on_the_list_exists():
+def test_each_test_on_the_list_of_slow_tests_exists():
     needs.every_feature()
     texts = {path: (LIST.parent / path).read_text(encoding="utf-8") for path, _ in entries()}
     gone = [f"{path}::{name}" for path, name in entries() if f"def {name}(" not in texts[path]]
     assert gone == [], "renamed or deleted: change tests/weight.txt"
 
 
-def test_everything_in_a_named_file_runs():
+def test_slow_tests_of_an_explicitly_named_file_run():
     assert names_files(SimpleNamespace(args=["tests/features/page/test_page.py"]))
     assert not names_files(SimpleNamespace(args=["tests/features/page"]))

@@ -48,7 +48,7 @@ def test_the_relay_file_has_a_fixed_location(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["skills", "wrapper-config"])
-def test_shipped_directories_are_found_beside_and_inside_the_package(monkeypatch, tmp_path, name):
+def test_shipped_directories_are_found_next_to_the_package_and_inside_it(monkeypatch, tmp_path, name):
     assert any(codriver_paths.shipped_directory(name).iterdir())
     package = tmp_path / "codriver"
     (package / "data" / name).mkdir(parents=True)
@@ -90,6 +90,6 @@ def test_getting_the_path_of_a_directory_creates_nothing(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_importing_own_directories_does_not_import_platformdirs():
+def test_importing_codriver_paths_does_not_import_platformdirs():
     code = "import sys, codriver.files.codriver_paths; sys.exit('platformdirs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, timeout=60, check=False).returncode == 0

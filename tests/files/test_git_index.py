@@ -55,7 +55,7 @@ def test_a_linked_working_tree_has_its_own_index(repository, tmp_path):
     assert is_tracked(linked / "sub" / ".venv")
 
 
-def test_a_tracked_symlink_and_a_different_case_are_found(repository):
+def test_a_tracked_symlink_is_found_even_if_its_name_differs_in_case(repository):
     (repository / "env").symlink_to("z")
     git("-C", str(repository), "add", "env")
     assert is_tracked(repository / "env")

@@ -28,7 +28,7 @@ async def test_the_next_check_waits_for_the_interval():
     assert len(looks) == 1
 
 
-async def test_a_poller_that_rests_first_does_not_check_at_once():
+async def test_a_poller_set_to_rest_first_delays_its_first_check():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S, rests_first=True)
     with anyio.move_on_after(0.05):

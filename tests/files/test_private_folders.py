@@ -28,7 +28,7 @@ def test_missing_parent_directories_are_created_private_too(tmp_path):
     assert mode(tmp_path) == 0o755
 
 
-def test_open_directories_in_the_users_state_are_made_private_but_not_the_ones_above(tmp_path, monkeypatch):
+def test_state_directories_are_made_private_but_not_their_parent_directories(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     place = tmp_path / "state" / "codriver" / "workspaces" / "w"
     place.mkdir(parents=True)

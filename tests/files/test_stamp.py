@@ -43,7 +43,7 @@ def test_restoring_the_modification_time_does_not_hide_a_change(tmp_path, reader
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a path tells no time of the last change of its status there")
-def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(tmp_path):
+def test_a_file_restored_with_its_old_time_is_not_attributed_to_its_last_editor(tmp_path):
     path = tmp_path / "file"
     path.write_text("one")
     status = path.stat()
@@ -56,7 +56,7 @@ def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(
     assert not file_editors._is_unchanged_since(path, edited_ms)
 
 
-def test_the_relay_and_the_server_stamp_files_alike(tmp_path):
+def test_the_relay_and_the_server_compute_the_same_file_stamp(tmp_path):
     (tmp_path / "file").write_text("one")
     assert of_relay.file_stamp(str(tmp_path / "file")) == stored_answers.json_stamp(tmp_path / "file")
     assert of_relay.file_stamp(str(tmp_path / "none")) == stored_answers.json_stamp(tmp_path / "none") is None

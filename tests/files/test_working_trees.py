@@ -86,7 +86,7 @@ def claim(folder, text):
     return folder
 
 
-def test_a_tree_unknown_to_its_repository_does_not_count(main, linked, tmp_path):
+def test_a_forged_link_to_a_repository_does_not_make_a_working_tree(main, linked, tmp_path):
     """A forged `.git` that points into a repository of the user, such as an archive may contain."""
     own = next((main / ".git" / "worktrees").iterdir())
     for name, pointer in (("a", own), ("b", own.with_name("none")), ("c", main / ".git"), ("d", own / "..")):

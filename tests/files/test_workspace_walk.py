@@ -21,7 +21,7 @@ def seen(root, **limits):
     ]
 
 
-def test_shallow_directories_come_first_and_sorted(tmp_path):
+def test_shallow_directories_are_visited_first_in_sorted_order(tmp_path):
     make(tmp_path, "b/deep/x.py", "a/y.py", "top.py")
     assert seen(tmp_path) == [(".", 0, ["top.py"]), ("a", 1, ["y.py"]), ("b", 1, []), ("b/deep", 2, ["x.py"])]
 
@@ -49,7 +49,7 @@ def test_the_walk_stops_at_its_depth_and_entry_limits(tmp_path):
     assert [path for path, *_ in seen(tmp_path, max_entries=2)] == ["."]
 
 
-def test_a_missing_directory_is_empty(tmp_path):
+def test_walking_a_missing_directory_yields_nothing(tmp_path):
     assert seen(tmp_path / "gone") == [(".", 0, [])]
 
 

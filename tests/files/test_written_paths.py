@@ -41,7 +41,7 @@ def root(tmp_path):
         ("file://elsewhere/m.py", "file://elsewhere/m.py"),
     ],
 )
-def test_a_written_path_is_understood_as_intended(root, written, meant):
+def test_a_path_written_in_any_common_way_is_converted(root, written, meant):
     assert convert_written_path(written, root) == meant
     assert may_need_conversion(written) or written == meant
 

@@ -73,7 +73,7 @@ def test_a_cut_text_respects_the_limit_and_is_marked(text, most):
     assert truncate(text, most) == text or truncate(text, most) == text[: most - 1] + "…"
 
 
-def test_a_short_list_of_names_counts_the_rest():
+def test_an_abbreviated_list_of_names_ends_with_the_number_of_the_others():
     assert (join_first(["a", "b"], 2), join_first(["a", "b", "c"], 2), join_first([])) == (
         "a, b",
         "a, b and 1 more",

@@ -52,7 +52,7 @@ def stored(path):
     return tuple(EntryDecoder([path.read_bytes()]).decode_entries())
 
 
-def test_a_first_start_finds_no_history_and_counts_from_one(path):
+def test_line_numbers_start_at_one_without_a_history(path):
     _, loaded = started(path)
     assert (loaded.entities, loaded.next_line, loaded.report) == ((), 1, None)
 
@@ -114,14 +114,14 @@ def test_line_numbers_are_never_reused(path, how):
     assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
 
 
-def test_a_counter_ahead_of_its_reservation_is_reserved_again(path):
+def test_more_line_numbers_are_reserved_when_the_reserved_ones_are_used(path):
     history, _ = started(path)
     history.record_used_line(RESERVED_LINES)
     history.flush()
     assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
 
 
-def test_a_log_faster_than_the_disk_reuses_no_line_number_either(path):
+def test_no_line_number_is_reused_even_if_the_log_is_faster_than_the_disk(path):
     history, _ = started(path)
     for line in range(1, 10 * RESERVED_LINES):
         history.record_used_line(line)
@@ -143,7 +143,7 @@ def test_a_broken_counter_skips_ahead_and_reports_it(path):
     assert "no line number" in loaded.report
 
 
-def test_a_lost_counter_continues_after_the_history(path):
+def test_line_numbers_continue_after_the_history_if_the_counter_is_lost(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").unlink()
     assert started(path)[1].next_line == 8
@@ -269,7 +269,7 @@ def test_entries_written_during_a_compaction_are_kept_once(path, monkeypatch):
     assert history.usage()["diskBytes"] == path.stat().st_size
 
 
-async def test_an_entry_counts_as_recorded_only_once_it_is_written(path):
+async def test_an_entry_is_reported_as_recorded_only_after_it_is_written(path):
     history, _ = started(path)
     path.mkdir()
     async with anyio.create_task_group() as tasks:
@@ -335,7 +335,7 @@ def test_the_later_of_two_entries_with_one_line_number_counts(path):
     assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
-def test_an_entry_appended_after_a_partial_line_is_complete(path):
+def test_an_entry_appended_after_a_partial_line_is_read_back(path):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -531,7 +531,7 @@ def test_the_records_of_the_oldest_unwritten_evaluations_are_forgotten(path):
     assert [history.is_recorded([f"e{line}"]) for line in range(1, 6)] == [True, True, False, False, False]
 
 
-async def test_an_entry_that_can_never_be_written_is_not_waited_for(path):
+async def test_waiting_for_an_entry_that_can_never_be_written_returns_at_once(path):
     path.parent.mkdir()
     path.write_bytes(HEADER.replace(b"2", b"9"))
     history, _ = started(path)
@@ -543,7 +543,7 @@ async def test_an_entry_that_can_never_be_written_is_not_waited_for(path):
         tasks.cancel_scope.cancel()
 
 
-async def test_the_first_answer_waits_until_lines_can_be_written_quickly(path):
+async def test_the_first_answer_waits_until_log_lines_can_be_written_quickly(path):
     history = History(path)
     history.start()
     async with anyio.create_task_group() as tasks:
@@ -598,7 +598,7 @@ def stored_bytes(path):
     return sum(file.stat().st_size for file in path.parent.iterdir())
 
 
-def test_the_history_is_bounded_in_memory_and_on_disk(path):
+def test_the_history_is_limited_in_memory_and_on_disk(path):
     history, _ = started(path, max_bytes=256 * 1024)
     for line in range(1, 101):
         history.add(code(line, f"{line} " + "x" * 30_000))
@@ -635,7 +635,7 @@ def test_a_text_of_64_kib_is_stored_completely(path):
     assert started(path)[1].entities == (entry,)
 
 
-def test_memory_stays_bounded_while_the_disk_fails(path):
+def test_memory_use_stays_limited_while_the_disk_fails(path):
     history, _ = started(path, max_bytes=256 * 1024)
     path.mkdir()
     for line in range(1, 101):
@@ -656,7 +656,7 @@ def peak_of(work):
 
 
 @pytest.mark.slow
-def test_a_start_uses_memory_for_retained_entries_and_not_for_the_whole_file(path):
+def test_reading_a_large_file_at_the_start_uses_memory_only_for_retained_entries(path):
     path.parent.mkdir()
     with path.open("wb") as file:
         file.writelines(encode_file(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
@@ -751,7 +751,7 @@ def test_the_file_can_be_read_without_a_server(path):
 
 @pytest.mark.parametrize("text", ["1+2", 'say "hi"\n', "\x01" * 9, "größe", "日本語", "😀" * 3, ""])
 @pytest.mark.parametrize("name", ["ann", "zoë", "李", None])
-def test_the_size_of_an_entry_is_the_larger_of_memory_and_disk(text, name):
+def test_the_size_of_an_entry_is_the_larger_of_its_sizes_in_memory_and_on_disk(text, name):
     entry = Entry(1, "evaluatedCode", text, 2, who=name, evaluation="e1")
     in_memory = sys.getsizeof(text) - sys.getsizeof("")
     on_disk = len(encode_basestring(text).encode()) - 2
@@ -762,7 +762,7 @@ def test_the_size_of_an_entry_is_the_larger_of_memory_and_disk(text, name):
 # A start reads the two ends of the file; the entries are read in a thread
 
 
-def test_a_start_reads_no_entries_and_readers_wait_for_them(path):
+def test_a_start_does_not_wait_for_old_entries_to_be_read_but_readers_do(path):
     ended(path, code(1), code(2))
     history = History(path)
     line, report = history.start()

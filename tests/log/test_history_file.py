@@ -120,7 +120,7 @@ def test_a_failed_sync_is_repeated(path, monkeypatch, is_appended):
     assert len(synced) == 1 + SYNCS_OF_DIRECTORY
 
 
-def test_a_removed_file_has_nothing_to_sync(path):
+def test_syncing_after_the_file_was_removed_does_nothing(path):
     file = created(path, code(1))
     path.unlink()
     file.sync()
@@ -137,7 +137,7 @@ def compact(file, *entries, appended):
     file.compact(written)
 
 
-def test_a_compacted_file_has_what_was_appended_in_the_meantime(path):
+def test_a_compacted_file_includes_entries_appended_during_the_compaction(path):
     file = created(path, code(1), code(2), code(3))
     compact(file, code(2), code(3), appended=[code(4)])
     file.append([code(5)], no_entries)

@@ -19,7 +19,7 @@ def log_with(*datas, max_entities=10):
     return log
 
 
-def test_an_image_is_a_private_file_stored_once(tmp_path):
+def test_an_image_is_stored_once_in_a_private_file(tmp_path):
     files = ImageFiles(tmp_path / "state" / "pictures", log_with(PNG))
     path = files.save("image/png", PNG)
     assert files.save("image/png", PNG) == path

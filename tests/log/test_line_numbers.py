@@ -42,7 +42,7 @@ def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path):
     assert amounts[-1] <= MAX_RESERVED_LINES
 
 
-def test_a_log_waits_once_for_reserved_lines_until_the_disk_works_again(path):
+def test_a_log_out_of_reserved_lines_waits_only_once_while_the_disk_fails(path):
     numbers = loaded(path)
     numbers.record_used_line(RESERVED_LINES)
     assert numbers.may_be_exhausted

@@ -68,7 +68,7 @@ def test_output_without_an_evaluation_redacts_a_secret_split_across_chunks(logbo
     assert logbook.redact_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
 
 
-def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
+def test_background_output_is_redacted_separately_for_each_repl_and_stream(logbook):
     chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
     assert [logbook.redact_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
     assert logbook.flush_chunks("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
@@ -77,7 +77,7 @@ def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
     assert logbook.redact_chunk("r2", "out", SECRET[9:]) == MARK
 
 
-def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
+def test_entries_of_a_caller_are_found_by_its_redacted_name(logbook):
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "1", 1, who=SECRET))
     name = logbook.log.redact(SECRET)
     assert name == MARK
@@ -126,7 +126,7 @@ async def test_nobody_is_notified_after_notifications_have_stopped(logbook):
 
 
 @pytest.mark.anyio
-async def test_waiting_entries_are_redacted_with_the_secrets_known_on_arrival(logbook):
+async def test_deferred_entries_are_redacted_with_the_secrets_known_when_they_were_recorded(logbook):
     logbook.add_sensitive_strings("r1", [("pw", "hunter2-hunter2")])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)

@@ -45,7 +45,7 @@ def texts_in(memory):
     return [record[2] for record in memory.snapshot().records]
 
 
-def test_a_run_is_stored_with_its_name_on_every_entity(tmp_path):
+def test_a_stored_run_is_listed_and_each_of_its_entries_names_the_run(tmp_path):
     run = recorded(tmp_path, 1, "one", "two").started.id
     memory = Memory(tmp_path)
     assert run == "1970-01-01T00-01-00-000"
@@ -69,12 +69,12 @@ def test_no_run_is_kept_if_the_limit_is_zero(tmp_path):
     assert run_files(tmp_path) == []
 
 
-def test_an_empty_run_leaves_nothing(tmp_path):
+def test_an_empty_run_is_not_stored(tmp_path):
     recorded(tmp_path, 1)
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_newest_entries_of_a_long_run_are_kept_first_in_the_file(tmp_path):
+def test_a_stored_long_run_has_its_newest_entries_with_the_newest_first(tmp_path):
     recorded(tmp_path, 1, *(f"{number} " + "ü" * 20_000 for number in range(200)), "x" * 3 * MAX_RUN_BYTES, "end")
     (file,) = run_files(tmp_path)
     size = file.stat().st_size
@@ -117,7 +117,7 @@ def test_temporary_files_left_by_a_crash_are_removed(tmp_path):
      b" " * (MAX_RUN_BYTES + 1)],
     ids=range(9),
 )  # fmt: skip
-def test_a_broken_run_is_set_aside_and_reported_and_others_are_read(tmp_path, content):
+def test_a_damaged_run_file_is_set_aside_and_reported_and_other_runs_are_read(tmp_path, content):
     recorded(tmp_path, 1, "one")
     recorded(tmp_path, 2, "two")
     broken = run_files(tmp_path)[0]
@@ -134,7 +134,7 @@ def test_a_broken_run_is_set_aside_and_reported_and_others_are_read(tmp_path, co
     assert str(aside) in said[1]
 
 
-def test_a_malformed_entity_breaks_its_run(tmp_path):
+def test_a_run_with_a_malformed_entry_is_treated_as_damaged(tmp_path):
     recorded(tmp_path, 1, "one")
     (file,) = run_files(tmp_path)
     document = json.loads(file.read_bytes())
@@ -164,7 +164,7 @@ def test_broken_documents_are_set_aside_when_the_next_is_stored(tmp_path):
     assert len(list(tmp_path.glob("memory.json.unreadable-*"))) == 1
 
 
-def test_a_name_is_unique_within_its_kind_and_kinds_can_be_forgotten(tmp_path):
+def test_documents_are_unique_by_kind_and_name_and_can_be_deleted_by_kind(tmp_path):
     memory = Memory(tmp_path)
     for document in (Document("a", "x", 1), Document("b", "x", 2), Document("a", "x", 3, "new"), Document("a", "y", 0)):
         memory.remember(document)
@@ -192,7 +192,7 @@ def test_documents_are_redacted(tmp_path):
     assert b"secret" not in (tmp_path / "memory.json").read_bytes()
 
 
-def test_datalog_can_query_runs_and_documents_which_are_read_only_then(tmp_path):
+def test_datalog_queries_find_runs_and_documents_which_are_read_only_when_needed(tmp_path):
     first = recorded(tmp_path, 1, "one", "both").started.id
     this = recorded(tmp_path, 2, "this run's own").started.id
     memory = Memory(tmp_path)

@@ -100,7 +100,7 @@ def test_a_text_with_a_lone_surrogate_is_stored():
     assert log.entries()[0].text == "\ud800"
 
 
-def test_a_report_has_added_evicted_and_retained_lines():
+def test_appending_reports_the_added_evicted_and_retained_lines():
     reports = []
     log = OutputLog(max_entities=2, listener=reports.append)
     for text in "abc":
@@ -109,7 +109,7 @@ def test_a_report_has_added_evicted_and_retained_lines():
     assert reports[2].added == (Entry(3, OUT, "c", 9),)
 
 
-def test_a_listener_can_append_and_read():
+def test_a_listener_can_append_to_the_log_and_read_it():
     seen = []
 
     def listen(report):
@@ -219,7 +219,7 @@ def test_a_query_in_another_thread_sees_a_consistent_log():
     assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300
 
 
-def test_a_follower_is_notified_only_within_its_context():
+def test_a_follower_is_notified_only_until_it_leaves_its_context():
     log = OutputLog()
     heard = []
     with log.subscribe(heard.append):
@@ -315,7 +315,7 @@ def test_a_query_can_exclude_entries_after_a_line(until):
 BY_BOB = '[:find [?l ...] :where [?e :output/who "bob"] [?e :output/line ?l]]'
 
 
-def test_every_row_of_a_query_for_one_can_be_requested():
+def test_all_rows_of_a_query_for_a_single_row_can_be_requested():
     log = filled(3)
     assert log.query("[:find ?l . :where [_ :output/line ?l]]", every_row=True).result == [1, 2, 3]
     assert log.query("[:find [?l ?t] :where [?e :output/line ?l] [?e :output/text ?t]]", every_row=True).count == 3

@@ -48,12 +48,12 @@ def test_lower_case_names_count_too():
     assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
 
 
-def test_without_secrets_nothing_changes():
+def test_text_is_unchanged_without_secrets():
     assert Redactor.from_environment({})("any text") == "any text"
     assert Redactor.from_environment({}).new_stream_redactor().feed("any text") == "any text"
 
 
-def test_the_first_of_two_names_for_one_value_is_used():
+def test_the_mark_uses_the_first_of_two_variable_names_with_the_same_value():
     for environ in ({"B_KEY": "samesame", "A_KEY": "samesame"}, {"A_KEY": "samesame", "B_KEY": "samesame"}):
         assert Redactor.from_environment(environ)("samesame") == "<<redacted:A_KEY>>"
 
@@ -114,7 +114,7 @@ def test_a_line_of_a_multi_line_secret_is_a_secret_too(line):
         '"scopes": [',
     ],
 )
-def test_a_line_that_reveals_nothing_is_kept(line):
+def test_a_harmless_line_of_a_multi_line_secret_is_not_redacted(line):
     redactor = Redactor.from_environment({"X_KEY": f"{line}\n{line}\nand more", "ACCOUNT_KEY": SERVICE_ACCOUNT})
     assert redactor(f"+{line} ") == f"+{line} "
 
@@ -129,11 +129,11 @@ def test_a_short_random_line_of_a_key_is_a_secret_too(line):
         assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")
 
 
-def test_only_the_value_of_a_named_line_is_a_secret_if_long_enough():
+def test_only_the_value_of_a_name_value_line_is_redacted_and_only_if_long_enough():
     assert secret_line_parts("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
-def test_a_single_line_secret_has_no_lines_of_its_own():
+def test_a_single_line_secret_is_redacted_only_as_a_whole():
     assert secret_line_parts("one value of more than twenty characters") == ()
 
 
@@ -177,7 +177,7 @@ def test_only_a_possible_start_of_a_secret_is_held_back():
     assert stream.flush() == ""
 
 
-def test_a_secret_that_may_continue_is_decided_at_the_end():
+def test_a_secret_that_may_be_the_start_of_a_longer_one_is_redacted_at_the_end():
     stream = redact.new_stream_redactor()
     assert stream.feed("sk-abcdefgh") == ""
     assert stream.flush() == "<<redacted:API_KEY>>"
@@ -190,7 +190,7 @@ def test_a_secret_that_may_continue_is_decided_at_the_end():
     st.lists(st.text("ab-", max_size=9), max_size=12),
     st.data(),
 )
-def test_chunks_are_redacted_like_the_whole(secrets, chunks, data):
+def test_chunks_are_redacted_like_the_whole_text(secrets, chunks, data):
     redactor = Redactor.from_environment({f"S{i}_KEY": secret for i, secret in enumerate(sorted(secrets))})
     chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
     stream = redactor.new_stream_redactor()

@@ -61,7 +61,7 @@ def test_a_split_stream_is_redacted_like_the_whole(text, data):
 
 
 @given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
-def test_the_part_before_a_split_is_never_visible(cut, room):
+def test_the_part_of_a_secret_before_a_split_is_never_visible(cut, room):
     stream = RedactedStream(SpillStore(room), "stdout", 0, redactor)
     assert stream.append("token: " + SECRET[:cut]) == "token: "
     assert stream.append(SECRET[cut:]) == MARK

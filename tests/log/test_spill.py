@@ -209,7 +209,7 @@ def test_files_and_directories_are_private(make_store, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(make_store, tmp_path):
+def test_the_oldest_part_of_a_text_over_its_disk_limit_is_dropped(make_store, tmp_path):
     store = make_store(max_bytes=8000)  # 2000 for one text
     text = GrowingText(store, "e1.stdout", 1)
     whole = numbered(500)
@@ -338,7 +338,7 @@ def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
-def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(make_store, tmp_path, monkeypatch):
+def test_a_hung_disk_blocks_nobody_and_memory_use_stays_limited(make_store, tmp_path, monkeypatch):
     store = make_store(max_bytes=1024 * MIB)
     folder = store._directory.path()
     pipe = tmp_path / "hanging"
@@ -464,7 +464,7 @@ def spilled(root):
     return store, text
 
 
-def test_closing_leaves_nothing(tmp_path):
+def test_closing_the_store_leaves_no_files(tmp_path):
     store, text = spilled(tmp_path)
     assert files_in(tmp_path)
     store.close()

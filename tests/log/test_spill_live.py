@@ -144,7 +144,7 @@ def test_long_texts_are_compared_with_those_of_the_same_earlier_code(client, liv
     assert client.call("get_evaluation", **both)["same"]
 
 
-def test_concurrent_evaluations_with_long_output_are_each_whole(live):
+def test_concurrent_evaluations_each_return_their_long_output_whole(live):
     clients = [live.client() for _ in range(4)]
     asked = []
     for number, one in enumerate(clients):
@@ -161,7 +161,7 @@ def test_concurrent_evaluations_with_long_output_are_each_whole(live):
         one.close()
 
 
-def test_one_text_may_use_a_quarter_of_the_disk_and_the_rest_is_noted(tmp_path):
+def test_one_text_may_use_a_quarter_of_the_disk_limit_and_the_dropped_rest_is_noted(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text(f"spillMaxBytes = {32 * MIB}\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:

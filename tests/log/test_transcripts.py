@@ -26,7 +26,7 @@ def transcripts(kept=10, max_bytes=1000, max_stream_bytes=100):
 
 
 @given(st.lists(st.text("ab\n", max_size=30), max_size=30), st.integers(1, 40), st.integers(0, 300), st.integers(0, 99))
-def test_an_offset_is_stable_however_much_was_dropped(chunks, room, start, length):
+def test_offsets_into_a_text_stay_valid_when_its_start_is_dropped(chunks, room, start, length):
     transcript = transcripts(max_stream_bytes=room).open("e1")
     for chunk in chunks:
         transcript.out.append(chunk)
@@ -38,7 +38,7 @@ def test_an_offset_is_stable_however_much_was_dropped(chunks, room, start, lengt
 
 
 @given(st.text(min_size=1, max_size=200), st.integers(4, 50))
-def test_continuing_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
+def test_reading_on_where_each_excerpt_ended_returns_the_whole_text(text, max_bytes):
     transcript = transcripts(max_stream_bytes=MIB).open("e1")
     transcript.add_value(text)
     parts, start = [], 0
@@ -49,7 +49,7 @@ def test_continuing_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
     assert "".join(parts) == text
 
 
-def test_all_values_share_a_limit_and_the_oldest_are_dropped_and_counted():
+def test_values_share_a_size_limit_and_the_oldest_are_dropped_and_counted():
     transcript = transcripts(max_stream_bytes=10).open("e1")
     for text in ("aaaa", "bbbb", "cccc", "d" * 20):
         transcript.add_value(text)
@@ -58,7 +58,7 @@ def test_all_values_share_a_limit_and_the_oldest_are_dropped_and_counted():
     assert transcript.chunk("result", 0, 18).text == "ddd"
 
 
-def test_the_oldest_transcripts_are_forgotten_if_all_are_too_large():
+def test_the_oldest_transcripts_are_dropped_if_all_together_are_too_large():
     held = transcripts(max_bytes=250)
     for number in range(5):
         held.open(f"e{number}").out.append("x" * 100)
@@ -116,7 +116,7 @@ async def test_a_real_client_reads_a_long_text_in_chunks_by_the_uri_in_the_answe
             assert str(note.uri) == f"{uri}#note"
 
 
-def test_dropped_output_is_noted_by_the_answer_the_part_and_the_resource(forgetful):
+def test_the_answer_the_excerpt_and_the_resource_note_dropped_output(forgetful):
     client = forgetful
     code = "import sys\nfor number in range(40): sys.stdout.write(f'{number:02}' * 2**19); sys.stdout.flush()\nNone"
     answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
@@ -135,7 +135,7 @@ def test_dropped_output_is_noted_by_the_answer_the_part_and_the_resource(forgetf
     assert last == "3939"
 
 
-def test_an_evaluation_with_forgotten_output_says_so(forgetful):
+def test_reading_an_evaluation_reports_that_its_output_was_dropped(forgetful):
     client = forgetful
     code = "print('x' * (30 * 2**20))"
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
@@ -177,7 +177,7 @@ def test_result_and_output_share_the_limit_of_one_answer(client):
     assert alone["stdout"] == "short\n"
 
 
-def test_a_short_last_value_is_included_among_several_values(client):
+def test_the_list_of_values_includes_a_short_last_value(client):
     assert client.call("evaluate_code", code="1\n2\n3")["values"] == ["1", "2", "3"]
 
 

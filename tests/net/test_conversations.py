@@ -30,11 +30,11 @@ TURN = {"thread_id": "t-1", "turn_id": "9"}
         ({}, None),
     ],
 )
-def test_an_id_is_read_from_each_key(meta, meant):
+def test_a_conversation_id_is_read_from_each_supported_key(meta, meant):
     assert conversation_id(meta) == meant
 
 
-def test_only_a_digest_of_an_id_is_displayed():
+def test_only_a_digest_of_a_conversation_id_is_displayed():
     assert len(conversation_digest("a-secret-id")) == 8
     assert conversation_digest("a-secret-id") != conversation_digest("another")
     assert conversation_digest("\ud800")
@@ -85,7 +85,7 @@ def test_unnamed_conversations_of_a_client_are_two_callers(live, key):
         assert who(client, "a") == first
 
 
-def test_a_conversation_that_names_itself_does_not_own_unnamed_code_of_another(live):
+def test_unnamed_code_of_one_conversation_is_not_attributed_to_a_named_one(live):
     def call(conversation, tool="evaluate_code", **arguments):
         params = {"name": tool, "arguments": arguments, "_meta": {"threadId": conversation}}
         return client.request("tools/call", params)["result"]["structuredContent"]

@@ -129,7 +129,7 @@ async def test_an_error_frees_the_slot_and_reaches_the_caller():
         assert await shares.run("c", lambda: 1) == 1
 
 
-async def test_a_cancelled_caller_leaves_immediately_and_its_slot_when_the_work_ends():
+async def test_a_cancelled_caller_returns_at_once_but_its_slot_is_busy_until_the_work_ends():
     shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -174,7 +174,7 @@ async def test_a_caller_cancelled_at_any_point_releases_its_slot(turns):
         assert await shares.run("other", lambda: 1) == 1
 
 
-async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
+async def test_a_caller_that_gets_no_slot_in_time_learns_how_many_are_waiting():
     shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -188,7 +188,7 @@ async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
             gate.open.set()
 
 
-async def test_a_resting_slot_is_not_reused_immediately():
+async def test_a_slot_rests_after_long_work_before_it_is_reused():
     shares, gate = FairThreads(1, rests=True), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:

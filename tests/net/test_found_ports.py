@@ -26,7 +26,7 @@ def file(tmp_path):
     return path
 
 
-def test_the_users_own_listener_is_accepted_however_old_the_file_is(file):
+def test_a_port_file_of_any_age_is_accepted_if_the_user_owns_the_listener(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
     assert listener_distrust_reason(LocalSocket(posix_only.user(), 1), file) is None
 
@@ -67,7 +67,7 @@ def test_without_kernel_information_a_missing_file_is_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux identifies the user of a listener")
 @pytest.mark.parametrize("is_accepted", [False, True], ids=["waiting", "accepted"])
-def test_the_kernel_is_queried_by_connection_and_by_address(file, is_accepted):
+def test_the_listener_owner_is_looked_up_by_connection_and_by_address(file, is_accepted):
     os.utime(file, (LONG_AGO, LONG_AGO))  # so that the file alone would not do
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()

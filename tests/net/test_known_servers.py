@@ -26,7 +26,7 @@ def workspace(tmp_path):
     return folder
 
 
-def test_no_workspace_is_listed_without_state():
+def test_no_workspace_is_listed_if_no_state_is_stored():
     assert noted_workspaces() == ()
 
 

@@ -43,7 +43,7 @@ def test_a_workspace_with_only_settings_gets_a_repl(run, workspace):
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
 
 
-def test_the_setting_starts_a_server_without_the_option(run):
+def test_a_setting_starts_a_server_without_the_start_option(run):
     assert run("eval", "1 + 1").returncode == 3
     done = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

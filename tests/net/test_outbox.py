@@ -28,7 +28,7 @@ async def test_the_oldest_notifications_are_dropped_first_and_responses_never():
     assert box.dropped == 2
 
 
-async def test_notifications_are_bounded_by_bytes_too():
+async def test_queued_notifications_are_limited_in_bytes_too():
     box = outbox(max_notification_bytes=10)
     box.offer(b"123456\n")
     box.offer(b"abcdef\n")
@@ -103,7 +103,7 @@ class Wire:
         return not self.is_full
 
 
-async def test_a_line_is_sent_immediately_unless_others_wait():
+async def test_a_line_is_sent_immediately_unless_earlier_lines_are_waiting():
     wire, writers = Wire(), []
     box: Outbox = outbox(write_now=wire.write, start_writer=lambda: writers.append(box.waiting))
     box.put(b"r1\n")

@@ -66,18 +66,18 @@ def test_another_protocol_is_refused(data):
 
 
 @pytest.mark.parametrize("data", FOREIGN)
-def test_another_protocol_never_passes_however_its_bytes_arrive(data):
+def test_another_protocol_is_refused_however_its_bytes_are_split(data):
     verdicts = [classify_first_bytes(data[:size]) for size in range(len(data) + 1)]
     assert "json" not in verdicts
 
 
 @pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
-def test_json_and_invalid_lines_pass(data):
+def test_json_and_invalid_lines_are_not_taken_for_another_protocol(data):
     assert classify_first_bytes(data) == "json"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"P", b"POST", b"1", b"nonsense", b"patch / HTT"])
-def test_too_few_bytes_are_undecided(data):
+def test_the_protocol_is_undecided_after_too_few_bytes(data):
     assert classify_first_bytes(data) == "wait"
 
 
@@ -89,14 +89,14 @@ TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL
     target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E)),
     rest=st.binary(),
 )
-def test_no_http_request_line_ever_passes(method, target, rest):
+def test_every_http_request_line_is_refused(method, target, rest):
     data = f"{method} /{target} HTTP/1.1\r\n".encode() + rest
     assert classify_first_bytes(data) == "refuse"
     assert "json" not in {classify_first_bytes(data[:size]) for size in range(len(data) - len(rest))}
 
 
 @given(st.binary(), st.binary())
-def test_a_verdict_is_final(first, more):
+def test_a_protocol_once_recognized_is_not_reconsidered(first, more):
     verdict = classify_first_bytes(first)
     assert verdict == "wait" or classify_first_bytes(first + more) == verdict
 
@@ -177,7 +177,7 @@ class SeamChecks:
 
 
 @linux
-def test_a_lock_is_found_even_if_its_row_moved_while_the_table_was_read(tmp_path):
+def test_a_file_lock_is_found_even_if_its_table_row_moved_during_reading(tmp_path):
     empty, full = tmp_path / "empty", tmp_path / "full"
     with socket.create_server(("127.0.0.1", 0)) as listener, (tmp_path / "lock").open("wb") as file:
         assert try_lock(file.fileno())
@@ -240,7 +240,7 @@ async def test_the_users_own_closed_connection_is_not_reported_as_another_user(t
     assert (admitted, caplog.text) == ([None], "")
 
 
-def test_a_system_without_tables_differs_from_one_without_the_peer(tmp_path):
+def test_missing_kernel_tables_are_distinguished_from_a_peer_not_in_them(tmp_path):
     with pytest.raises(FileNotFoundError):
         search_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
     (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
@@ -291,7 +291,7 @@ def evaluated(live):
 
 
 @pytest.mark.parametrize("data", [data for data in FOREIGN if b"\n" in data], ids=repr)
-def test_json_after_another_protocol_evaluates_nothing(live, tmp_path, data):
+def test_json_after_the_bytes_of_another_protocol_is_not_evaluated(live, tmp_path, data):
     before = evaluated(live)
     assert unanswered(live, data + evaluation(live, tmp_path / "mark")) == b""
     assert evaluated(live) == [*before, "'marker'"]
@@ -302,7 +302,7 @@ def test_a_server_listens_only_on_loopback(live):
     assert listening_hosts(live.port) == ["127.0.0.1"]
 
 
-def test_the_same_json_without_the_other_protocol_does_evaluate(live, tmp_path):
+def test_json_without_preceding_bytes_of_another_protocol_is_evaluated(live, tmp_path):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as client:
         client.sendall(evaluation(live, tmp_path / "mark"))
         until((tmp_path / "mark").exists, "the evaluation")
@@ -399,7 +399,7 @@ def test_sock_diag_and_the_tables_agree_on_listeners():
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 
-def test_a_system_without_tables_differs_from_one_without_listeners(tmp_path):
+def test_missing_kernel_tables_are_distinguished_from_tables_without_listeners(tmp_path):
     with pytest.raises(UnsupportedQueryError):
         listening_hosts(7880, directory=tmp_path)
 

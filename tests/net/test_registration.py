@@ -43,7 +43,7 @@ def test_a_published_record_can_be_read(tmp_path):
         assert read_record(tmp_path / "p") == ALIVE
 
 
-def test_the_files_are_private(tmp_path):
+def test_registration_files_are_private(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.create_token()
         held.publish(ALIVE)
@@ -58,7 +58,7 @@ def test_leaving_the_claim_removes_its_files(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
 
-def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
+def test_leaving_the_claim_keeps_files_that_another_server_has_written(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
@@ -67,7 +67,7 @@ def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
     assert read_record(tmp_path).session_id == "session-b"
 
 
-def test_files_that_no_longer_name_their_server_are_kept(tmp_path):
+def test_leaving_the_claim_keeps_files_that_no_longer_name_this_server(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.create_token()
         held.publish(ALIVE)
@@ -97,7 +97,7 @@ def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tm
     assert not list((state / "doors").iterdir())
 
 
-def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
+def test_a_stopping_server_keeps_the_token_of_the_next_server_on_its_port(tmp_path, state):
     with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.create_token()
         held.publish(ALIVE)

@@ -53,7 +53,7 @@ def test_a_relay_connects_only_to_the_server_of_its_own_workspace(workspaces):
         assert client.call("server_health")["workspace"] == str(other.workspace)
 
 
-def test_without_start_the_relay_gives_up_and_forwards_nothing(workspaces):
+def test_a_relay_that_may_not_start_a_server_gives_up_and_forwards_nothing(workspaces):
     killed, other = workspaces
     command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file)]
     call = {
@@ -78,7 +78,7 @@ def test_doctor_reports_a_left_over_port_file(workspaces):
 
 
 @pytest.mark.parametrize("pieces", [1, 10, 1000])
-def test_an_introduction_is_recognized_in_any_chunks(tmp_path, pieces):
+def test_an_introduction_is_recognized_however_it_is_split(tmp_path, pieces):
     with serving(tmp_path, "--repl", "none") as live:
         session = json.loads((live.port_file.parent / "server.json").read_text())["sessionId"]
         for named, is_let_in in ((session, True), ("another", False)):

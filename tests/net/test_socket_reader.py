@@ -79,7 +79,7 @@ async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
     assert came == sent
 
 
-async def test_data_that_is_not_read_yet_stays_with_the_client(pair):
+async def test_unread_data_beyond_the_buffer_limit_stays_with_the_client(pair):
     stream, client = pair
     receive = bytes_receiver(stream, b"")
     reader = getattr(receive, "__self__", None)
@@ -97,7 +97,7 @@ async def test_data_that_is_not_read_yet_stays_with_the_client(pair):
     assert came == sent
 
 
-async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
+async def test_bytes_handled_by_a_callback_are_not_queued_and_stay_in_order(pair):
     stream, client = pair
     session = ClientSession("c1", Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
     accepted, is_accepted = [], anyio.Event()

@@ -29,7 +29,7 @@ async def test_started_tasks_run_and_are_joined():
     await tasks.join()
 
 
-async def test_ending_lets_every_task_clean_up_including_one_that_has_just_started():
+async def test_every_task_cleans_up_at_the_end_even_if_it_has_only_just_started():
     tasks, cleaned = TaskSet(), []
 
     async def work(name):

@@ -127,7 +127,7 @@ def test_a_handshake_may_follow_stateless_requests(client):
     check_both_eras(client)
 
 
-def test_an_unknown_version_in_an_envelope_is_refused_beside_a_session(client):
+def test_an_envelope_with_an_unknown_version_is_refused_next_to_a_session(client):
     initialize(client)
     later = {**ENVELOPE, f"{PREFIX}protocolVersion": "2027-01-01"}
     assert client.request("tools/list", {"_meta": later})["error"]["code"] == -32022

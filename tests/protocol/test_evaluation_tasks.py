@@ -106,7 +106,7 @@ def test_a_modern_request_without_the_extension_gets_the_missing_capability_erro
             assert client.request(method, is_valid=False, taskId="x")["code"] == -32601
 
 
-def test_a_task_leads_to_the_result_of_an_ordinary_call(client, gate):
+def test_a_task_has_the_same_result_as_an_ordinary_call(client, gate):
     task = begin(client, lasting(gate))
     assert task["status"] == "working"
     assert len(bytes.fromhex(task["taskId"])) == 16
@@ -217,7 +217,7 @@ def test_a_2025_client_receives_a_request_for_input_while_it_waits_for_the_resul
         assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
 
 
-def test_a_2026_client_gives_input_by_task_updates(live):
+def test_a_2026_client_sends_input_by_updating_the_task(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         assert task["status"] == "input_required"
@@ -293,7 +293,7 @@ def test_declining_input_ends_the_evaluation(live):
         assert fields(result(client, task))["status"] == "interrupted"
 
 
-def test_a_client_without_forms_is_answered_that_input_is_needed(live, version):
+def test_a_client_without_form_support_is_answered_that_input_is_needed(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
             told = client.request("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
@@ -342,7 +342,7 @@ def test_a_task_expires_after_its_requested_time(live):
         assert begin(client, "1", ttl=10**12)["ttl"] == 3_600_000
 
 
-def test_the_number_of_tasks_is_limited_and_finished_ones_make_room(live, gate):
+def test_the_number_of_tasks_is_limited_and_finished_tasks_are_dropped_first(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         for _ in range(40):
             last = begin(client, "1")

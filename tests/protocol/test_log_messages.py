@@ -140,7 +140,7 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     assert client.pop_messages() == []
 
 
-def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
+def test_the_relay_sends_the_log_level_to_the_next_server_again(tmp_path):
     with serving(tmp_path, "--repl", "none") as first, speaking(first, "2025-11-25", relayed=True) as client:
         client.request("logging/setLevel", level="warning")
         first.stop()

@@ -117,7 +117,7 @@ def test_cancelling_an_unknown_request_is_ignored(client, identity):
 
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
-def test_the_clients_own_session_id_follows_its_newest_call(live, beside):
+def test_the_session_id_of_a_client_is_that_of_its_newest_call(live, beside):
     """Codex 0.169.0 sends a `sessionId` in each call."""
     with live.client(name="codex-mcp-client") as client:
 
@@ -255,7 +255,7 @@ async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_
 
 
 @pytest.mark.anyio
-async def test_changing_meta_fields_do_not_need_the_sdk():
+async def test_requests_with_varying_meta_fields_are_handled_without_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -275,7 +275,7 @@ async def test_changing_meta_fields_do_not_need_the_sdk():
 
 
 @pytest.mark.anyio
-async def test_requests_that_are_not_plain_go_to_the_sdk():
+async def test_requests_that_the_fast_path_cannot_handle_are_left_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'

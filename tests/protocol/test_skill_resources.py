@@ -145,7 +145,7 @@ def test_skill_pages_contain_each_skill_once(skills):
     assert len({uri for page in found for uri in page}) == 2 * MAX_SKILLS_PER_PAGE + 1
 
 
-def test_the_next_page_follows_even_if_its_cursor_skill_was_deleted(skills):
+def test_paging_continues_even_if_the_skill_named_by_the_cursor_was_deleted(skills):
     for number in range(MAX_SKILLS_PER_PAGE + 2):
         skills.write_unseen(skills.folder / f"s{number:03}" / "SKILL.md")
     skills.library.changed()
@@ -176,7 +176,7 @@ def test_a_directory_lists_its_direct_children_with_their_types(skills):
     assert skills.served.read_directory("skill://one/empty", None) == {"resources": []}
 
 
-def test_a_large_directory_comes_in_pages(skills):
+def test_a_large_directory_is_listed_in_pages(skills):
     skills.write("one/SKILL.md")
     for number in range(2 * MAX_ENTRIES_PER_PAGE):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")

@@ -39,7 +39,7 @@ CALLS = (
 pytestmark = pytest.mark.served("memory")
 
 
-def test_the_text_equals_javascripts_json_of_the_structure(live):
+def test_the_text_equals_the_structured_content_as_javascript_serializes_it(live):
     with live.client() as client:
         lines = [client.line("tools/call", {"name": tool, "arguments": given}) for tool, given in CALLS]
     done = subprocess.run([node(), "-e", SAYING_IT_AGAIN], input=b"".join(lines), capture_output=True, check=True)

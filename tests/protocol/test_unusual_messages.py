@@ -55,7 +55,7 @@ def evaluate(identity, code):
 # Batches
 
 
-def test_a_batch_is_answered_by_a_batch_in_the_version_that_has_them(reach):
+def test_a_batch_is_answered_by_a_batch_in_the_protocol_version_with_batches(reach):
     client = reach()
     shake_hands(client, "2025-03-26")
     client.send(
@@ -225,7 +225,7 @@ def test_a_byte_order_mark_on_a_later_line_is_invalid_json(live):
 # Introductions
 
 
-def test_initialize_and_discover_declare_the_same_list_changes(live):
+def test_initialize_and_discover_declare_the_same_list_changed_capabilities(live):
     with live.client(handshake=False) as older, live.client(handshake=False) as newer:
         newer.send(line(1, "server/discover", _meta=META))
         for version in VERSIONS:
@@ -238,7 +238,7 @@ def test_initialize_and_discover_declare_the_same_list_changes(live):
 
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": {"progressToken": 1}}])
 @pytest.mark.parametrize("is_known", [False, True])
-def test_a_discovery_without_its_envelope_is_refused_and_may_be_retried(live, params, is_known):
+def test_a_discover_request_without_its_envelope_is_refused_and_may_be_retried(live, params, is_known):
     with live.client(handshake=False) as client:
         if is_known:
             client.send(line(0, "server/discover", _meta=META))

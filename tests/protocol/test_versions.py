@@ -9,12 +9,12 @@ from mcp_types import jsonrpc, version
 from codriver.protocol import error_messages, subscriptions
 
 
-def test_the_versions_are_those_of_the_sdk():
+def test_the_protocol_versions_match_the_sdk():
     assert tuple(version.HANDSHAKE_PROTOCOL_VERSIONS) == error_messages.HANDSHAKE_VERSIONS
     assert tuple(version.MODERN_PROTOCOL_VERSIONS) == (error_messages.MODERN,)
 
 
-def test_the_meta_field_names_are_those_of_the_sdk():
+def test_the_meta_field_names_match_the_sdk():
     ours = (
         error_messages.VERSION_KEY,
         error_messages.CLIENT_KEY,
@@ -32,7 +32,7 @@ def test_the_meta_field_names_are_those_of_the_sdk():
     assert error_messages.SUBSCRIPTION_KEY == SUBSCRIPTION_ID_META_KEY
 
 
-def test_levels_error_codes_and_change_methods_are_those_of_the_sdk():
+def test_log_levels_error_codes_and_notification_methods_match_the_sdk():
     assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]

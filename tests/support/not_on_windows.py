@@ -33,7 +33,7 @@ REASONS: dict[str, dict[str, str]] = {
     "files/test_private_folders.py": {
         MODES: "test_a_file_in_place_of_a_directory_is_refused test_missing_parent_directories_are_created_private_too "
         "test_all_directories_of_a_servers_user_state_are_private "
-        "test_open_directories_in_the_users_state_are_made_private_but_not_the_ones_above",
+        "test_state_directories_are_made_private_but_not_their_parent_directories",
         LINKS: "test_a_symlinked_state_directory_keeps_its_permissions",
     },
     "files/test_read_cache.py": {
@@ -45,7 +45,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "files/test_working_trees.py": {
         GIT: "test_a_git_path_that_is_not_a_regular_file_is_not_opened test_a_hostile_git_file_is_harmless "
-        "test_a_symlink_to_a_tree_is_the_same_tree test_a_tree_unknown_to_its_repository_does_not_count "
+        "test_a_symlink_to_a_tree_is_the_same_tree test_a_forged_link_to_a_repository_does_not_make_a_working_tree "
         "test_a_tree_inside_the_main_checkout_is_a_different_tree "
         "test_another_repository_is_not_another_tree "
         "test_linked_trees_differ_from_each_other_but_subdirectories_do_not "
