@@ -302,7 +302,7 @@ RELAY_MODULES = (
 )  # fmt: skip
 
 
-def test_relay_modules_import_only_earlier_ones_in_the_list():
+def test_relay_modules_import_only_modules_listed_before_them():
     assert {path.stem for path in RELAY.glob("*.py")} == set(RELAY_MODULES)
     for index, module in enumerate(RELAY_MODULES):
         names = {name.split(".")[1] for name in imports(RELAY / f"{module}.py") if name.startswith("codriver_relay.")}
@@ -686,7 +686,7 @@ def test_only_the_listed_modules_redact_secrets():
 @pytest.mark.parametrize(
     "name", ["Redactor", "redactor", "new_stream_redactor", "codriver.log.redaction", "redact_json"]
 )
-def test_names_of_the_redactor_are_recognized(name):
+def test_every_name_of_the_redactor_is_recognized(name):
     assert is_of_redactor(name)
 
 
@@ -754,7 +754,7 @@ def exists_in_source(name):
     return True
 
 
-def test_a_module_named_in_prose_exists():
+def test_every_module_named_in_docstrings_or_comments_exists():
     paths = {*modules(), *LIBRARIES, *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
     named = {
         (str(path.relative_to(ROOT)), name) for path in paths for name in MODULE_NAME.findall(path.read_text("utf-8"))

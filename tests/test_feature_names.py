@@ -138,24 +138,24 @@ def trees() -> dict[str, ast.AST]:
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
-def test_no_module_of_the_base_names_what_a_feature_declares(feature):
+def test_no_base_module_mentions_a_name_that_a_feature_declares(feature):
     names = names_of(feature)
     assert names
     assert names_in_base(names, literals_in) == {}
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
-def test_no_module_of_the_base_reads_an_argument_of_a_feature(feature):
+def test_no_base_module_reads_an_argument_of_a_feature(feature):
     assert names_in_base(arguments_in(feature), names_read) == {}
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
-def test_no_command_of_the_base_has_the_name_of_a_features_command(feature):
+def test_no_base_command_has_the_name_of_a_feature_command(feature):
     names = frozenset(one.name for one in feature.commands)
     assert names_in_base(names, commands_named, under="commands/") == {}
 
 
-def test_arguments_and_commands_are_found_where_a_module_uses_them():
+def test_uses_of_arguments_and_commands_in_a_module_are_found():
     read = ast.parse('arguments.topic; given["what"]; given.get("filter"); row["event"]; row.value')
     assert {*names_read(read)} >= {"topic", "what", "filter"}
     assert {*names_read(read)}.isdisjoint({"event", "value"})
@@ -185,7 +185,7 @@ WORKER = "repls/worker/"
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
-def test_no_identifier_of_the_base_contains_the_name_of_a_features_capability(feature):
+def test_no_identifier_in_the_base_contains_the_name_of_a_feature_capability(feature):
     names = {capability.name for capability in feature.server().adapters.capabilities} - OF_THE_BASE
     assert {
         path: found
@@ -195,7 +195,7 @@ def test_no_identifier_of_the_base_contains_the_name_of_a_features_capability(fe
     } == {}
 
 
-def test_words_in_identifiers_are_found_in_any_spelling():
+def test_words_in_identifiers_are_found_in_snake_and_camel_case():
     tree = ast.parse("class SeamFound: ...\ndef f(call_seam, SEAM_OP): x.seam = seamless(the_seams=1)\n")
     words = sorted(words_in_identifiers(tree))
     assert words == ["-call-seam-", "-f-", "-seam-", "-seam-found-", "-seam-op-", "-seamless-", "-the-seams-", "-x-"]

@@ -371,7 +371,7 @@ def test_public_names_match_the_frozen_list():
     assert compared(derived(), names_in(tables)) == []
 
 
-def test_names_written_only_in_functions_are_still_in_the_code():
+def test_frozen_names_used_only_inside_functions_still_exist():
     """These are keys and words inside functions: each must be a complete string literal."""
     needs.every_feature()
     lost = {
@@ -392,5 +392,5 @@ def test_names_written_only_in_functions_are_still_in_the_code():
         ({}, {"a": {"x"}}, ["a: x is in the file, and the product lost it"]),
     ],
 )
-def test_the_comparison_finds_names_missing_on_either_side(product, frozen, faults):
+def test_the_comparison_with_the_frozen_list_finds_added_and_removed_names(product, frozen, faults):
     assert compared(product, frozen) == faults

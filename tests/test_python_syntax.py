@@ -7,7 +7,7 @@ import pytest
 from codriver import python_syntax
 
 
-def test_a_collision_with_another_thread_is_retried(monkeypatch):
+def test_parsing_is_retried_after_a_collision_with_another_thread(monkeypatch):
     real, failures = ast.parse, [SystemError("AST constructor recursion depth mismatch (before=63, after=60)")] * 2
 
     def parse(text):
@@ -20,12 +20,12 @@ def test_a_collision_with_another_thread_is_retried(monkeypatch):
     assert not failures
 
 
-def test_errors_of_the_text_are_raised_at_once():
+def test_syntax_errors_are_raised_without_a_retry():
     with pytest.raises(SyntaxError):
         python_syntax.parse_source("x =")
 
 
-def test_an_error_that_persists_is_raised(monkeypatch):
+def test_a_parser_error_that_persists_is_raised(monkeypatch):
     def parse(_text):
         raise SystemError("broken")
 

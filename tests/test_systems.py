@@ -70,7 +70,7 @@ def questions(text):
             yield node.lineno, "a bit of st_mode"
 
 
-def test_modules_do_not_check_which_system_they_run_on():
+def test_only_listed_modules_check_which_platform_they_run_on():
     names = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
     found = {
         name: asked
@@ -82,7 +82,7 @@ def test_modules_do_not_check_which_system_they_run_on():
 
 
 @pytest.mark.parametrize("place", KNOWING)
-def test_each_module_allowed_to_check_the_system_does_so(place):
+def test_each_module_listed_as_checking_the_platform_does_so(place):
     needs.every_feature()
     paths = [path for path in MODULES if path.relative_to(ROOT).as_posix().startswith(place)]
     assert place.endswith("windows.py") or any(list(questions(path.read_text(encoding="utf-8"))) for path in paths)
@@ -106,7 +106,7 @@ def test_every_test_left_out_on_windows_exists(path):
 HOLDING = re.compile(r"systems\.file_system import .*\b(OpenFolder|remove|remove_tree|rename)\b")
 
 
-def test_only_the_files_package_holds_directories_open():
+def test_only_the_files_package_keeps_directories_open():
     importing = {
         path.relative_to(ROOT / "server" / "codriver").parts[0]
         for path in (ROOT / "server" / "codriver").rglob("*.py")

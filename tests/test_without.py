@@ -45,7 +45,7 @@ def tools_of(names):
 
 
 @pytest.mark.parametrize("names", [*([name] for name in EVERY), list(EVERY)], ids=lambda names: "-".join(names)[:40])
-def test_the_base_works_without_the_feature(names, tmp_path):
+def test_the_server_works_without_the_removed_features(names, tmp_path):
     server = without(tmp_path / "copy", names)
     program = ROOT / "tests" / "support" / "one_of_each.py"
     done = subprocess.run([sys.executable, program, tmp_path], env=environment(tmp_path, server), capture_output=True,

@@ -67,7 +67,7 @@ class Tasks(ClientExtension):
 
 
 @pytest.mark.anyio
-async def test_the_python_sdk_receives_log_messages_and_follows_a_task(live):
+async def test_the_python_sdk_receives_log_messages_and_the_progress_of_a_task(live):
     said, tasks = [], Tasks()
 
     async def listen(params):
@@ -85,7 +85,7 @@ async def test_the_python_sdk_receives_log_messages_and_follows_a_task(live):
             assert [level for level, data in said if "restarting REPL py" in data] == ["info"]
 
 
-def test_the_typescript_sdk_receives_log_messages_and_follows_a_task(live):
+def test_the_typescript_sdk_receives_log_messages_and_the_progress_of_a_task(live):
     command = [node("@modelcontextprotocol/sdk"), str(NODE / "sdk-v1-optional.mjs"), sys.executable, *relay(live)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

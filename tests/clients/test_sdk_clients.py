@@ -22,7 +22,7 @@ def relay(live):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_python_sdk_lists_calls_and_reads(live, mode):
+async def test_the_python_sdk_lists_and_calls_tools_and_reads_resources(live, mode):
     transport = stdio_client(StdioServerParameters(command=sys.executable, args=relay(live)))
     with anyio.fail_after(60):
         async with Client(transport, mode=mode) as client:
@@ -38,7 +38,7 @@ async def test_the_python_sdk_lists_calls_and_reads(live, mode):
 
 
 @pytest.mark.parametrize("script", ["sdk-v1.mjs", "sdk-v2.mjs"])
-def test_the_typescript_sdk_lists_and_calls(live, script):
+def test_the_typescript_sdk_lists_and_calls_tools(live, script):
     command = [node("@modelcontextprotocol/sdk"), str(NODE / script), sys.executable, *relay(live)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

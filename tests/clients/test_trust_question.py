@@ -78,7 +78,7 @@ def test_only_an_exact_yes_runs_the_projects_interpreter_and_the_answer_is_not_s
 @pytest.mark.parametrize(
     ("sdk", "how"), [("sdk1", "no"), *(("sdk2", how) for how in ("cancel", "decline", "empty", "other", "never"))]
 )
-def test_any_other_answer_means_no(tmp_path, run_client, sdk, how):
+def test_any_answer_other_than_yes_is_treated_as_no(tmp_path, run_client, sdk, how):
     seen = run_client(sdk, how)
     assert len(seen["asked"]) == 1
     assert seen["then"] == seen["first"]

@@ -49,7 +49,7 @@ def test_large_values_together_are_bounded_by_their_memory(weight):
 
 
 @pytest.mark.slow
-def test_small_values_are_only_counted_as_rows():
+def test_small_values_are_limited_only_by_the_number_of_rows():
     budget = Budget(Clock(), 1)
     for _ in range(MAX_CREATED_BYTES // MAX_UNCOUNTED_LENGTH + 2):
         budget.charge_value("x" * MAX_UNCOUNTED_LENGTH)

@@ -106,7 +106,7 @@ def test_an_error_says_what_was_expected_and_where(text, expected, found, line, 
 
 
 @given(st.text(st.sampled_from('[](){}#"\\ ;:,_a1?.-+N/eM^\n\u00e4'), max_size=30))
-def test_garbage_is_parsed_or_refused(text):
+def test_random_text_is_parsed_or_refused_with_an_error(text):
     try:
         form = read_form(Text(text))
     except QueryError as error:

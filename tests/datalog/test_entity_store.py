@@ -61,7 +61,7 @@ def test_an_index_excludes_entities_removed_before_the_snapshot():
     assert lines_by_caller(store.snapshot()) == {"ann": [3, 6, 9], "bob": [7], "eve": [5, 11]}
 
 
-def test_no_snapshot_has_to_index_many_entities_at_once():
+def test_entities_are_indexed_in_batches_rather_than_all_by_one_snapshot():
     store = EntityStore(SCHEMA)
     add(store, 0, 3 * MAX_UNINDEXED_ENTITIES)
     assert len(store._unindexed) <= MAX_UNINDEXED_ENTITIES

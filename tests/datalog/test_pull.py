@@ -22,7 +22,7 @@ def pulled(snapshot, entity, pattern):
     return pull_entity(snapshot, entity, parse_pull(text, read_form(text), ENTRY_SCHEMA))
 
 
-def test_every_attribute_is_returned_without_its_namespace(snapshot):
+def test_a_pull_returns_every_attribute_without_its_namespace(snapshot):
     whole = {"id": 1, "line": 1, "category": "evaluatedCode", "text": "(+ 1 1)", "timestamp": 5, "who": "ann"}
     assert pulled(snapshot, 1, "[*]") == whole
 
@@ -33,7 +33,7 @@ def test_a_missing_attribute_is_omitted_or_has_its_default(snapshot):
     assert pulled(snapshot, 1, '[(:output/who :default "nobody")]') == {"id": 1, "who": "ann"}
 
 
-def test_an_attribute_can_be_renamed_in_addition_to_all(snapshot):
+def test_a_wildcard_pull_can_also_rename_an_attribute(snapshot):
     shown = pulled(snapshot, 2, "[* [:output/text :as :said]]")
     assert (shown["said"], shown["text"]) == ("2", "2")
 

@@ -127,7 +127,7 @@ def test_aggregates_are_computed(aggregate, values, expected):
     ],
 )
 @pytest.mark.parametrize("who", ["ann", ["ann", "zoe"]])
-def test_a_comparison_filters_the_lines_of_an_index_exactly(comparison, expected, who):
+def test_a_line_comparison_answered_by_an_index_returns_exactly_the_matching_lines(comparison, expected, who):
     binding = "?w" if isinstance(who, str) else "[?w ...]"
     query = f"[:find [?l ...] :in {binding} :where [?e :output/who ?w] [?e :output/line ?l] [{comparison}]]"
     assert result_of(query, who) == expected
@@ -160,7 +160,7 @@ RULES = """[[(failed ?id) [?e :output/category "evaluationErrorOutput"] [?e :out
 
 
 @pytest.mark.parametrize("guard", ['[(re-find #".{9}" ?t)]', "[(count ?t) ?n] [(< 8 ?n)]"])
-def test_a_filter_protects_later_functions_from_unsuitable_values(guard):
+def test_a_filter_removes_unsuitable_values_before_later_functions_are_called(guard):
     found = result_of(f"[:find [?x ...] :where [?e :output/text ?t] {guard} [(subs ?t 0 9) ?x]]")
     assert found == ["Result 10"]
 
@@ -240,7 +240,7 @@ CLAUSES = [
 
 
 @pytest.mark.parametrize(("where", "expected"), CLAUSES)
-def test_clauses_find_the_entities_they_describe(where, expected):
+def test_each_kind_of_clause_finds_the_matching_entities(where, expected):
     assert result_of(f"[:find [?e ...] :where {where}]") == expected
 
 
@@ -477,7 +477,7 @@ def test_a_row_limit_keeps_the_newest_lines_with_a_note():
     assert LOG.query("[:find ?l :where [?e :output/line ?l]]", limit=30).cut is None
 
 
-def test_the_text_of_an_answer_is_bounded():
+def test_the_text_of_an_answer_is_limited():
     log = OutputLog()
     for n in range(1, 41):
         log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "x" * 2**18, n))
@@ -498,7 +498,7 @@ def test_values_that_need_too_much_memory_are_cut(call):
     assert answer.cut == "rows"
 
 
-def test_an_aggregate_over_cut_rows_says_so():
+def test_an_aggregate_over_truncated_rows_is_reported_as_incomplete():
     log = OutputLog()
     for n in range(1000):
         log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"text {n}", n))
@@ -532,7 +532,7 @@ def nested_or(levels):
     return f"[:find ?z . :where {inner}]"
 
 
-def test_nested_clauses_are_planned():
+def test_a_query_with_deeply_nested_or_clauses_is_answered():
     assert result_of(nested_or(5)) == 5
 
 
@@ -541,7 +541,7 @@ def test_a_query_that_takes_long_to_plan_is_cut_by_time():
     assert answer.cut == "time"
 
 
-def test_rules_that_branch_exponentially_are_checked_once():
+def test_each_rule_is_checked_only_once_even_if_rules_branch_exponentially():
     rules = [f"[(r{n} ?x) (r{n + 1} ?x)] [(r{n} ?x) (r{n + 1} ?x)]" for n in range(60)]
     rules.append("[(r60 ?x) [?x :output/line 3]]")
     assert result_of("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]

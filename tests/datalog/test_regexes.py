@@ -176,7 +176,7 @@ def test_a_long_text_can_be_searched_with_any_other_pattern():
     assert regexes.find_first(Plenty(), compile_pattern(r"(?i)error: (\d+)$"), text) == ("Error: 42", "42")
 
 
-def test_a_match_without_end_stops_at_the_time_limit():
+def test_an_endless_match_stops_at_the_time_limit():
     class Short:
         left = 3
 

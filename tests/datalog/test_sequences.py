@@ -40,7 +40,7 @@ def call(name, *arguments):
         ("contains?", (PAIRS, "a"), Boolean.TRUE),
     ],
 )
-def test_a_function_returns_what_clojures_returns(name, arguments, expected):
+def test_sequence_functions_return_the_same_as_in_clojure(name, arguments, expected):
     assert from_python(call(name, *arguments)) == expected
 
 
@@ -62,7 +62,7 @@ for _ in range(MAX_NESTING_DEPTH):
         ("clojure.string/upper-case", (5,), "expected a string, not a number"),
     ],
 )
-def test_a_function_explains_unsuitable_arguments(name, arguments, words):
+def test_sequence_functions_explain_unsuitable_arguments(name, arguments, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call(name, *arguments)
 
@@ -70,5 +70,5 @@ def test_a_function_explains_unsuitable_arguments(name, arguments, words):
 @pytest.mark.parametrize(
     ("name", "words"), [("nth", "2 to 3 arguments"), ("vector", "0 or more arguments"), ("first", "1 arguments")]
 )
-def test_a_function_describes_its_arity(name, words):
+def test_the_expected_number_of_arguments_is_described(name, words):
     assert FUNCTIONS[name].arity_text() == words

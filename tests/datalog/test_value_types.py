@@ -72,7 +72,7 @@ def test_true_differs_from_1_in_any_collection():
     assert len(frozenset({Boolean.TRUE, 1})) == 2
 
 
-def test_values_of_all_types_have_one_order():
+def test_values_of_all_types_are_totally_ordered():
     ordered = [
         None, Boolean.FALSE, Boolean.TRUE, -1, 0.5, 2, "a", "b", (), (9,), (1, 2), (1, 3), ValueMap(a=1, b=1, c=1),
         compile_pattern("a"),

@@ -263,7 +263,7 @@ class TestFailedClass:
             ("Number", "class New(Base, Number):"),
         ],
     )
-    def test_a_class_of_a_failed_edit_is_removed_from_its_base(self, project, base, head):
+    def test_a_class_added_by_a_failed_edit_is_removed_from_the_subclasses_of_its_base(self, project, base, head):
         low = sys.modules[project.low]
         exec("class Failure(Exception): ...\nclass Number(dict): ...", low.__dict__)
         owner = getattr(low, base)
@@ -275,7 +275,7 @@ class TestFailedClass:
         assert owner.__subclasses__() == before
         assert not issubclass(held, owner)
 
-    def test_a_class_made_in_a_function_or_a_new_module_is_removed_from_its_base(self, project):
+    def test_a_class_created_in_a_function_or_a_new_module_is_removed_from_its_base(self, project):
         base = sys.modules[project.low].Base
         before = base.__subclasses__()
         project.write(project.new, f"from {project.low} import Base\nclass Other(Base): ...\n")
@@ -316,7 +316,7 @@ class TestFailedClass:
         assert project.holds.close_record("act", puts_back=True) == []
         assert (low.Number.__subclasses__(), [one.__name__ for one in low.Base.__subclasses__()]) == ([], ["Order"])
 
-    def test_a_class_with_a_foreign_subclass_stays_in_its_base(self, project):
+    def test_a_class_subclassed_by_other_code_is_not_removed_and_is_reported(self, project):
         low = sys.modules[project.low]
         self.load(project, "class New(Base): ...")
         mine = type("Mine", (low.New,), {})

@@ -162,7 +162,7 @@ def test_a_record_is_private_and_contains_files_up_to_a_limit(workspace):
         assert [path.stat().st_size < 1000 for path in (workspace.parent / "more").iterdir()] == [True]
 
 
-def test_files_changed_since_are_kept_and_reported(workspace, records):
+def test_a_rollback_keeps_and_reports_files_changed_since_the_batch(workspace, records):
     assert posix_only.was_killed(run_killed(workspace, 9))
     (workspace / "a.clj").write_bytes(b"(saved by the user)\n")
     (workspace / "gone.clj").write_bytes(b"(made again)\n")
@@ -187,7 +187,7 @@ def test_a_running_batch_is_left_alone(workspace, records):
     assert (stored_records(workspace), everything(workspace)) == ([], before)
 
 
-def test_a_record_that_cannot_be_removed_rolls_back_no_edit(workspace, records):
+def test_a_completed_edit_is_not_rolled_back_if_its_record_cannot_be_removed(workspace, records):
     changes = [
         Change(workspace / name, read_snapshot(workspace / name, workspace), b"(new)\n") for name in ("a.clj", "b.clj")
     ]

@@ -29,7 +29,7 @@ def names(code, language, space="user"):
         ("(in-ns (symbol name)) (def price 43)", []),
     ],
 )
-def test_lisp_code_defines_what_its_forms_define(code, made):
+def test_names_defined_by_lisp_forms_are_found(code, made):
     assert names(code, "lisp") == made
 
 
@@ -43,7 +43,7 @@ def test_lisp_code_defines_what_its_forms_define(code, made):
         ("def f(:", []),
     ],
 )
-def test_python_code_defines_what_its_statements_bind(code, made):
+def test_names_bound_by_python_statements_are_found(code, made):
     assert [name for _, name in names(code, "python", "__main__")] == made
 
 
@@ -58,7 +58,7 @@ def test_an_assigned_attribute_is_a_name_of_its_owner():
         ("def f(x): return x", "def f(x):\n    # the same\n    return x", "python"),
     ],
 )
-def test_layout_and_comments_do_not_change_a_form(one, other, language):
+def test_layout_and_comments_do_not_make_a_form_different(one, other, language):
     (first,), (second,) = find_definitions(one, language, "user"), find_definitions(other, language, "user")
     assert first.form == second.form
 
@@ -80,7 +80,7 @@ def test_layout_and_comments_do_not_change_a_form(one, other, language):
         ('[:price \'price "price"]', "shop.core", "", False),
     ],
 )
-def test_lisp_uses_a_name_by_namespace_alias_or_reference(code, space, known, used):
+def test_lisp_uses_of_a_name_by_namespace_alias_or_refer_are_found(code, space, known, used):
     assert uses_name(code, "lisp", space, PRICE, known=known) is used
 
 
@@ -100,7 +100,7 @@ def test_lisp_uses_a_name_by_namespace_alias_or_reference(code, space, known, us
         ("'price'", "shop.core", "", False),
     ],
 )
-def test_python_uses_a_name_by_module_or_import(code, space, known, used):
+def test_python_uses_of_a_name_by_module_or_import_are_found(code, space, known, used):
     assert uses_name(code, "python", space, PRICE, known=known) is used
 
 

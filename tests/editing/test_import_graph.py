@@ -28,12 +28,12 @@ def test_importers_are_found_with_their_distance(tmp_path):
         "from . import price", "from .price import x", "from ..shop import price",
     ],
 )  # fmt: skip
-def test_every_kind_of_import_counts(tmp_path, text):
+def test_every_kind_of_import_statement_is_followed(tmp_path, text):
     found = reached(tmp_path, "src/shop/price.py", src__shop__init="", src__shop__price="", src__shop__user=text)
     assert "src/shop/user.py" in found
 
 
-def test_importing_a_module_imports_its_packages(tmp_path):
+def test_importing_a_module_counts_as_importing_its_parent_packages(tmp_path):
     found = reached(tmp_path, "shop/__init__.py", shop__init="", shop__price="", test_it="import shop.price")
     assert found["test_it.py"] == 1
 
@@ -47,7 +47,7 @@ def test_a_changed_file_is_read_again(tmp_path):
     assert graph.importers([low], [low, high], tmp_path) == {low: 0, high: 1}
 
 
-def test_circular_imports_end(tmp_path):
+def test_circular_imports_do_not_loop_forever(tmp_path):
     assert reached(tmp_path, "a.py", a="import b", b="import a") == {"a.py": 0, "b.py": 1}
 
 

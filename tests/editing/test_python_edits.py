@@ -244,7 +244,7 @@ def test_line_endings_are_those_of_the_file(ending):
     assert shown.count(ending) == len(shown.splitlines())
 
 
-def test_characters_that_python_does_not_treat_as_line_ends_do_not_count():
+def test_only_characters_that_python_treats_as_line_ends_separate_lines():
     text = "x = '\x0b\x0c\u2028'\n\x0c\ndef f(): ...\n# \x85\ndef g():\n    return 1"
     assert edited(text, ReplaceDef("g", "def g(): return 2\n")) == text.replace(
         "def g():\n    return 1", "def g(): return 2"
@@ -288,7 +288,7 @@ def problems_of(caught):
         (b"#!/x\n# coding: cp1252\n", "cp1252"),
     ],
 )
-def test_bytes_stay_in_the_declared_encoding_of_the_file(tmp_path, head, encoding):
+def test_an_edited_file_stays_in_its_declared_encoding(tmp_path, head, encoding):
     file = tmp_path / "a.py"
     file.write_bytes(head + "x = 'é'\n\n\ndef f(): ...\n".encode(encoding))
     work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'ü'")))

@@ -132,7 +132,7 @@ async def test_a_broken_file_can_be_fixed_step_by_step(tmp_path):
 
 
 @pytest.mark.anyio
-async def test_a_guard_can_refuse_the_batch(tmp_path):
+async def test_a_guard_function_can_refuse_a_batch_of_edits(tmp_path):
     (tmp_path / "notes.md").write_text("one")
     with refused_as("edits-refused", match=r"notes\.md: not that one"):
         await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")

@@ -36,7 +36,7 @@ def find_editor(home, folder):
     return find_open_editor(folder, {"HOME": str(home)})
 
 
-def test_no_editor_is_found_if_there_is_none(home, workspace):
+def test_no_editor_is_found_if_none_is_running(home, workspace):
     assert find_editor(home, workspace) is None
 
 
@@ -52,12 +52,12 @@ def test_a_directory_of_a_running_editor_is_found(home, workspace, editor):
 @pytest.mark.parametrize(
     "windows", [lambda uri: {"lastActiveWindow": {"folder": uri}}, lambda uri: {"openedWindows": [{"folder": uri}]}]
 )
-def test_the_directories_of_editor_windows_count_as_open(home, workspace, windows):
+def test_the_directories_of_all_editor_windows_are_reported_as_open(home, workspace, windows):
     opened(home, {"windowsState": windows(workspace.as_uri())})
     assert find_editor(home, workspace) == "VS Code"
 
 
-def test_an_editor_that_exited_has_nothing_open(home, workspace):
+def test_directories_of_an_editor_that_exited_are_not_reported_as_open(home, workspace):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, process=ended.pid)
@@ -70,6 +70,6 @@ def test_an_editor_that_exited_has_nothing_open(home, workspace):
      {"windowsState": {"openedWindows": {"folder": "x"}}}, {"windowsState": {"lastActiveWindow": {"folder": "vscode-remote://wsl/x"}}}],
     ids=str,
 )  # fmt: skip
-def test_state_of_an_unexpected_shape_has_no_directories(home, workspace, state):
+def test_editor_state_in_an_unexpected_format_is_ignored(home, workspace, state):
     opened(home, state)
     assert find_editor(home, workspace) is None

@@ -39,7 +39,7 @@ def test_each_definition_has_its_name_line_and_vars():
     assert {one.namespace for one in read_definitions(FILE).found} == {"shop.core"}
 
 
-def test_a_file_lists_what_it_requires():
+def test_the_namespaces_that_a_file_requires_are_listed():
     assert read_definitions(FILE).requires == ("a.b", "c.d", "e.f", "e.g", "k.l", "z")
     assert read_definitions(FILE).namespace == "shop.core"
 
@@ -63,7 +63,7 @@ def test_any_other_difference_changes_the_digest(other):
     assert digest(other) != digest("(defn f [x] x)")
 
 
-def test_surrounding_bindings_count_towards_a_definition():
+def test_surrounding_bindings_are_part_of_the_digest_of_a_definition():
     assert digest("(let [a 1] (defn f [] a))") != digest("(let [a 2] (defn f [] a))")
     assert digest("(do (defn f [] a))") == digest("(defn f [] a)")
 
@@ -74,7 +74,7 @@ def test_the_reader_conditional_branch_of_the_dialect_is_used():
     assert [one.name for one in read_definitions(text, features=("cljr",)).found] == ["c"]
 
 
-def test_a_user_macro_is_an_uncertain_definition_and_reported():
+def test_a_call_of_a_user_macro_is_reported_as_an_uncertain_definition():
     assert read_definitions(FILE).unknown == ()
     read = read_definitions("(defroutes app 1)\n(s/def ::x int?)")
     assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
@@ -91,7 +91,7 @@ def test_a_macro_may_define_names_derived_from_its_arguments():
     assert (form.line, form.last_line) == (1, 2)
 
 
-def test_declared_names_and_ns_forms_are_no_definitions():
+def test_declared_names_and_ns_forms_are_not_definitions():
     read = read_definitions(
         '(ns shop "Docs" (:require [a]))\n(declare total price)\n(def later)\n(def ^:dynamic *now*)'
     )
@@ -124,7 +124,7 @@ def test_in_ns_supports_every_way_of_quoting(quoted):
         ("(intern 'shop.tax 'rate 1)", ("shop.tax", "rate"), ("rate",)),
     ],
 )
-def test_a_new_root_value_is_a_definition_of_its_var(text, place, made):
+def test_changing_the_root_value_of_a_var_is_a_definition_of_it(text, place, made):
     [found] = read_definitions(f"(ns shop (:require [shop.tax :as tax])) {text}").found
     assert ((found.namespace, found.name), found.makes) == (place, made)
 
@@ -132,7 +132,7 @@ def test_a_new_root_value_is_a_definition_of_its_var(text, place, made):
 @pytest.mark.parametrize(
     "text", ["(alter-var-root (resolve s) inc)", "(intern 'a 'b)", "(intern 'a (symbol s) 1)", "(.bindRoot)"]
 )
-def test_a_root_value_of_an_unknown_var_is_no_definition(text):
+def test_changing_the_root_value_of_an_unknown_var_is_not_a_definition(text):
     assert read_definitions(text, "n").found == ()
 
 
@@ -144,7 +144,7 @@ def test_a_root_value_of_an_unknown_var_is_no_definition(text):
         ("(remove-ns 'shop.tax)", ("shop.tax", "")),
     ],
 )
-def test_a_removal_names_what_it_removes(text, place):
+def test_the_names_that_a_form_removes_are_found(text, place):
     [found] = read_definitions(text, "shop").found
     assert ((found.namespace, found.name), found.is_removal) == (place, True)
 
@@ -159,7 +159,7 @@ def test_a_removal_names_what_it_removes(text, place):
         ("(extend-protocol s/P T (m [_] 1))", "extend-protocol s/P", "(extend-protocol P T (m [_] 1))"),
     ],
 )
-def test_a_method_for_another_namespace_is_also_known_as_there(text, name, at_home):
+def test_a_method_of_another_namespaces_multimethod_is_also_found_under_its_name_there(text, name, at_home):
     [found] = read_definitions(f"(ns c (:require [shop.shapes :as s])) {text}").found
     [home] = read_definitions(at_home, "shop.shapes").found
     assert (found.namespace, found.name, found.makes, home.foreign) == ("c", name, (), None)
@@ -168,7 +168,7 @@ def test_a_method_for_another_namespace_is_also_known_as_there(text, name, at_ho
     assert found.foreign.digest == home.digest
 
 
-def test_aliases_are_known_from_require_calls_and_other_texts():
+def test_aliases_are_read_from_require_calls_and_from_other_texts():
     first = read_definitions("(ns c (:require [shop.shapes :as s])) (require '[shop.tax :as-alias t])")
     assert dict(first.aliases) == {("c", "s"): "shop.shapes", ("c", "t"): "shop.tax"}
     [found] = read_definitions("(defmethod t/rate :low [] 1)", "c", aliases=first.aliases).found
@@ -183,7 +183,7 @@ def test_a_definition_under_a_condition_is_uncertain():
     ]  # fmt: skip
 
 
-def test_a_definition_of_a_type_makes_its_constructors_only():
+def test_a_type_definition_defines_only_its_constructors():
     found = read_definitions("(deftype T [a]) (definterface I (m [])) (defprotocol P)").found
     assert [(kind.name, kind.makes) for kind in found] == [("T", ("->T",)), ("I", ()), ("P", ("P",))]
 
@@ -191,7 +191,7 @@ def test_a_definition_of_a_type_makes_its_constructors_only():
 @pytest.mark.parametrize(
     ("name", "is_defined"), [("order", True), ("->order", True), ("helper", True), ("total", False)]
 )
-def test_a_macro_probably_defines_its_arguments(name, is_defined):
+def test_an_unknown_macro_is_assumed_to_define_its_arguments(name, is_defined):
     (call,) = read_definitions("(defcomponent order (helper total-of))").unknown
     assert call.defines(name) is is_defined
 
@@ -259,7 +259,7 @@ def test_the_history_records_who_evaluated_a_definition_last():
         (("(defonce a 1)", "(remove-ns 'shop)", "(defonce a 2)"), "e-2"),
     ],
 )
-def test_a_defonce_stays_in_effect_until_it_is_undone(texts, lives):
+def test_a_defonce_stays_in_effect_until_its_name_is_removed(texts, lives):
     living = recorded(*texts).effective_definition("shop", "a")
     assert living is not None
     assert living.evaluation == lives

@@ -320,7 +320,7 @@ class TestTargeting:
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
         assert len(problem.message) < 300
 
-    def test_a_refusal_names_a_few_places_where_the_text_is(self):
+    def test_a_refusal_lists_lines_on_which_the_target_text_occurs(self):
         text = "(a)\n" * 9
         [(_, told)] = problems(text, Replace(at(50, "(a)"), "(x)"))
         assert told.endswith("; a form with this text starts at line 1, 2, 3, 4, 5 and 4 others")
@@ -378,7 +378,7 @@ class TestTargeting:
         [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
         assert told == f"there is no line {line}: line numbers start at 1"
 
-    def test_the_context_of_a_line_far_beyond_the_end_is_the_end(self):
+    def test_the_context_for_a_line_far_beyond_the_end_is_the_end_of_the_file(self):
         [(_, problem)] = apply_edits(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
         assert problem.context == "  1 (a)\n  2 (b)"
 
@@ -402,7 +402,7 @@ class TestBrokenFiles:
         [(_, message)] = problems(self.TEXT, Append("(z)"))
         assert message.split(",")[0] == "the file cannot be appended to"
 
-    def test_an_incomplete_prefix_makes_its_comment_form_the_target(self):
+    def test_a_target_line_with_a_dangling_metadata_prefix_is_refused(self):
         [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
         assert "is not the first line" in told
 
@@ -420,7 +420,7 @@ class TestTabs:
         assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), "\t(f a\n    b)")) == "(comment\n  (f a\n    b))\n"
         assert edited("(a)\n", Replace(at(1, "(a)"), "  (f a\n\t\tb)")) == "(f a\n  b)\n"
 
-    def test_a_form_after_code_and_tabs_is_aligned_as_parinfer_measures(self):
+    def test_a_form_after_code_and_tabs_is_indented_by_the_columns_that_parinfer_counts(self):
         text = "\t(comment\t(x)\n\t\t\t(y))\n"
         assert edited(text, Replace(at(1, "(x)"), "(f\n  1)")) == swap(text, "(x)", "(f\n\t" + " " * 12 + "1)")
 

@@ -80,7 +80,7 @@ def test_the_outermost_of_two_forms_starting_on_a_line_takes_precedence():
     assert edited("(do (a)\n  (b))\n", Replace(at(1, "(a)"), "(c)")) == "(do (c)\n  (b))\n"
 
 
-def test_the_exact_line_wins_then_the_nearest_and_a_tie_is_refused():
+def test_the_exact_line_takes_precedence_then_the_nearest_and_a_tie_is_refused():
     text = "#?(:clj\n   (a)\n   :cljs\n   (a)\n   :lpy\n   (b))\n"
     for line in (4, 5):
         assert edited(text, Replace(at(line, "(a)"), "(x)")) == swap(text, ":cljs\n   (a)", ":cljs\n   (x)")
@@ -111,13 +111,13 @@ def test_deletion_affects_no_neighbour_and_leaves_no_gap(name):
     assert edited(text, Replace(at(line, target), "")) == wanted
 
 
-def test_a_form_moves_in_and_out_with_its_comments():
+def test_moving_a_form_into_or_out_of_another_includes_its_comments():
     text = "(do\n  (a)\n  ; b\n  (b))\n\n(c)\n"
     assert edited(text, Move(at(4, "(b))"), at(6, "(c)"), "before")) == "(do\n  (a))\n\n; b\n(b)\n\n(c)\n"
     assert edited(text, Move(at(6, "(c)"), at(2, "(a)"), "before")) == "(do\n  (c)\n  (a)\n  ; b\n  (b))\n"
 
 
-def test_a_branch_never_loses_its_form():
+def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
     target = at(4, "(defn now []")
     message = (
         "the form at line 4 cannot go: it is the only one of its branch of a reader conditional; "
@@ -129,7 +129,7 @@ def test_a_branch_never_loses_its_form():
     assert refused(CLOCK, Move(target, at(1, "(ns clock)"), "after")) == [message]
 
 
-def test_a_branch_never_gets_a_second_form():
+def test_a_reader_conditional_branch_cannot_get_a_second_form():
     target = at(4, "(defn now []")
     assert refused(CLOCK, Replace(target, "(a)\n(b)")) == [
         "a branch of a reader conditional has one form, and the new text has 2: put them in a (do …)"
@@ -142,7 +142,7 @@ def test_a_branch_never_gets_a_second_form():
     assert refused(CLOCK, Move(at(1, "(ns clock)"), target, "before")) == [message]
 
 
-def test_comments_and_discarded_forms_are_allowed_in_a_branch():
+def test_comments_and_discarded_forms_can_be_added_to_a_reader_conditional_branch():
     text = "#?(:clj (a) :cljs (b))\n"
     assert edited(text, Replace(at(1, "(a) :cljs (b))"), "#_(x) (y)")) == "#?(:clj #_(x) (y) :cljs (b))\n"
     assert edited(text, Replace(at(1, "(b))"), "(y) ; why")) == "#?(:clj (a) :cljs (y) ; why\n                  )\n"
@@ -160,14 +160,14 @@ def test_comments_and_discarded_forms_are_allowed_in_a_branch():
         (7, "(quoted))"),
     ],
 )
-def test_features_discarded_branches_and_deeper_forms_are_no_targets(line, text):
+def test_feature_keywords_discarded_branches_and_deeper_forms_cannot_be_edited(line, text):
     whole = "#?(:clj\n   #_(gone) (x)\n   :cljs (x)\n   :lpy (let [a 1]\n     (inner)))\n'(do (x)\n  (quoted))\n"
     assert isinstance(
         apply_edits(Document(whole), {0: Replace(at(line, text), "1")}, SearchLimits(padding=0)), RefusedEdits
     )
 
 
-def test_a_branch_without_a_form_is_no_target():
+def test_a_reader_conditional_branch_without_a_form_cannot_be_edited():
     assert len(Document("#?(:clj (a) :cljs)").units) == 2
     assert len(Document("#?(:clj (a) :cljs ^:x)").units) == 1
     assert len(Document("#?(:clj").units) == 1
@@ -201,7 +201,7 @@ def test_every_form_can_be_replaced_by_itself_byte_for_byte(some_sources):
 
 
 @pytest.mark.slow
-def test_every_nested_form_is_a_target_and_stays_in_its_brackets(sources):
+def test_every_nested_form_can_be_edited_and_stays_in_its_brackets(sources):
     for name in ("clojure/zip.clj", "clojure/walk.clj", "clojure/set.clj"):
         text = sources[name]
         whole = nested(text)

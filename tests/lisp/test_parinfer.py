@@ -76,7 +76,7 @@ def test_every_case_matches_parinfer_js(parinfer_js):
 @pytest.mark.parametrize(
     "text", ["\t\t\t(a\n\t\t\t\tbc", "(f\n\t(g\n\t\th)\n\t\ti", "\t(a\n\t\t; b\n  c", "\t\t\t(a)\n\t\t\t\t; b"]
 )
-def test_tabs_are_mishandled_exactly_as_in_parinfer_js(parinfer_js, text):
+def test_tabs_are_handled_as_in_parinfer_js_including_its_errors(parinfer_js, text):
     assert result_of(text) == parinfer_js.run(text)
 
 
@@ -194,7 +194,7 @@ def test_real_code_is_never_changed_and_reported_only_where_parinfer_js_would_ch
     assert 0 < doubted < len(sources)
 
 
-def test_bracket_strings_keep_every_character(hy_sources):
+def test_balancing_text_with_hy_bracket_strings_keeps_every_character(hy_sources):
     changed = 0
     for name, text in hy_sources.items():
         broken = text.rstrip()

@@ -185,7 +185,7 @@ def test_text_missing_one_bracket_always_has_an_error(sources):
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=60))
-def test_no_text_is_too_broken_to_read(text):
+def test_reading_arbitrary_text_never_fails(text):
     assert "".join(token[0] for token in tokens(text)) == text
     end = 0
     for form in read_forms(text).forms:
@@ -198,7 +198,7 @@ def test_no_text_is_too_broken_to_read(text):
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=30))
-def test_balanced_text_in_a_list_is_one_balanced_form(text):
+def test_balanced_text_wrapped_in_brackets_is_one_balanced_form(text):
     if check_balance(text) is None:
         assert check_balance(f"(\n{text}\n)") is None
         assert len(read_forms(f"(\n{text}\n)").forms) == 1
@@ -219,7 +219,7 @@ def test_depth_is_unlimited(text):
     check_balance(text)
 
 
-def test_garbage_collections_while_reading_do_not_grow_with_the_text():
+def test_the_number_of_garbage_collections_does_not_grow_with_the_text():
     def collections(size):
         text = f"({'(f [a {:b 1}] #?(:clj 1)) ^:x [y] ' * size})"
         gc.collect()

@@ -69,11 +69,11 @@ OTHER_NAMESPACE = {
 
 
 @pytest.mark.parametrize("text", OTHER_NAMESPACE.values(), ids=list(OTHER_NAMESPACE))
-def test_only_uses_of_the_other_namespaces_name_are_found(text):
+def test_only_uses_of_the_given_name_of_another_namespace_are_found(text):
     assert marked(find_references(Document(text.replace("X", "x")), "a.b", "x"), text) == text
 
 
-def test_deep_nesting_in_the_ns_form_is_read():
+def test_a_deeply_nested_ns_form_is_read():
     depth = 20_000
     text = f"(ns c (:require {'[' * depth}a.b :as b{']' * depth})) (b/x)"
     assert find_references(Document(text), "a.b", "x") == [text.index("b/x")]
@@ -176,7 +176,7 @@ CLOJURE = {
 
 
 @pytest.mark.parametrize("text", CLOJURE.values(), ids=list(CLOJURE))
-def test_uses_in_a_namespace_exclude_local_names_and_data(text):
+def test_local_names_and_quoted_data_are_not_uses_of_a_name(text):
     assert own(text) == text
 
 
@@ -247,7 +247,7 @@ def globals_loaded(code):
 
 
 @pytest.mark.parametrize("text", HY.values(), ids=list(HY))
-def test_hy_compiles_exactly_these_uses_to_globals(text, monkeypatch):
+def test_the_uses_found_are_those_that_hy_compiles_to_globals(text, monkeypatch):
     needs.modules("hy")
     hy, compiler = import_module("hy"), import_module("hy.compiler")
     module = types.ModuleType("text_of_hy")
@@ -264,7 +264,7 @@ TOKENS = [*SYNTAX.split(), *CLOJURE_BINDERS, *HY_BINDERS]
 
 
 @given(st.lists(st.sampled_from(TOKENS)), st.booleans())
-def test_any_text_can_be_searched(chosen, is_hy):
+def test_searching_arbitrary_text_never_fails(chosen, is_hy):
     text = " ".join(chosen)
     found = find_references_within(Document(text, is_hy=is_hy), "n", "x")
     assert all(text.startswith(("x", "n/x"), start) for start in found)

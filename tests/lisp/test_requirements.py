@@ -28,11 +28,11 @@ from codriver_lisp.source_text import Document
         ("", None),
     ],
 )
-def test_a_text_declares_its_namespace(text, namespace):
+def test_the_namespace_declared_by_a_source_text_is_found(text, namespace):
     assert declared_namespace(Document(text)) == namespace
 
 
-def test_a_text_refers_to_all_names_or_to_some():
+def test_referring_to_all_names_is_distinguished_from_referring_to_some():
     text = "(ns c (:require [a.b :refer [x y] :rename {y z}]) (:use [d :exclude [x]] [e :only [x]] f))"
     for namespace, names in {"a.b": "x", "d": "yz", "e": "x", "f": "xyz", "g": ""}.items():
         required = find_requirements(Document(text), namespace)

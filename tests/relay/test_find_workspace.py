@@ -94,7 +94,7 @@ def refusal(relay, number=1):
 # From the environment and the current folder
 
 
-def test_the_two_lists_of_project_files_match():
+def test_the_relay_and_the_server_list_the_same_project_files():
     assert set(PROJECT_FILES) == {"codriver.toml", *project_file_names()}
 
 
@@ -115,7 +115,7 @@ def test_the_nearest_directory_with_a_marker_file_is_the_workspace(auto, directo
 
 
 @pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}", "${workspaceFolder}"])
-def test_an_unexpanded_variable_means_auto(auto, project, text):
+def test_an_unexpanded_variable_is_treated_as_auto(auto, project, text):
     assert served(auto(folder=project, words=("--workspace", text, "--start"))) == project
 
 
@@ -131,7 +131,7 @@ def test_a_link_is_resolved_to_its_directory(auto, project, tmp_path):
 
 @pytest.mark.parametrize("named", ["", "named", "./named", "{home}", "{home}/link", "/", "/tmp", "{tmp}", "{tmp}/none",
                                    "{tmp}/file", "{tmp}/open", "${workspaceFolder}", "{tmp}/bad\udcff"])  # fmt: skip
-def test_a_name_that_is_not_the_users_own_directory_is_ignored(auto, project, tmp_path, named):
+def test_a_named_directory_that_does_not_belong_to_the_user_is_ignored(auto, project, tmp_path, named):
     home = tmp_path / "home"
     for folder in (home, tmp_path / "open", project / "named"):
         folder.mkdir()
@@ -279,7 +279,7 @@ def test_the_workspace_stays_when_the_roots_change(auto, project, tmp_path):
     assert served(relay, 2) == project
 
 
-def test_a_client_that_does_not_answer_gets_errors_and_a_late_answer_counts(auto, project):
+def test_requests_fail_until_the_client_lists_its_roots_even_if_it_answers_late(auto, project):
     relay = auto(**waiting(roots_s=0.2))
     greeted(relay)
     relay.send(request(5, "tools/list"))
@@ -325,7 +325,7 @@ def test_the_relay_ends_if_stdin_ends_before_the_roots_arrive(auto):
 
 
 @polls_alone
-def test_the_search_ends_when_the_client_is_gone(directory):
+def test_the_relay_stops_waiting_for_roots_when_the_client_disconnects(directory):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), "--workspace", "auto"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -352,7 +352,7 @@ def test_messages_sent_before_the_roots_reach_the_server_unchanged(auto, project
 # With a real server
 
 
-def test_the_greeting_promises_only_what_the_server_supports(stack, project, directory, tmp_path):
+def test_the_greeting_declares_only_capabilities_that_the_server_supports(stack, project, directory, tmp_path):
     ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
     ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     relay = RelayProcess("--workspace", "auto", "--start", environment=ours)

@@ -31,7 +31,7 @@ TOLD = {"context": "line 2", "block": "no"}
 
 
 @pytest.mark.parametrize(("source", "told"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})])
-def test_the_query_for_a_start_after_a_compaction_says_so(source, told):
+def test_the_query_of_a_start_hook_includes_a_preceding_compaction(source, told):
     given = {"hook_event_name": "SessionStart", "source": source}
     assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
 
@@ -48,13 +48,13 @@ def test_a_recorded_input_produces_its_query(shape):
      {"tool_input": {"file_path": "x" * 5000}}, {"edits": "no", "file_path": ["a"]},
      {"hook_event_name": "Other"}],
 )  # fmt: skip
-def test_a_malformed_input_queries_nothing_about_files(client, given):
+def test_a_malformed_hook_input_causes_no_query_about_files(client, given):
     for event in ("edited", "writing"):
         if event in EVENT_NAMES_BY_CLIENT[client]:
             assert tool_arguments(client, event, given) is None
 
 
-def test_a_client_that_continues_after_a_block_queries_nothing():
+def test_a_stop_hook_that_already_blocked_once_sends_no_query():
     for client in ("claude-code", "codex", "qwen", "gemini", "copilot"):
         assert tool_arguments(client, "stopping", {"stop_hook_active": True}) is None
     assert tool_arguments("cursor", "stopping", {"loop_count": 1}) is None
@@ -82,7 +82,7 @@ BLOCKED = {"decision": "block", "reason": "no"}
         ("opencode", {"context": "line 2"}, {"block": "no"}, {"block": "no"}),
     ],
 )
-def test_each_client_gets_its_own_format(client, edited, writing, stopping):
+def test_each_client_gets_the_answer_in_its_own_format(client, edited, writing, stopping):
     assert render_answer(client, "edited", {"context": "line 2"}) == edited
     for event, shape in (("writing", writing), ("stopping", stopping)):
         if shape is not None:

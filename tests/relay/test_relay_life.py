@@ -167,7 +167,7 @@ def test_requests_made_while_disconnected_are_sent_later(start_relay, start_host
     assert relay.receive() == answer(2)
 
 
-def test_two_restarts_in_a_row_are_survived(relay, host):
+def test_the_relay_survives_two_server_restarts_in_a_row(relay, host):
     peer = open_session(relay, host)
     for number in (1, 2):
         relay.send(request(number))
@@ -287,7 +287,7 @@ def test_a_cancelled_handshake_is_not_repeated(relay, host):
     assert peer.read() == STATELESS
 
 
-def test_an_unanswered_pipelined_handshake_reaches_the_next_server_whole(relay, host):
+def test_a_pipelined_handshake_without_an_answer_is_sent_whole_to_the_next_server(relay, host):
     relay.send(INITIALIZE, INITIALIZED)
     peer = host.accept()
     assert [peer.read(), peer.read()] == [INITIALIZE, INITIALIZED]
@@ -308,7 +308,7 @@ def test_a_server_that_refuses_the_repeated_handshake_is_dropped(relay, host):
     reopen_session(relay, host)
 
 
-def test_no_handshake_is_made_for_a_client_without_one(relay, host):
+def test_the_relay_makes_no_handshake_for_a_client_that_made_none(relay, host):
     relay.send(request(1, "subscriptions/listen"))
     peer = host.accept()
     peer.read()
@@ -415,7 +415,7 @@ def test_requests_are_answered_soon_if_nothing_listens_on_the_given_port(start_r
         assert relay.receive()["error"]["data"] == {"reason": "server-unreachable"}
 
 
-def test_a_hung_server_is_given_up_before_clients_give_up(start_relay, tmp_path):
+def test_the_relay_gives_up_on_a_hung_server_before_clients_time_out(start_relay, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     record_of(folder, os.getpid(), closed_port())
     durations = {"CODRIVER_RELAY_DURATIONS": "silent_s=0.3", "CODRIVER_RELAY_GIVE_UP_S": "3600"}
@@ -628,7 +628,7 @@ def test_stderr_is_empty_and_never_contains_payloads(start_relay, host):
         assert bool(said) == ("--verbose" in arguments)
 
 
-def test_the_client_is_throttled_while_nothing_can_be_sent(start_relay, start_host):
+def test_the_client_is_throttled_while_the_server_cannot_be_reached(start_relay, start_host):
     port = closed_port()
     relay = start_relay(port, **waiting(absent_s=60))
     line = encode(request(1, text="x" * 1_000_000))
@@ -775,7 +775,7 @@ ELSEWHERE = "import sys; sys.platform = 'darwin'; import codriver_relay; codrive
 """A relay on a system whose kernel does not tell who listens."""
 
 
-def test_without_kernel_support_a_port_file_counts_while_its_lock_is_held(start_relay, host, tmp_path):
+def test_without_kernel_support_a_port_file_is_trusted_while_its_lock_is_held(start_relay, host, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     with claimed(folder):
         (folder / "port").write_text(str(host.port))
@@ -813,7 +813,7 @@ def test_each_request_of_a_batch_is_answered_if_the_server_is_lost(relay, host):
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
 
 
-def test_an_answered_batch_is_awaited_and_leaves_nothing_open(relay, host):
+def test_the_relay_waits_for_the_answer_of_a_batch_and_then_exits(relay, host):
     peer = open_session(relay, host)
     relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
     relay.end()

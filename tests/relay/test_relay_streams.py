@@ -46,7 +46,7 @@ def start(stack):
     return start
 
 
-def test_a_non_blocking_stdout_loses_nothing(start, host, pipe):
+def test_no_output_is_lost_on_a_non_blocking_stdout(start, host, pipe):
     reading, writing = pipe
     make_nonblocking(writing)
     process = start(host.port, stdout=writing)
@@ -74,7 +74,7 @@ def test_a_non_blocking_stdin_is_read_to_its_end(start, host, pipe):
 
 
 @pytest.mark.parametrize("redirect", ["1>&-", "2>&-", "1>&- 2>&-"])
-def test_a_stream_closed_at_the_start_is_not_mistaken_for_another(start, host, redirect):
+def test_a_standard_stream_closed_before_the_start_is_not_mistaken_for_another(start, host, redirect):
     process = start(host.port, "--verbose", redirect=redirect)
     process.stdin.write(encode(request(1)))
     peer = host.accept()
@@ -87,13 +87,13 @@ def test_a_stream_closed_at_the_start_is_not_mistaken_for_another(start, host, r
 
 
 @pytest.mark.parametrize("redirect", ["<&-", "<&- 1>&-", "<&- 1>&- 2>&-"])
-def test_a_stdin_closed_at_the_start_has_ended(start, host, redirect):
+def test_a_stdin_closed_before_the_start_is_treated_as_end_of_file(start, host, redirect):
     process = start(host.port, redirect=redirect)
     assert host.accept().read_line() == b""
     assert process.wait(WAIT_S) == 0
 
 
-def test_an_unread_stderr_blocks_nothing(start, host, pipe):
+def test_an_unread_stderr_does_not_block_the_relay(start, host, pipe):
     _, writing = pipe
     make_nonblocking(writing)
     with contextlib.suppress(BlockingIOError):
@@ -105,7 +105,7 @@ def test_an_unread_stderr_blocks_nothing(start, host, pipe):
     assert host.accept().read() == request(1)
 
 
-def test_a_stderr_without_a_reader_ends_nothing(start, host):
+def test_a_stderr_without_a_reader_does_not_end_the_relay(start, host):
     process = start(host.port, "--verbose")
     process.stderr.close()
     process.stdin.write(encode(request(1)))

@@ -33,7 +33,7 @@ def introduced(cold, greeting=GREETING):
     return peer
 
 
-def test_the_client_is_answered_immediately_and_introduced_to_the_server_later(cold, monkeypatch):
+def test_the_client_is_answered_from_the_cache_and_its_handshake_sent_to_the_server_later(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
@@ -43,7 +43,7 @@ def test_the_client_is_answered_immediately_and_introduced_to_the_server_later(c
     assert relay.receive() == answer(8, {"done": True})
 
 
-def test_a_different_list_is_reported_as_a_change(cold, monkeypatch):
+def test_the_client_is_notified_if_the_servers_tool_list_differs_from_the_cached_one(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
@@ -156,7 +156,7 @@ def test_a_deleted_workspace_is_logged_and_causes_no_failure(cold, caplog):
     assert str(cold.workspace) in caplog.text
 
 
-def test_clients_cached_under_other_conditions_are_dropped(cold, monkeypatch):
+def test_answers_cached_under_other_conditions_are_dropped(cold, monkeypatch):
     cold.store(monkeypatch, name="before")
     (cold.workspace / "codriver.toml").write_text('toolset = "full"\n')
     file = cold.store(monkeypatch)
@@ -164,7 +164,7 @@ def test_clients_cached_under_other_conditions_are_dropped(cold, monkeypatch):
     assert validity_conditions(cold.workspace).items() <= json.loads(file.read_text()).items()
 
 
-def test_secret_variables_are_no_cache_condition_and_in_no_file(cold, monkeypatch):
+def test_secret_variables_neither_invalidate_the_cache_nor_appear_in_its_file(cold, monkeypatch):
     cold.environment |= {"CODRIVER_TOKEN": "sesame-1", "CODRIVER_KERNEL_TOKEN": "sesame-2"}
     assert "sesame" not in cold.store(monkeypatch).read_text()
     greeted(cold, CODRIVER_KERNEL_TOKEN="another")
@@ -178,7 +178,7 @@ def answered(relay, identity):
     return next(line["result"] for line in iter(relay.receive, None) if line.get("id") == identity)
 
 
-def test_a_real_server_is_listed_before_it_is_ready(gated, tmp_path):
+def test_the_tools_of_a_real_server_are_listed_before_it_is_ready(gated, tmp_path):
     relay = gated.relay()
     relay.send(INITIALIZE, INITIALIZED, LIST)
     gated.open()

@@ -72,7 +72,7 @@ def test_a_client_without_a_handshake_is_answered_immediately(cold, monkeypatch)
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
 
 
-def test_a_client_can_list_without_discovering_first(cold, monkeypatch):
+def test_a_client_can_list_tools_without_a_discover_request(cold, monkeypatch):
     cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
     relay.send(LIST)
@@ -80,7 +80,7 @@ def test_a_client_can_list_without_discovering_first(cold, monkeypatch):
     queried_server(cold)
 
 
-def test_a_client_that_is_not_cached_waits(cold, monkeypatch):
+def test_a_client_without_a_cached_answer_waits_for_the_server(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = cold.relay()
     relay.send(LIST)
@@ -99,14 +99,14 @@ def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold
     assert cold.serve().read() == one
 
 
-def test_a_cached_list_is_immediately_stale_for_other_caches(cold, monkeypatch):
+def test_a_list_answered_from_the_cache_has_no_cache_lifetime(cold, monkeypatch):
     lasting = {"ttlMs": 3_600_000}
     cold.store(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
     listed(cold)
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
+def test_an_open_stream_is_notified_if_the_tool_list_differs(cold, monkeypatch, other):
     cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
@@ -116,7 +116,7 @@ def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
     assert [relay.receive(), relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1"), answer(8)]
 
 
-def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
+def test_a_stream_opened_later_is_notified_once_of_a_different_list(cold, monkeypatch):
     cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     peer = queried_server(cold)
@@ -131,7 +131,7 @@ def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
     assert [relay.receive() for _ in range(5)] == [*told[:2], changed(3), told[2], answer(9)]
 
 
-def test_a_closed_stream_reports_nothing(cold, monkeypatch):
+def test_a_closed_stream_is_not_notified(cold, monkeypatch):
     cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
@@ -209,7 +209,7 @@ def test_an_invalid_cached_answer_is_ignored(cold, monkeypatch, mistake):
     assert cold.serve().read() == DISCOVER
 
 
-def test_the_cache_of_a_client_without_a_handshake_answers_no_handshake(cold, monkeypatch):
+def test_a_handshake_is_not_answered_from_the_cache_of_a_client_without_one(cold, monkeypatch):
     cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
     initialize = request("first", "initialize", protocolVersion="2026-07-28", capabilities={}, clientInfo=CLIENT)

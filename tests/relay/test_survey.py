@@ -54,7 +54,7 @@ def test_a_notification_is_neither_request_nor_response(data, method, params):
 
 
 @given(IDS, st.booleans(), st.booleans())
-def test_an_id_has_one_key_in_any_spelling(id_, ascii_first, ascii_second):
+def test_an_id_has_the_same_key_in_any_json_spelling(id_, ascii_first, ascii_second):
     first, second = (
         classify_line(json.dumps({"id": id_, "result": 1}, ensure_ascii=only_ascii).encode() + b"\n")
         for only_ascii in (ascii_first, ascii_second)
@@ -70,14 +70,14 @@ def test_different_ids_have_different_keys(one, other):
 
 
 @given(st.binary(max_size=60) | st.text('{}[]":,\\id1 ', max_size=30).map(str.encode))
-def test_garbage_is_just_a_line(garbage):
+def test_unparsable_bytes_are_classified_as_a_plain_line(garbage):
     assert classify_line(garbage).line == garbage
 
 
 @pytest.mark.parametrize(
     "line", [b"", b"\n", b"[]", b"3", b'"id"', b"{", b"{}", b'{"id":1', b'{"id":1,"method":', b"null"]
 )
-def test_a_line_that_is_no_message_awaits_no_answer(line):
+def test_a_line_that_is_not_a_message_is_neither_request_nor_response(line):
     message = classify_line(line)
     assert not message.is_request
     assert not message.is_response

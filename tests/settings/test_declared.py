@@ -39,7 +39,7 @@ def test_a_declared_setting_is_read_from_every_layer(workspace):
     assert load(workspace, {"CODRIVER_DOCS_DAYS": "4"}, {"docs_days": 5}).settings.value_of(DAYS) == 5
 
 
-def test_without_its_feature_a_setting_does_not_exist(workspace):
+def test_a_setting_does_not_exist_without_the_feature_that_declares_it(workspace):
     write(workspace, "docsDays = 3\n")
     found = layers.load_settings(workspace, environ={}, model=Settings)
     assert "there is no setting docsDays" in found.warnings[0]

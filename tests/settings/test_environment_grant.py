@@ -89,7 +89,7 @@ def chosen_python(workspace):
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_the_grant_lapses_when_the_environment_comes_from_somebody_else(workspace, tmp_path, change, reason):
+def test_the_acceptance_lapses_when_someone_else_provides_the_environment(workspace, tmp_path, change, reason):
     accept(workspace)
     assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
     change(workspace, tmp_path)
@@ -105,7 +105,7 @@ def test_the_grant_lapses_when_the_environment_comes_from_somebody_else(workspac
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_accepting_the_environment_as_it_is_lasts(workspace, tmp_path, change, reason):
+def test_accepting_the_workspace_again_accepts_a_changed_environment(workspace, tmp_path, change, reason):
     change(workspace, tmp_path)
     accept(workspace)
     assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
@@ -165,7 +165,7 @@ def test_an_environment_in_another_directory_is_not_covered(workspace):
     assert "none of the accepted environments" in run("config", "check", cwd=workspace).stdout
 
 
-def test_the_environment_of_the_python_setting_is_the_one_accepted(workspace):
+def test_accepting_the_workspace_accepts_the_environment_named_by_the_python_setting(workspace):
     other = make_environment(workspace, "tools/env")
     (workspace / "codriver.toml").write_text('python = "tools/env/bin/python"\n')
     accept(workspace)

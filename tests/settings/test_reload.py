@@ -104,7 +104,7 @@ def test_the_settings_that_need_a_restart_exist():
     assert set(Settings.model_fields) >= RESTART_SETTINGS >= GROWING_LISTS
 
 
-def test_accepting_the_workspace_or_its_main_checkout_is_noticed(workspace, reloader, tmp_path):
+def test_a_running_server_notices_when_the_workspace_or_its_main_checkout_is_accepted(workspace, reloader, tmp_path):
     git("init", str(workspace))
     git("-C", str(workspace), "commit", "--allow-empty", "-m", "first")
     linked = tmp_path / "linked"

@@ -89,7 +89,7 @@ def test_an_invalid_file_is_reported_in_the_log_and_changes_nothing(live, client
     assert client.call("server_health")["errors"] == [error]
 
 
-def test_a_repl_that_cannot_start_stays_among_the_errors(tmp_path):
+def test_server_health_keeps_reporting_a_repl_that_cannot_start(tmp_path):
     with serving(tmp_path, "--repl", "no-such-program --at-all") as live, live.client() as client:
         [error] = until(lambda: client.call("server_health")["errors"], "the error")
         assert error["code"] == "repl-given-up:repl"

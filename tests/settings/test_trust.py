@@ -89,7 +89,7 @@ def run(*words, cwd, **more):
 
 @pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
 @pytest.mark.parametrize(("name", "value"), GRANTING)
-def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, value, file):
+def test_a_setting_that_grants_access_takes_effect_only_once_accepted(workspace, name, value, file):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver" / "codriver.toml"
     user.parent.mkdir(parents=True)
     user.write_text("enableMcpReplEvaluation = false\nrequireToken = true\n")
@@ -125,7 +125,7 @@ def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
     assert getattr(load_workspace_settings(workspace, environ={}, overrides={name: value}).settings, name) == wanted
 
 
-def test_only_the_granting_items_of_a_list_are_withheld(workspace):
+def test_only_list_items_that_grant_access_are_withheld(workspace):
     write_setting(workspace, "repl", ["python", "sh -c x", "bb"])
     loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings.repl == ("python", "bb")
@@ -141,7 +141,7 @@ def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
     assert load_workspace_settings(workspace, environ=environ).withheld == ()
 
 
-def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
+def test_every_repl_name_allowed_in_a_workspace_has_a_start_command():
     said = [_answer_to(word) for word in kinds_by_word(repl_kinds())]
     assert "no command" in _answer_to("no-such-word")
     assert not [text for text in said if "no command" in text]
@@ -192,13 +192,13 @@ def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
     assert trust.environment_acceptance(workspace).is_given
 
 
-def test_only_granting_values_are_saved(workspace):
+def test_only_values_that_grant_access_are_stored_in_the_acceptance(workspace):
     (workspace / "codriver.toml").write_text('toolset = "full"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
     accept(workspace)
     assert dict(trust.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
 
 
-def test_an_unreadable_settings_file_suspends_both_grants(workspace):
+def test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_environment(workspace):
     write_setting(workspace, "watch", value=True)
     accept(workspace)
     (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
@@ -241,7 +241,7 @@ def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, t
 
 
 @pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "other-json", "link"])
-def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_path, shape):
+def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_named(workspace, tmp_path, shape):
     write_setting(workspace, "watch", value=True)
     accept(workspace)
     record = next((tmp_path / "state").rglob(trust.RECORD))
@@ -289,7 +289,7 @@ def test_a_file_designed_to_slow_the_parser_down_is_refused_quickly(workspace, t
     assert os.times().user - before < 5  # of the processor, whatever else the machine does
 
 
-def test_dots_in_strings_comments_and_numbers_are_not_key_parts():
+def test_dots_in_strings_comments_and_numbers_are_not_counted_as_nested_keys():
     dots = "." * 500
     numbers = ", ".join(["1.5"] * 500)
     text = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = """{dots}"""\nd = [{numbers}]\ne.f.g = 1\n'

@@ -133,12 +133,12 @@ def test_a_skill_over_the_size_limits_is_left_out(library, workspace):
         "a//b", "..%5cx", "C:%5cx", "c:/x", "a%00b", "a/.", "%2fetc%2fpasswd",
     ],
 )  # fmt: skip
-def test_a_path_that_is_not_plainly_inside_is_refused(library, path):
+def test_a_path_that_may_lead_out_of_the_skill_is_refused(library, path):
     with refused_as("path-refused"):
         library().read(f"skill://live-repl/{path}")
 
 
-def test_a_path_is_decoded_once(library):
+def test_a_percent_encoded_path_is_decoded_only_once(library):
     with refused_as("no-such-skill"):
         library().read("skill://live-repl/%252e%252e/x")
 
@@ -276,7 +276,7 @@ def test_a_replaced_jar_is_scanned_again(library, workspace):
     assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL, "lib.tool/another"]
 
 
-def test_a_dependency_allowed_later_is_found_then(library, workspace):
+def test_the_skills_of_a_dependency_are_found_once_it_is_allowed(library, workspace):
     jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=[])
     assert subject.select(SkillSelection(frozenset({"tool"})))
@@ -459,7 +459,7 @@ def test_a_shipped_skill_is_short_and_has_a_description(name):
 
 
 @pytest.mark.parametrize("name", skill_examples.skill_names())
-def test_every_example_of_a_skill_is_a_known_kind(name):
+def test_every_example_of_a_skill_is_parsed_and_calls_an_existing_tool(name):
     found = skill_examples.examples(name)
     calls = [example for example in found if isinstance(example, skill_examples.ToolCall)]
     assert len(calls) >= 5

@@ -14,7 +14,7 @@ PACE = "installs more slowly in Wine than another server waits for"
 OPEN = "renames or removes what is open, as Windows does not"
 OTHERS = "is about another system, which it stands in for"
 REASONS: dict[str, dict[str, str]] = {
-    "systems/test_file_names.py": {OTHERS: "test_a_name_of_other_case_becomes_the_listed_spelling"},
+    "systems/test_file_names.py": {OTHERS: "test_a_name_that_differs_in_case_is_replaced_by_the_spelling_on_disk"},
     "systems/test_programs.py": {OTHERS: "test_a_macos_app_gets_the_path_directories_of_a_shell"},
     "files/test_codriver_paths.py": {LINKS: "test_a_workspace_reached_by_a_symlink_has_the_same_state"},
     "files/test_place.py": {
@@ -69,21 +69,25 @@ REASONS: dict[str, dict[str, str]] = {
         PLACES: "test_plain_http_to_another_machine_needs_the_users_explicit_setting"
     },
     "settings/test_environment_grant.py": {
-        GIT: "test_the_grant_lapses_when_the_environment_comes_from_somebody_else "
-        "test_accepting_the_environment_as_it_is_lasts test_ordinary_changes_do_not_revoke_the_grant "
+        GIT: "test_the_acceptance_lapses_when_someone_else_provides_the_environment "
+        "test_accepting_the_workspace_again_accepts_a_changed_environment "
+        "test_ordinary_changes_do_not_revoke_the_grant "
         "test_an_environment_created_after_the_acceptance_is_covered "
         "test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered "
         "test_an_environment_in_another_directory_is_not_covered "
-        "test_the_environment_of_the_python_setting_is_the_one_accepted "
+        "test_accepting_the_workspace_accepts_the_environment_named_by_the_python_setting "
         "test_the_first_answer_says_why_the_acceptance_lapsed",
     },
     "settings/test_grants.py": {LINKS: "test_a_replaced_environment_ends_the_permission"},
-    "settings/test_reload.py": {GIT: "test_accepting_the_workspace_or_its_main_checkout_is_noticed"},
+    "settings/test_reload.py": {
+        GIT: "test_a_running_server_notices_when_the_workspace_or_its_main_checkout_is_accepted"
+    },
     "settings/test_trust.py": {
         LINKS: "test_a_settings_link_within_the_workspace_is_followed "
-        "test_a_link_in_the_users_own_settings_is_followed test_an_unreadable_settings_file_suspends_both_grants",
+        "test_a_link_in_the_users_own_settings_is_followed "
+        "test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_environment",
         MODES: "test_the_acceptance_record_is_private_and_outside_the_workspace",
-        PLACES: "test_an_unreadable_record_suspends_both_grants_and_is_named "
+        PLACES: "test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_named "
         "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
         "test_no_command_runs_a_program_that_an_unaccepted_checkout_names",
     },

@@ -14,11 +14,11 @@ def directory(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["src/shapes.py", "src/none.py", "none/shapes.py", "src"])
-def test_an_exact_or_missing_name_stays_as_it_is(directory, given):
+def test_a_name_that_matches_exactly_or_is_missing_stays_unchanged(directory, given):
     assert with_spelling_on_disk(directory / given, finds_others=True) == directory / given
 
 
-def test_a_name_of_other_case_becomes_the_listed_spelling(directory, monkeypatch):
+def test_a_name_that_differs_in_case_is_replaced_by_the_spelling_on_disk(directory, monkeypatch):
     """As on a case-insensitive file system: here a second name that the directory listing leaves out."""
     (directory / "src" / "SHAPES.PY").hardlink_to(directory / "src" / "shapes.py")
     listed = os.listdir

@@ -58,7 +58,7 @@ def socket_info(kind, state, port):
     return bytes(made)
 
 
-def test_the_structure_has_the_size_from_the_header():
+def test_the_socket_info_structure_has_the_size_given_by_the_system_header():
     assert ctypes.sizeof(Told) == SOCKET_INFO_BYTES
 
 

@@ -89,7 +89,7 @@ def test_each_operation_works_when_nobody_holds_the_file(tmp_path, name):
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="files are shared with everybody but on Windows")
-def test_a_refusal_that_persists_is_raised_after_a_while(tmp_path):
+def test_a_permission_error_that_persists_is_raised_after_retries(tmp_path):
     (tmp_path / "file").touch()
     release = posix_only.open_exclusively(tmp_path / "file")
     windows = importlib.import_module("codriver_relay.windows")

@@ -13,7 +13,7 @@ BUSY = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhil
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not report it")
-def test_processes_that_share_a_processor_wait_for_it():
+def test_time_spent_waiting_for_a_processor_is_measured_for_each_process():
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         until(lambda: all(processor_wait_s(one.pid) > 0.1 for one in busy), "both to wait")

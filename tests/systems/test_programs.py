@@ -23,7 +23,7 @@ def test_a_macos_app_gets_the_path_directories_of_a_shell(homebrew):
 @pytest.mark.parametrize(
     ("path", "system"), [(f"/own{os.pathsep}{SHORT}", "darwin"), (SHORT, "linux"), (SHORT, "win32")]
 )
-def test_a_customized_path_stays_unchanged(homebrew, path, system):
+def test_a_path_variable_customized_by_the_user_stays_unchanged(homebrew, path, system):
     assert missing_program_directories(path, system=system) == []
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths 
     ("uri", "path"),
     [("file:///c%3A/a%20b/x", "c:\\a b\\x"), ("file:///C:/x", "C:\\x"), ("file://localhost/C:/x", "C:\\x")],
 )
-def test_a_root_uri_becomes_its_path(uri, path):
+def test_a_root_uri_is_converted_to_a_windows_path(uri, path):
     assert roots.file_uri_to_path(uri) == path
 
 
@@ -54,12 +54,12 @@ def test_a_program_next_to_the_interpreter_is_found_with_its_suffix(tmp_path, fo
 
 
 @pytest.mark.parametrize(("content", "is_one"), [(b"MZ", True), (b"", False)], ids=["a program", "the Store's"])
-def test_an_empty_python_exe_does_not_count(tmp_path, content, is_one):
+def test_an_empty_python_exe_stub_is_not_used_as_an_interpreter(tmp_path, content, is_one):
     (tmp_path / "python.exe").write_bytes(content)
     assert (programs.python_in_path(str(tmp_path)) is not None) == is_one
 
 
-def test_both_kinds_of_slash_make_a_path():
+def test_paths_with_either_kind_of_slash_are_recognized():
     assert [programs.is_path(name) for name in ("C:/x/python", "C:\\x\\python", "python")] == [True, True, False]
 
 

@@ -241,7 +241,7 @@ NOT_RAISED = [
 
 
 @pytest.mark.parametrize(("body", "called"), NOT_RAISED)
-def test_for_an_exception_that_was_not_raised_the_function_that_should_have_raised_it_is_found(shop, body, called):
+def test_the_function_that_did_not_raise_an_expected_exception_is_found(shop, body, called):
     found = shop.called(body)
     assert found[0] == called[0]
     if called[1] == "discounted":
@@ -272,17 +272,17 @@ needs_recording = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 
         ("for net in range(50):\n    price(net)\nassert price(50) == 2", ["price", "discounted"]),
     ],
 )
-def test_recorded_functions_that_ran_are_found_with_the_last_returned_one_first(shop, body, called):
+def test_recorded_functions_are_listed_with_the_last_to_return_first(shop, body, called):
     assert shop.called(body, is_recorded=True)[:2] == called[:2]
 
 
 @needs_recording
-def test_a_function_that_did_not_run_is_not_displayed(shop):
+def test_a_function_that_did_not_run_is_not_listed(shop):
     assert "price" not in shop.called("cart = Cart([])\nassert cart.total() == 5", is_recorded=True)
     assert "price" in shop.called("cart = Cart([])\nassert cart.total() == 5")
 
 
-def test_values_that_a_helper_of_the_tests_compares_are_those_of_its_caller(shop, tmp_path):
+def test_functions_called_by_a_test_are_found_when_a_test_helper_asserts(shop, tmp_path):
     text = "def check(value, other):\n    assert value == other\n\ndef test():\n    check(shop.price(1), 2)\n"
     file = tmp_path / "test_helper.py"
     file.write_text(text)
@@ -297,7 +297,7 @@ def test_values_that_a_helper_of_the_tests_compares_are_those_of_its_caller(shop
     assert [one["function"] for one in found] == ["price", "discounted"]
 
 
-def test_a_statement_in_code_without_a_file_has_none():
+def test_no_functions_are_found_for_code_without_a_source_file():
     space = {}
     exec("def f():\n    assert len([]) == 1\n", space)
     try:

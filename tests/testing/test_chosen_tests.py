@@ -70,7 +70,7 @@ def test_a_changed_line_belongs_to_its_innermost_definition(old, new, names):
         ("return item", "return (item", None),
     ],
 )
-def test_changes_of_bodies_differ_from_changes_with_an_effect_at_import(old, new, names):
+def test_changes_in_function_bodies_are_distinguished_from_changes_that_affect_the_import(old, new, names):
     assert old in MODULE
     assert functions_with_changed_bodies(MODULE, MODULE.replace(old, new)) == names
     assert functions_with_changed_bodies(MODULE.replace(old, new), MODULE) == names
@@ -119,7 +119,7 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_files_whose_tests_all_executed_something_else_are_unaffected(project):
+def test_test_files_that_never_executed_the_changed_code_are_unaffected(project):
     assert project.change("price", "# 1\n") == set(), "nothing is known yet"
     project.record()
     assert project.change("price", "# 2\n") == {"test_sell.py"}
@@ -129,7 +129,7 @@ def test_files_whose_tests_all_executed_something_else_are_unaffected(project):
     assert project.change("sell", "# 5\n") == {"test_price.py"}
 
 
-def test_a_record_holds_only_for_the_files_with_which_it_was_made(project):
+def test_a_recording_is_used_only_while_the_recorded_files_are_unchanged(project):
     project.record()
     (project.folder / "tax.py").write_text("# another\n")
     assert project.change("price", "# 1\n") == set()
@@ -149,19 +149,19 @@ def test_a_record_holds_only_for_the_files_with_which_it_was_made(project):
     ],
     ids=["unfinished", "in part", "starts a process", "runs at import"],
 )
-def test_incomplete_records_leave_no_file_out(project, record):
+def test_no_test_file_is_left_out_because_of_an_incomplete_recording(project, record):
     if "collected" in record:
         record = {"collected": {project.path(name): count for name, count in record["collected"].items()}}
     project.record(**record)
     assert project.change("price", "# 1\n") == set()
 
 
-def test_a_file_that_was_loaded_before_the_recording_started_leaves_no_file_out(project):
+def test_no_test_file_is_left_out_for_a_file_loaded_before_the_recording(project):
     project.record(preloaded=["shop.py"])
     assert project.change("price", "# 1\n") == set()
 
 
-def test_a_file_counts_as_recorded_only_if_all_of_its_tests_ran(project):
+def test_a_test_file_is_treated_as_recorded_only_if_all_its_tests_ran(project):
     project.record(collected={project.path("test_sell.py"): 2})
     assert project.change("price", "# 1\n") == set()
 
@@ -194,7 +194,7 @@ def test_the_function_of_a_test_is_its_id_without_parameters():
         ("setup.cfg", "[tool:pytest]\ntestpaths =\n    unit\n    deep/*\n"),
     ],
 )
-def test_the_test_paths_are_those_of_pytest(tmp_path, name, text):
+def test_the_default_test_paths_are_read_from_the_pytest_configuration(tmp_path, name, text):
     for folder in ("unit", "deep/one", "deep/two", "maint"):
         (tmp_path / folder).mkdir(parents=True)
     assert paths_of(tmp_path) == ()

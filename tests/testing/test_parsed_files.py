@@ -20,7 +20,7 @@ def test_statements_of_a_file_are_parsed_once():
     assert parsed.statements("if 1:\n    x = 3\n") is not first
 
 
-def test_only_the_last_files_are_stored():
+def test_only_the_most_recently_parsed_files_are_cached():
     parsed = ParsedFiles()
     first = parsed.statements("0")
     for number in range(MAX_FILES):
@@ -35,7 +35,7 @@ def test_a_file_that_cannot_be_parsed_is_refused_each_time():
             parsed.statements("if")
 
 
-def test_pytest_gets_the_same_lines_from_a_shared_tree(monkeypatch):
+def test_pytest_reports_the_same_source_lines_from_a_shared_syntax_tree(monkeypatch):
     source = Source(linecache.getlines(code.__file__))
     lines = range(0, len(source.lines), 7)
     plain = [code.getstatementrange_ast(line, source)[1:] for line in lines]
@@ -46,5 +46,5 @@ def test_pytest_gets_the_same_lines_from_a_shared_tree(monkeypatch):
     assert len({id(tree) for tree, *_ in shared}) == 1
 
 
-def test_a_pytest_without_that_function_is_left_as_it_is():
+def test_a_pytest_version_without_the_patched_function_is_left_unchanged():
     ParsedFiles().share_with_pytest(None)

@@ -131,7 +131,7 @@ def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
     assert list(run(tmp_path / "backend", *ran.outcomes).outcomes) == list(ran.outcomes)
 
 
-def test_siblings_with_equal_module_names_fail_as_in_a_shell(tmp_path):
+def test_test_modules_with_equal_names_in_sibling_directories_fail_as_in_a_shell(tmp_path):
     write_project(tmp_path, {f"s{n}/sol.py": f"def v():\n    return {n}\n" for n in (0, 1)})
     write_project(
         tmp_path, {f"s{n}/test_sol.py": f"from sol import v\n\ndef test_v():\n    assert v() == {n}\n" for n in (0, 1)}
@@ -260,7 +260,7 @@ def test_a_conftest_that_cannot_be_imported_is_reported_with_its_location(projec
     ("arguments", "words"),
     [(["--collect-only", "-q"], "test_it.py::test_it"), (["--fixtures"], "tmp_path"), (["--help"], "usage: ")],
 )
-def test_pytest_output_without_a_run_is_output(project, arguments, words):
+def test_pytest_output_without_a_test_run_is_returned_as_output(project, arguments, words):
     ran = run(project("def test_it(): assert 0\n"), *arguments)
     assert words in ran.output
     assert (ran.report.exit_status, ran.report.results, ran.report.error) == (0, (), None)
@@ -289,7 +289,7 @@ def test_a_crashed_process_is_reported_with_the_running_test(project):
     assert "SIGSEGV" in report.error.message
 
 
-def test_a_process_left_by_a_test_keeps_nothing_open(project):
+def test_a_background_process_left_by_a_test_does_not_block_the_run(project):
     folder = project(
         "import subprocess, sys\n\ndef test_it():\n"
         "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -319,7 +319,7 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     ("elapsed_s", "starved_s", "may_go_on"),
     [(4.9, 0, True), (5.1, 0, False), (9, 5, True), (11, 5, False), (29, 29, True), (31, 31, False)],
 )
-def test_time_without_a_processor_does_not_count_after_an_interrupt(elapsed_s, starved_s, may_go_on):
+def test_time_spent_waiting_for_a_processor_extends_the_grace_time_after_an_interrupt(elapsed_s, starved_s, may_go_on):
     assert has_grace_time_left(elapsed_s, starved_s) is may_go_on
 
 
@@ -327,7 +327,7 @@ def test_time_without_a_processor_does_not_count_after_an_interrupt(elapsed_s, s
     ("elapsed_s", "starved_s", "may_go_on"),
     [(9.9, 0, True), (10.1, 0, False), (29, 20, True), (31, 20, False), (59, 59, True), (61, 61, False)],
 )
-def test_time_without_a_processor_does_not_count_after_the_last_test(elapsed_s, starved_s, may_go_on):
+def test_time_spent_waiting_for_a_processor_extends_the_grace_time_after_the_last_test(elapsed_s, starved_s, may_go_on):
     assert has_exit_time_left(elapsed_s, starved_s) is may_go_on
 
 
@@ -467,7 +467,7 @@ def test_a_run_is_polled_less_often_the_longer_it_takes():
     assert poll_interval_s(600) == 0.05
 
 
-def test_time_in_which_the_server_did_not_run_is_no_time_to_exit():
+def test_time_while_the_server_was_suspended_does_not_reduce_the_time_to_exit():
     finished = TimeSinceFinished()
     for now_s, starved_s in ((100.0, 3.0), (100.5, 3.25), (700.0, 4.0), (700.5, 4.0)):
         finished.advance(now_s, starved_s)

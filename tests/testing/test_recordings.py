@@ -81,7 +81,7 @@ def whole_files(folder, python, *arguments, **fields):
     return {Path(one).name for one in executed_functions(ran.report.recorded).whole_files()}
 
 
-def test_files_of_which_all_tests_were_recorded_are_known(project, monitored_python):
+def test_test_files_are_listed_if_all_their_tests_were_recorded(project, monitored_python):
     (project / "test_processes.py").write_text(
         "import subprocess, sys\n\ndef test_it(): subprocess.run([sys.executable, '-c', ''])\n"
     )
@@ -119,7 +119,7 @@ def test_calls_are_recorded_with_arguments_and_results(project, monitored_python
     assert (arguments, result) == (["4"], "2")
 
 
-def test_an_older_python_says_why_nothing_is_recorded(project):
+def test_the_reason_is_reported_if_the_python_is_too_old_to_record(project):
     if sys.version_info >= (3, 12):
         pytest.skip("this Python can record")
     ran = run(project, recorders={"functions": {}})

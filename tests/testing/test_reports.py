@@ -10,7 +10,7 @@ def report_of(*events):
     return builder.report()
 
 
-def test_a_running_run_reports_running_and_not_yet_started_tests():
+def test_an_unfinished_test_run_reports_running_and_pending_tests():
     report = report_of(
         runs.Collected(4, 1, ("a", "b", "c")),
         runs.TestStarted("a"),

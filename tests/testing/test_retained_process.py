@@ -96,7 +96,7 @@ def test_endless_code_can_be_interrupted(project):
     anyio.run(use_retained, project, use)
 
 
-def test_a_process_that_exited_is_refused(project):
+def test_evaluating_in_a_process_that_exited_is_refused(project):
     async def use(retained, ran):
         with pytest.raises(RefusedError, match="has ended"):
             await retained.evaluate("import os; os._exit(1)", 0, timeout_s=30)

@@ -33,7 +33,7 @@ class Broken(unittest.TestCase):
 """
 
 
-def test_unittest_produces_the_same_events(tmp_path):
+def test_unittest_produces_the_same_events_as_pytest(tmp_path):
     write_project(tmp_path, {"test_shop.py": UNITTEST})
     ran = run(tmp_path, "test_shop.Shop", "test_shop.Broken", runner="unittest")
     assert {one.nodeid.rpartition(".")[2]: one.outcome for one in ran.report.results if not one.is_collector} == {
@@ -60,7 +60,7 @@ def test_unittest_ids_can_be_passed_back(tmp_path):
     assert run(tmp_path, failed, runner="unittest").outcomes == {failed: "failed"}
 
 
-def test_a_nested_test_result_does_not_count(tmp_path):
+def test_results_of_a_nested_unittest_run_are_not_reported(tmp_path):
     text = (
         "import io, unittest\n\nclass Inner(unittest.TestCase):\n    def test_inner(self): self.fail()\n\n"
         "def load_tests(loader, tests, pattern): return unittest.TestSuite([Outer('test_outer')])\n\n"

@@ -50,22 +50,22 @@ def test_functions_that_only_failing_tests_execute_come_first():
     assert ranked({"a": [0, 1], "b": [1], "c": [0, 5]}, ["a", "c"]) == ["price", "discount"]
 
 
-def test_of_functions_executed_by_the_same_tests_the_larger_come_first():
+def test_larger_functions_come_first_among_those_executed_by_the_same_tests():
     assert ranked({"a": [0, 1], "b": [5]}, ["a"], sizes=[10, 200, 0, 0, 0, 0]) == ["discount", "price"]
     assert ranked({"a": [0, 1], "b": [5]}, ["a"], sizes=[200, 10, 0, 0, 0, 0]) == ["price", "discount"]
 
 
-def test_of_equal_functions_the_called_ones_come_first():
+def test_functions_in_the_failing_call_stack_come_first_among_equals():
     called = [FailureFrame(SHOP, 30, "total"), FailureFrame(SHOP, 10, "discount")]
     assert ranked({"a": [0, 1, 5], "b": [2]}, ["a"], called) == ["total", "discount", "price"]
 
 
-def test_code_of_tests_and_representations_are_not_suspicious():
+def test_test_code_and_repr_methods_are_not_suspicious():
     assert ranked({"a": [0, 2, 3, 4], "b": [5]}, ["a"]) == ["price"]
     assert ranked({"a": [0, 2], "b": [5]}, ["a"], [FailureFrame(SHOP, 20, "__repr__")]) == ["Order.__repr__", "price"]
 
 
-def test_nothing_is_suspicious_without_a_passing_test_or_a_record():
+def test_no_function_is_suspicious_without_a_passing_test_or_a_recording():
     assert ranked({"a": [0, 1]}, ["a"]) == []
     failed = finished("unrecorded", "failed")
     results = [failed, finished("b", "passed")]
@@ -75,16 +75,16 @@ def test_nothing_is_suspicious_without_a_passing_test_or_a_record():
 @pytest.mark.parametrize(
     "file", ["tests/data.py", "src/shop/test/util.py", "conftest.py", "a/test_a.py", "a/b_test.py"]
 )
-def test_files_of_tests_are_recognised(file):
+def test_test_files_are_recognized(file):
     assert is_test_file(str(ROOT / file), ROOT)
 
 
 @pytest.mark.parametrize("file", ["shop.py", "testing/run.py", "contest.py", "latest.py"])
-def test_other_files_are_no_files_of_tests(file):
+def test_other_files_are_not_recognized_as_test_files(file):
     assert not is_test_file(str(ROOT / file), ROOT)
 
 
-def test_a_module_with_doctests_is_not_a_file_of_tests():
+def test_a_module_with_doctests_is_not_recognized_as_a_test_file():
     data = {
         "functions": FUNCTIONS,
         "sizes": [],

@@ -223,7 +223,7 @@ def test_a_restart_ends_everything_that_the_repl_started(client, windows):
     assert not windows.still_running(*tree)
 
 
-def test_a_batch_edits_two_files(client, windows):
+def test_a_batch_of_edits_changes_two_files(client, windows):
     answer = client.call("edit_files", edits=EDITS)
     assert answer["ok"], answer
     assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
@@ -281,7 +281,7 @@ def test_a_command_prints_non_ascii_text_into_a_pipe(server, windows):
     assert windows.run("-m", "codriver", "eval", "print('ä 中')").stdout.splitlines()[0] == "ä 中"
 
 
-def test_doctor_finds_nothing_wrong_on_a_healthy_machine(server, windows):
+def test_doctor_reports_no_problem_on_a_working_setup(server, windows):
     said = windows.run("-m", "codriver", "doctor").stdout
     assert "WRONG" not in said, said
     assert "No problems found" in said or "No errors" in said, said
@@ -300,7 +300,7 @@ def test_the_page_shows_evaluations_only_with_its_token(server, client, windows)
         page.call("examples")
 
 
-def test_stop_ends_the_server_and_its_edits_survive(server, windows):
+def test_stop_ends_the_server_with_its_processes_and_keeps_edits(server, windows):
     with Client(windows.state) as client:
         tree = client.evaluate(STARTED)["stdout"].split()
     pid = windows.server_pid()
@@ -317,7 +317,7 @@ def test_stop_ends_the_server_and_its_edits_survive(server, windows):
 
 
 @pytest.mark.parametrize("code", HANGS.values(), ids=HANGS)
-def test_a_killed_server_takes_its_processes_along(windows, code):
+def test_killing_the_server_also_ends_the_processes_it_started(windows, code):
     server = windows.serve()
     pid = windows.server_pid()
     with Client(windows.state) as client:

@@ -82,7 +82,7 @@ def test_keys_in_any_order_are_decoded():
     assert Decoder().feed(b"d1:b1:x1:a1:ye") == [{"b": "x", "a": "y"}]
 
 
-def test_the_last_of_two_equal_keys_counts():
+def test_the_last_of_two_equal_keys_takes_precedence():
     assert Decoder().feed(b"d1:a1:x1:a1:ye") == [{"a": "y"}]
 
 
@@ -149,7 +149,7 @@ def test_a_hundred_thousand_levels_are_refused_without_crashing():
         Decoder().feed(b"l" * 100_000)
 
 
-def test_a_long_string_in_small_chunks_is_complete():
+def test_a_long_string_received_in_small_chunks_is_decoded_completely():
     text = "0123456789" * 100_000
     raw = encode({"value": text})
     decoder = Decoder()
@@ -202,7 +202,7 @@ def test_any_split_gives_the_same_values(values, data):
 
 
 @given(st.binary(max_size=200))
-def test_garbage_gives_values_or_a_bencode_error(raw):
+def test_random_bytes_are_decoded_or_raise_a_bencode_error(raw):
     try:
         whole = Decoder().feed(raw)
     except BencodeError as error:

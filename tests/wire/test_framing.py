@@ -47,7 +47,7 @@ def test_a_chunk_that_is_exactly_one_line_is_recognized(data, line):
     assert LineDecoder(max_line_bytes=100).complete_line(data) == line
 
 
-def test_the_rest_of_a_line_is_not_a_whole_line():
+def test_the_end_of_a_line_is_not_mistaken_for_a_whole_line():
     decoder = LineDecoder(max_line_bytes=100)
     assert decoder.feed(b"a") == []
     assert decoder.complete_line(b"b\n") is None
@@ -64,12 +64,12 @@ def test_any_split_gives_the_same_lines(lines, data):
     assert got == [line for line in (raw.removesuffix(b"\r") for raw in lines) if line.strip()]
 
 
-def test_a_line_at_the_limit_passes():
+def test_a_line_exactly_at_the_size_limit_is_accepted():
     assert LineDecoder(max_line_bytes=3).feed(b"abc\n") == [b"abc"]
 
 
 @pytest.mark.parametrize("pieces", [[b"abcd\n"], [b"ab", b"cd"], [b"a\nabcd\nb\n"], [b"a\nbcde"]])
-def test_a_line_beyond_the_limit_is_refused_with_both_numbers(pieces):
+def test_the_error_for_an_oversized_line_states_its_size_and_the_limit(pieces):
     *before, last = pieces
     decoder = LineDecoder(max_line_bytes=3)
     assert [decoder.feed(piece) for piece in before] == [[] for _ in before]
@@ -80,7 +80,7 @@ def test_a_line_beyond_the_limit_is_refused_with_both_numbers(pieces):
 LARGE = 100_000
 
 
-def test_the_longest_incomplete_line_is_dropped_to_make_room():
+def test_the_longest_incomplete_line_is_dropped_when_memory_runs_out():
     most = 350_000
     room, told = LineBudget(most), []
     hungry = [
@@ -99,7 +99,7 @@ def test_the_longest_incomplete_line_is_dropped_to_make_room():
     assert hungry[0].feed(b"\n") == [b"x" * LARGE]
 
 
-def test_a_sender_with_the_longest_line_is_dropped_itself():
+def test_a_sender_that_itself_has_the_longest_incomplete_line_is_refused():
     room = LineBudget(2 * LARGE)
     other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, budget=room) for _ in range(2))
     other.feed(b"x" * LARGE)
@@ -119,7 +119,7 @@ def test_a_complete_or_dropped_line_uses_no_budget():
         assert decoder.feed(b"\n") == [b"x" * LARGE]
 
 
-def test_short_incomplete_lines_do_not_count():
+def test_short_incomplete_lines_are_not_counted_against_the_budget():
     room = LineBudget(LARGE)
     for _ in range(50):
         assert LineDecoder(max_line_bytes=LARGE, budget=room).feed(b"x" * 60_000) == []

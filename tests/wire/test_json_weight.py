@@ -48,7 +48,7 @@ def test_any_bytes_can_be_scanned(line):
 
 
 @pytest.mark.parametrize("identity", ["7", '"a-b"', "-3"])
-def test_the_id_of_a_refused_message_is_known_if_it_came_first(identity):
+def test_the_id_of_an_oversized_message_is_found_if_it_comes_early(identity):
     line = f'{{"jsonrpc":"2.0","id" : {identity},"method":"x","params":{{"id":9,"x":[{"[]," * 20}]}}}}'
     assert find_exceeded_limit(line.encode(), max_elements=20).identity == identity.encode()
 

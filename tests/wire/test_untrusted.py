@@ -24,7 +24,7 @@ OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
     ("", ""), ("ж", "ж"), ("ж".encode(), "ж"), (b"a\xffb", "a\\xffb"), (-3, "-3"), (2**80, str(2**80)),
     (None, None), (1.5, None), (["a"], None), ({"a": 1}, None),
 ])  # fmt: skip
-def test_text_can_be_characters_bytes_or_digits(given, text):
+def test_text_is_accepted_as_a_string_bytes_or_an_integer(given, text):
     assert text_or_none(given) == text
 
 
@@ -32,7 +32,7 @@ def test_text_can_be_characters_bytes_or_digits(given, text):
     (0, 0), (-7, -7), ("12", 12), ("-12", -12), ("", None), ("-", None), ("1.5", None), ("--1", None), (b"12", None),
     (True, None), (False, None), (1.0, None), (None, None),
 ])  # fmt: skip
-def test_an_integer_can_be_digits_but_not_a_boolean(given, number):
+def test_an_integer_is_accepted_as_digits_but_not_as_a_boolean(given, number):
     assert int_or_none(given) == number
 
 
@@ -43,7 +43,7 @@ def test_a_number_must_be_valid_in_json(given, number):
     assert number_or_none(given) == number
 
 
-def test_lists_and_maps_are_returned_and_everything_else_is_empty():
+def test_lists_and_maps_are_returned_and_other_values_replaced_by_empty_ones():
     assert list_or_empty([1, None]) == [1, None]
     assert mapping_or_empty({"a": 1}) == {"a": 1}
     for other in OTHERS:
@@ -61,7 +61,7 @@ def test_elements_of_other_types_are_dropped():
 @pytest.mark.parametrize(("read", "good", "bad", "nothing"), [
     (text_at, "words", 7, ""), (mapping_at, {"a": 1}, [1], {}), (strings_at, ["a", "b"], "ab", []),
 ])  # fmt: skip
-def test_a_member_of_another_type_counts_as_missing(read, good, bad, nothing):
+def test_a_member_of_an_unexpected_type_is_treated_as_missing(read, good, bad, nothing):
     def plain(value):
         return list(value) if isinstance(value, tuple) else value
 
@@ -70,5 +70,5 @@ def test_a_member_of_another_type_counts_as_missing(read, good, bad, nothing):
     assert plain(read({}, "key")) == nothing
 
 
-def test_strings_of_a_member_exclude_other_types():
+def test_only_strings_are_read_from_a_list_of_strings():
     assert strings_at({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")
