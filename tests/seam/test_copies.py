@@ -153,8 +153,8 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     done = run(project, "seam", "copy", ".")
     assert done.returncode == 1
     assert done.stderr == (
-        f"codriver: nothing was copied: {theirs} would be replaced, but was not written by codriver, or was changed; "
-        "move it away, or name another folder\n"
+        f"codriver: nothing was copied: {theirs} would be replaced, but codriver did not write it, or it has "
+        "changed since; move it away, or name another folder\n"
     )
     assert theirs.read_text() == "theirs = 1\n"
     assert not (package / "values.py").exists()

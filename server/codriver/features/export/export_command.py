@@ -262,7 +262,8 @@ def _select_evaluations(
         raise click.UsageError("choose the evaluations with only one of: ids, --last, --since, --query")
     if run and query:
         raise click.UsageError(
-            "--query needs a running server, which can only search its own log: omit --run, or choose by ids"
+            "--query searches only the log of the running server, so it cannot be used with --run: omit --run, or "
+            "choose evaluations by id"
         )
     rows: Sequence[Mapping[str, Any]]
     if run:
