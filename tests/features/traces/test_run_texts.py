@@ -7,6 +7,7 @@ from codriver.features.traces.recorded_runs import parse_run
 from codriver.features.traces.trace_answers import (
     MAX_OUTLINE_BYTES,
     MAX_OUTLINE_LINES,
+    MORE_CALLS_HINT,
     compare_runs,
     format_differences,
     list_calls,
@@ -30,7 +31,9 @@ def test_an_outline_is_a_tree_with_folded_repetitions():
 
 def test_an_outline_has_a_bounded_number_of_lines():
     calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
-    assert len(outline_run(run(*calls))) == MAX_OUTLINE_LINES
+    lines = outline_run(run(*calls))
+    assert len(lines) == MAX_OUTLINE_LINES
+    assert lines[0] == f"run e1: 60 calls of 3 functions{MORE_CALLS_HINT}"
 
 
 def test_calls_leading_to_an_error_come_first():

@@ -142,6 +142,8 @@ SAME_CHANGE_MS: Final = 2000
 """Maximum time between changes of functions that count as one change, because one edit may load several files."""
 MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
+MORE_CALLS_HINT: Final = "; get_evaluation with part trace and path [number] lists those below one"
+"""Addition to the first line of an outline that does not have all calls."""
 INDENT: Final = "  "
 LINE_OVERHEAD_BYTES: Final = 2
 """Bytes that each line adds to an answer besides its text."""
@@ -177,7 +179,11 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     left = MAX_OUTLINE_BYTES - sum(
         len(string.encode()) + LINE_OVERHEAD_BYTES for string in (head, *changed.values(), *ending)
     )
-    tree = _call_tree_lines(run, most - 1 - len(ending) - len(changed), left)
+    most_calls = most - 1 - len(ending) - len(changed)
+    tree, is_complete = _call_tree_lines(run, most_calls, left)
+    if not is_complete:
+        head += MORE_CALLS_HINT
+        tree, _ = _call_tree_lines(run, most_calls, left - len(MORE_CALLS_HINT))
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
 
@@ -340,8 +346,8 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
     }
 
 
-def _call_tree_lines(run: Run, most: int, most_bytes: int) -> dict[int, str]:
-    """Return the lines of the call tree by call number.
+def _call_tree_lines(run: Run, most: int, most_bytes: int) -> tuple[dict[int, str], bool]:
+    """Return the lines of the call tree by call number, and whether these are all.
 
     If not all calls fit, those below the last failed call are preferred, with later calls first. Other calls that lead
     to errors follow, and then calls closer to the roots.
@@ -365,10 +371,10 @@ def _call_tree_lines(run: Run, most: int, most_bytes: int) -> dict[int, str]:
         text = format_call(group.representative, INDENT * depth, len(group.calls))
         most_bytes -= len(text.encode()) + LINE_OVERHEAD_BYTES
         if most_bytes < 0 and rows:
-            break
+            return dict(sorted(rows)), False
         rows.append((number, text))
         push(_nested_groups(group, children), depth + 1, root=root, is_within=number in failing)
-    return dict(sorted(rows))
+    return dict(sorted(rows)), not waiting
 
 
 def _failing_numbers(run: Run) -> set[int]:
