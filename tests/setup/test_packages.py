@@ -18,6 +18,7 @@ import pytest
 from all_tools import BY_NAME
 
 from codriver import __version__
+from codriver.repls.worker.serving.nrepl_server import WORKER_VERSION
 from codriver.setup.shared_command import RELAY_COMMAND
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,10 @@ def test_every_package_has_the_version_of_codriver():
         assert read(f"wrapper-config/{path}")["version"] == __version__
     (package,) = read("wrapper-config/server.json")["packages"]
     assert package["version"] == __version__
+
+
+def test_the_worker_has_the_version_of_the_package():
+    assert __version__ == WORKER_VERSION
 
 
 def test_the_plugin_page_says_that_codriver_must_be_installed():

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ..basics.jobs import Interrupts
     from .standard_streams import Output
 
-WORKER_VERSION = "0.2.0"
-"""The version of the worker that `describe` reports."""
+WORKER_VERSION = "0.1.0"
+"""The version that `describe` reports: that of Codriver, which is not installed in the worker's interpreter."""
 WORKER_PACKAGE = sys.modules[__package__.partition(".serving")[0]]
 """The package of the worker, which counts refused calls of `start_repl`."""
 ORIGINAL_EXCEPTHOOK = sys.excepthook
