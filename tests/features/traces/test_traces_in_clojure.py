@@ -7,6 +7,7 @@ import pytest
 from live_server import serving, until_connected
 from real_repls import repl
 
+from codriver.features.traces.trace_answers import MORE_CALLS_HINT
 from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
 
 TRACED_AGAIN = (
@@ -153,7 +154,7 @@ def test_a_failure_names_the_call_that_threw(client):
 def test_recursion_is_recorded_to_its_depth_with_a_limit_per_function(client):
     answer = traced(client, "(deep 1500)")
     assert answer["result"] == "1500"
-    assert answer["trace"].splitlines()[0].endswith(": 200+ calls of 1 function")
+    assert answer["trace"].splitlines()[0].endswith(f": 200+ calls of 1 function{MORE_CALLS_HINT}")
     answer = traced(client, "(fact 3)")
     assert walked(client, answer, path=[2]) == [
         "#2 (traced.shop/fact n=2) -> 2, " + walked(client, answer, path=[2])[0].split(", ", 1)[1],
